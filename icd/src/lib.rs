@@ -1,0 +1,1 @@
+//! libspirula.so: the OpenCL C API. Validates, calls `runtime`, maps errors.

@@ -1,0 +1,86 @@
+//! The compiler's two doors: bytes to bytes in a supervised process (`compile`), bytes to code in this one (`load`).
+
+use crate::program::{CompiledProgram, KernelInfo, RawWorkGroupFn};
+use serde::{Deserialize, Serialize};
+use std::sync::Arc;
+
+/// What `clBuildProgram`, `clCompileProgram` and `clLinkProgram` ask of the compiler.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct CompileOptions {
+    /// `-spir-std=`, if given: "1.2".
+    pub spir_std: Option<String>,
+    /// `-cl-opt-disable`.
+    pub optimization_disabled: bool,
+    /// `-cl-denorms-are-zero`, `-cl-fast-relaxed-math` and the like that reach code generation.
+    pub fast_relaxed_math: bool,
+    /// `-cl-unsafe-math-optimizations`.
+    pub unsafe_math: bool,
+    /// `-cl-finite-math-only`.
+    pub finite_math_only: bool,
+    /// `-cl-mad-enable`.
+    pub mad_enable: bool,
+    /// `-cl-no-signed-zeros`.
+    pub no_signed_zeros: bool,
+}
+
+/// Why a compilation yielded nothing.
+#[derive(Clone, Debug, thiserror::Error, Serialize, Deserialize)]
+pub enum CompileError {
+    /// Not SPIR that this device takes: damaged, 32-bit, of another version. CL_INVALID_BINARY.
+    #[error("{0}")]
+    InvalidBinary(String),
+    /// The module breaks a rule, or something in it can't be resolved. The log for the build.
+    #[error("{0}")]
+    Failed(String),
+    /// The compiler process died or exceeded its time. The log for the build.
+    #[error("{0}")]
+    Crashed(String),
+}
+
+/// Reads a module and checks it against the SPIR rules. Errors: [`CompileError::InvalidBinary`] for what is no valid
+/// SPIR of this device's kind, [`CompileError::Failed`] for a rule that it breaks.
+pub fn check(module: &[u8], options: &CompileOptions) -> Result<String, CompileError> {
+    let _ = (module, options);
+    todo!()
+}
+
+/// Links modules into one without generating code: a library, or an executable's IR. Returns bitcode.
+pub fn link(modules: &[&[u8]], options: &CompileOptions) -> Result<Vec<u8>, CompileError> {
+    let _ = (modules, options);
+    todo!()
+}
+
+/// Builds an executable program from one or more modules.
+pub fn build(modules: &[&[u8]], options: &CompileOptions) -> Result<CompiledProgram, CompileError> {
+    let _ = (modules, options);
+    todo!()
+}
+
+/// Starts a compiler process in the background, so that the first build finds it ready. Never fails.
+pub fn warm_up() {}
+
+/// A program in executable memory; released on drop.
+#[derive(Debug)]
+pub struct LoadedProgram {}
+
+/// A kernel's entry, which keeps its program loaded.
+#[derive(Clone, Debug)]
+pub struct LoadedKernel {
+    /// Keeps the code mapped.
+    pub program: Arc<LoadedProgram>,
+    /// What the host must know.
+    pub info: Arc<KernelInfo>,
+    /// Valid while `program` lives.
+    pub entry: RawWorkGroupFn,
+}
+
+/// Why code could not be loaded.
+#[derive(Clone, Debug, thiserror::Error)]
+#[error("can't load the compiled program: {0}")]
+pub struct LoadError(pub String);
+
+/// Loads the object; returns the kernels in their order.
+pub fn load(compiled: &CompiledProgram) -> Result<Vec<LoadedKernel>, LoadError> {
+    let _ = compiled;
+    todo!()
+}

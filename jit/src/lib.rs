@@ -1,0 +1,8 @@
+//! SPIR bytes in, callable work-group functions out: read, check, harden, link, lower, generate code, load.
+//! Nothing of OpenCL's object model is known here. `compile` is a function from bytes to bytes that runs in a
+//! supervised process; `load` puts its result into this one.
+
+pub mod api;
+pub mod program;
+
+pub use spirula_builtins::image::ImageDescriptor;

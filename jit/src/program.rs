@@ -1,0 +1,169 @@
+//! What a compilation yields: the object file, the kernels' metadata and the launch ABI. Plain serializable data,
+//! so that it can cross a process border or lie in a cache.
+
+use serde::{Deserialize, Serialize};
+
+/// A compiled program: one object file and what the host must know to call its kernels.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct CompiledProgram {
+    /// A relocatable ELF object for the host.
+    pub object: Vec<u8>,
+    /// The kernels, in the order of the module's metadata.
+    pub kernels: Vec<KernelInfo>,
+    /// Remarks and warnings, a line each; becomes part of the build log.
+    pub log: String,
+}
+
+/// What the host knows of a kernel.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct KernelInfo {
+    /// The name in the source.
+    pub name: String,
+    /// The symbol of its work-group function in the object.
+    pub symbol: String,
+    /// The arguments in order.
+    pub arguments: Vec<ArgumentInfo>,
+    /// Bytes of the argument block; see [`ArgumentInfo::offset`].
+    pub argument_block_size: u32,
+    /// `reqd_work_group_size`.
+    pub required_work_group_size: Option<[u32; 3]>,
+    /// `work_group_size_hint`.
+    pub work_group_size_hint: Option<[u32; 3]>,
+    /// CL_KERNEL_ATTRIBUTES, as the specification writes them.
+    pub attributes: String,
+    /// Bytes of the kernel's own `local` variables; local arguments follow behind, each aligned to 128.
+    pub static_local_size: u64,
+    /// Bytes of private memory that one work-item needs.
+    pub private_size: u64,
+    /// Bytes of scratch for each work-item of the group (its count rounded up to a multiple of 128).
+    pub scratch_per_item: u64,
+    /// Bytes of scratch for the group.
+    pub scratch_fixed: u64,
+}
+
+impl KernelInfo {
+    /// Bytes of scratch that a work-group of `items` work-items needs.
+    pub fn scratch_size(&self, items: u64) -> u64 {
+        self.scratch_fixed + self.scratch_per_item * items.next_multiple_of(128)
+    }
+}
+
+/// A kernel argument (OpenCL 1.2, 5.7.3).
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ArgumentInfo {
+    /// How its value is passed.
+    pub kind: ArgumentKind,
+    /// Where its value lies in the argument block, in bytes.
+    pub offset: u32,
+    /// `kernel_arg_addr_space`.
+    pub address_space: AddressQualifier,
+    /// `kernel_arg_access_qual`.
+    pub access: AccessQualifier,
+    /// `kernel_arg_type`, as in the metadata.
+    pub type_name: String,
+    /// `const`, `restrict`, `volatile`, `pipe`.
+    pub type_qualifiers: TypeQualifiers,
+    /// Only when the module was compiled with `-cl-kernel-arg-info`.
+    pub name: Option<String>,
+}
+
+/// How an argument's value is laid out in the argument block.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum ArgumentKind {
+    /// The bytes that `clSetKernelArg` was given: `size` of them.
+    Value {
+        /// Bytes, also what `clSetKernelArg` must be given.
+        size: u32,
+    },
+    /// A `global` or `constant` pointer: 8 bytes, the host address or null.
+    Buffer,
+    /// A `local` pointer: 8 bytes, the offset into the group's local memory.
+    Local,
+    /// An image: 8 bytes, the address of an [`crate::ImageDescriptor`].
+    Image(ImageKind),
+    /// A sampler: 4 bytes, SPIR's sampler bits (addressing 0 2 4 6 8, filter 0x10/0x20, normalized 1).
+    Sampler,
+}
+
+impl ArgumentKind {
+    /// Bytes that it takes in the argument block.
+    pub fn block_size(self) -> u32 {
+        match self {
+            ArgumentKind::Value { size } => size,
+            ArgumentKind::Sampler => 4,
+            _ => 8,
+        }
+    }
+}
+
+/// The image types of OpenCL C 1.2.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[allow(missing_docs)]
+pub enum ImageKind {
+    Image1d,
+    Image1dBuffer,
+    Image1dArray,
+    Image2d,
+    Image2dArray,
+    Image3d,
+}
+
+/// CL_KERNEL_ARG_ADDRESS_*.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[allow(missing_docs)]
+pub enum AddressQualifier {
+    Private,
+    Global,
+    Constant,
+    Local,
+}
+
+/// CL_KERNEL_ARG_ACCESS_*.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[allow(missing_docs)]
+pub enum AccessQualifier {
+    None,
+    ReadOnly,
+    WriteOnly,
+    ReadWrite,
+}
+
+/// CL_KERNEL_ARG_TYPE_*.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[allow(missing_docs)]
+pub struct TypeQualifiers {
+    pub is_const: bool,
+    pub is_restrict: bool,
+    pub is_volatile: bool,
+    pub is_pipe: bool,
+}
+
+/// The NDRange that a work-group function is called for. Dimensions beyond `work_dim` have size 1 and offset 0.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Launch {
+    /// 1 to 3.
+    pub work_dim: u32,
+    /// Zero.
+    pub reserved: u32,
+    /// `global_work_offset`.
+    pub global_offset: [u64; 3],
+    /// `global_work_size`.
+    pub global_size: [u64; 3],
+    /// `local_work_size`.
+    pub local_size: [u64; 3],
+    /// Work-groups in each dimension.
+    pub group_count: [u64; 3],
+}
+
+/// The C signature of a work-group function. It runs the work-groups `first_group..end_group` in linear order
+/// (dimension 0 fastest), one after the other, with one block of local memory and one of scratch, both aligned
+/// to 128 bytes.
+pub type RawWorkGroupFn = unsafe extern "C" fn(
+    arguments: *const u8,
+    launch: *const Launch,
+    first_group: u64,
+    end_group: u64,
+    local_memory: *mut u8,
+    scratch: *mut u8,
+);

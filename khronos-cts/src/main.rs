@@ -1,0 +1,2 @@
+//! Runs conformance suites against an ICD.
+fn main() {}

@@ -1,0 +1,1 @@
+//! Contexts, queues, memory, programs, kernels and the scheduler behind the C API.

@@ -1,0 +1,1 @@
+//! Drives the built libspirula.so as an application does.
