@@ -2,7 +2,11 @@
 //! Nothing of OpenCL's object model is known here. `compile` is a function from bytes to bytes that runs in a
 //! supervised process; `load` puts its result into this one.
 
+pub mod analysis;
 pub mod api;
+pub mod emit;
+pub mod kir;
 pub mod program;
+pub mod transform;
 
 pub use spirula_builtins::image::ImageDescriptor;

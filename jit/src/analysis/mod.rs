@@ -1,0 +1,1 @@
+//! Facts about Kernel IR: pieces that change nothing, asked by the transforms.

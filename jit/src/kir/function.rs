@@ -1,0 +1,269 @@
+//! Kernel IR: a kernel's body and the ways to build and change it.
+
+use super::{Constant, Op, Target, Terminator, Type};
+use std::collections::HashMap;
+
+/// Declares a dense index type.
+macro_rules! index {
+    ($(#[$doc:meta])* $name:ident) => {
+        $(#[$doc])*
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+        pub struct $name(pub u32);
+        impl $name {
+            /// As an index into a table.
+            pub fn index(self) -> usize {
+                self.0 as usize
+            }
+        }
+    };
+}
+
+index!(
+    /// An SSA value.
+    Value
+);
+index!(
+    /// A basic block.
+    Block
+);
+index!(
+    /// An instruction.
+    Inst
+);
+index!(
+    /// A private memory block, one for each work-item (an `alloca` of the kernel).
+    Slot
+);
+
+/// Where a value comes from.
+#[derive(Clone, Debug, PartialEq)]
+pub enum ValueDef {
+    /// The kernel's parameter of that number.
+    Param(u32),
+    /// A block's parameter.
+    BlockParam(Block, u32),
+    /// An instruction's result.
+    Inst(Inst),
+    /// A constant.
+    Constant(Constant),
+}
+
+/// How a kernel parameter gets its value from the argument block.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Passing {
+    /// The bytes at the offset, loaded with the parameter's type.
+    Direct,
+    /// The i64 at the offset is added to the group's local memory.
+    LocalOffset,
+    /// The parameter is the address of the bytes at the offset (`byval`); read-only.
+    ByAddress,
+}
+
+/// A kernel parameter.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Param {
+    /// Its value in the body.
+    pub value: Value,
+    /// Bytes into the argument block.
+    pub offset: u32,
+    /// How it is read from there.
+    pub passing: Passing,
+}
+
+/// Size and alignment of a private slot in bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(missing_docs)]
+pub struct SlotData {
+    pub size: u64,
+    pub align: u32,
+}
+
+/// A block: parameters, instructions in order, and how it ends.
+#[derive(Clone, Debug)]
+#[allow(missing_docs)]
+pub struct BlockData {
+    pub params: Vec<Value>,
+    pub insts: Vec<Inst>,
+    pub terminator: Terminator,
+}
+
+#[derive(Clone, Debug)]
+struct InstData {
+    op: Op,
+    result: Option<Value>,
+}
+
+#[derive(Clone, Debug)]
+struct ValueData {
+    ty: Type,
+    def: ValueDef,
+}
+
+/// A kernel, or after region formation the body of one barrier region. Block 0 is the entry and has no parameters.
+#[derive(Clone, Debug, Default)]
+pub struct Function {
+    /// The kernel's name.
+    pub name: String,
+    /// The kernel's parameters.
+    pub params: Vec<Param>,
+    /// Private memory.
+    pub slots: Vec<SlotData>,
+    /// Bytes of static local memory.
+    pub local_size: u64,
+    /// `reqd_work_group_size`: the local sizes are these constants.
+    pub required_work_group_size: Option<[u32; 3]>,
+    /// The blocks.
+    pub blocks: Vec<BlockData>,
+    values: Vec<ValueData>,
+    insts: Vec<InstData>,
+    constants: HashMap<(Type, Constant), Value>,
+}
+
+impl Function {
+    /// An empty kernel.
+    pub fn new(name: &str) -> Self {
+        Function { name: name.to_owned(), ..Default::default() }
+    }
+
+    fn new_value(&mut self, ty: Type, def: ValueDef) -> Value {
+        self.values.push(ValueData { ty, def });
+        Value(self.values.len() as u32 - 1)
+    }
+
+    /// Adds a kernel parameter of type `ty`, read at `offset` of the argument block.
+    pub fn add_param(&mut self, ty: Type, offset: u32, passing: Passing) -> Value {
+        let value = self.new_value(ty, ValueDef::Param(self.params.len() as u32));
+        self.params.push(Param { value, offset, passing });
+        value
+    }
+
+    /// Adds a private slot.
+    pub fn add_slot(&mut self, size: u64, align: u32) -> Slot {
+        self.slots.push(SlotData { size, align });
+        Slot(self.slots.len() as u32 - 1)
+    }
+
+    /// Adds an empty block that ends in `unreachable` until [`Function::set_terminator`] is called.
+    pub fn add_block(&mut self) -> Block {
+        self.blocks.push(BlockData {
+            params: Vec::new(),
+            insts: Vec::new(),
+            terminator: Terminator::Unreachable,
+        });
+        Block(self.blocks.len() as u32 - 1)
+    }
+
+    /// Adds a parameter to a block. Its predecessors must pass one more argument.
+    pub fn add_block_param(&mut self, block: Block, ty: Type) -> Value {
+        let number = self.blocks[block.index()].params.len() as u32;
+        let value = self.new_value(ty, ValueDef::BlockParam(block, number));
+        self.blocks[block.index()].params.push(value);
+        value
+    }
+
+    /// The value of a constant; equal constants share one value.
+    pub fn constant(&mut self, ty: Type, constant: Constant) -> Value {
+        let key = (ty, constant);
+        if let Some(&value) = self.constants.get(&key) {
+            return value;
+        }
+        let value = self.new_value(key.0.clone(), ValueDef::Constant(key.1.clone()));
+        self.constants.insert(key, value);
+        value
+    }
+
+    /// An integer constant of `ty`.
+    pub fn int(&mut self, ty: Type, bits: u128) -> Value {
+        self.constant(ty, Constant::Int(bits))
+    }
+
+    /// Appends an instruction without a result.
+    pub fn push_effect(&mut self, block: Block, op: Op) -> Inst {
+        self.insts.push(InstData { op, result: None });
+        let inst = Inst(self.insts.len() as u32 - 1);
+        self.blocks[block.index()].insts.push(inst);
+        inst
+    }
+
+    /// Appends an instruction and returns its result of type `ty`.
+    pub fn push(&mut self, block: Block, ty: Type, op: Op) -> Value {
+        let inst = self.push_effect(block, op);
+        let value = self.new_value(ty, ValueDef::Inst(inst));
+        self.insts[inst.index()].result = Some(value);
+        value
+    }
+
+    /// Ends a block.
+    pub fn set_terminator(&mut self, block: Block, terminator: Terminator) {
+        self.blocks[block.index()].terminator = terminator;
+    }
+
+    /// Ends a block with a jump to a block without parameters.
+    pub fn jump(&mut self, block: Block, to: Block) {
+        self.set_terminator(block, Terminator::Jump(Target::to(to)));
+    }
+
+    /// A value's type.
+    pub fn ty(&self, value: Value) -> &Type {
+        &self.values[value.index()].ty
+    }
+
+    /// Where a value comes from.
+    pub fn def(&self, value: Value) -> &ValueDef {
+        &self.values[value.index()].def
+    }
+
+    /// The operation that computes a value, if an instruction does.
+    pub fn defining_op(&self, value: Value) -> Option<&Op> {
+        if let ValueDef::Inst(inst) = self.def(value) { Some(self.op(*inst)) } else { None }
+    }
+
+    /// A constant integer's bits.
+    pub fn constant_int(&self, value: Value) -> Option<u128> {
+        match self.def(value) {
+            ValueDef::Constant(Constant::Int(bits)) => Some(*bits),
+            ValueDef::Constant(Constant::Zero) => Some(0),
+            _ => None,
+        }
+    }
+
+    /// Whether a value is known before the kernel starts: a parameter or constant.
+    pub fn is_given(&self, value: Value) -> bool {
+        matches!(self.def(value), ValueDef::Param(_) | ValueDef::Constant(_))
+    }
+
+    /// An instruction's operation.
+    pub fn op(&self, inst: Inst) -> &Op {
+        &self.insts[inst.index()].op
+    }
+
+    /// An instruction's operation, to be changed.
+    pub fn op_mut(&mut self, inst: Inst) -> &mut Op {
+        &mut self.insts[inst.index()].op
+    }
+
+    /// An instruction's result.
+    pub fn result(&self, inst: Inst) -> Option<Value> {
+        self.insts[inst.index()].result
+    }
+
+    /// Number of values ever made; values index tables of that length.
+    pub fn value_count(&self) -> usize {
+        self.values.len()
+    }
+
+    /// Number of instructions ever made.
+    pub fn inst_count(&self) -> usize {
+        self.insts.len()
+    }
+
+    /// All blocks in order.
+    pub fn block_ids(&self) -> impl DoubleEndedIterator<Item = Block> + use<> {
+        (0..self.blocks.len() as u32).map(Block)
+    }
+
+    /// A block.
+    pub fn block(&self, block: Block) -> &BlockData {
+        &self.blocks[block.index()]
+    }
+}

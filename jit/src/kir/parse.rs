@@ -1,0 +1,1 @@
+//! Kernel IR: the text form, read.

@@ -1,0 +1,148 @@
+//! Kernel IR: types and constants.
+
+use std::sync::Arc;
+
+/// SPIR's address spaces (SPIR 2.0, section 2.2). They end at emission: machine code has one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[allow(missing_docs)]
+pub enum AddressSpace {
+    Private = 0,
+    Global = 1,
+    Constant = 2,
+    Local = 3,
+    Generic = 4,
+}
+
+impl AddressSpace {
+    /// From LLVM's number.
+    pub fn from_number(number: u32) -> Option<Self> {
+        [Self::Private, Self::Global, Self::Constant, Self::Local, Self::Generic]
+            .get(number as usize)
+            .copied()
+    }
+}
+
+/// What a register or a vector's lane holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[allow(missing_docs)]
+pub enum Scalar {
+    /// An integer of 1 to 128 bits.
+    Int(u32),
+    Half,
+    Float,
+    Double,
+    Pointer(AddressSpace),
+}
+
+/// The type of a value.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Type {
+    /// One lane.
+    Scalar(Scalar),
+    /// A fixed vector of any length of at least 1.
+    Vector(Scalar, u32),
+    /// A literal structure in registers, such as a compare-exchange's `{i32, i1}`; not packed.
+    Struct(Arc<[Type]>),
+    /// An array in registers.
+    Array(Arc<Type>, u64),
+}
+
+impl Type {
+    /// `i1`, the type of conditions.
+    pub const BOOL: Type = Type::Scalar(Scalar::Int(1));
+    /// `i32`.
+    pub const I32: Type = Type::Scalar(Scalar::Int(32));
+    /// `i64`, also size_t.
+    pub const I64: Type = Type::Scalar(Scalar::Int(64));
+    /// A private pointer.
+    pub const PRIVATE_POINTER: Type = Type::Scalar(Scalar::Pointer(AddressSpace::Private));
+
+    /// An integer type of `bits` bits.
+    pub fn int(bits: u32) -> Type {
+        Type::Scalar(Scalar::Int(bits))
+    }
+
+    /// A pointer into `space`.
+    pub fn pointer(space: AddressSpace) -> Type {
+        Type::Scalar(Scalar::Pointer(space))
+    }
+
+    /// The lane type of a scalar or vector.
+    pub fn scalar(&self) -> Option<Scalar> {
+        match self {
+            Type::Scalar(s) | Type::Vector(s, _) => Some(*s),
+            _ => None,
+        }
+    }
+
+    /// Lanes of a scalar (1) or vector.
+    pub fn lanes(&self) -> u32 {
+        if let Type::Vector(_, n) = self { *n } else { 1 }
+    }
+
+    /// The same shape with another lane type.
+    pub fn with_scalar(&self, scalar: Scalar) -> Type {
+        if let Type::Vector(_, n) = self { Type::Vector(scalar, *n) } else { Type::Scalar(scalar) }
+    }
+
+    /// The address space of a scalar pointer.
+    pub fn address_space(&self) -> Option<AddressSpace> {
+        if let Type::Scalar(Scalar::Pointer(space)) = self { Some(*space) } else { None }
+    }
+
+    /// Whether a lane is half, float or double.
+    pub fn is_float(&self) -> bool {
+        matches!(self.scalar(), Some(Scalar::Half | Scalar::Float | Scalar::Double))
+    }
+
+    /// Bytes from one element of an array of this type to the next, as the host's LLVM lays it out.
+    pub fn size(&self) -> u64 {
+        match self {
+            Type::Scalar(s) => s.bits().div_ceil(8).next_power_of_two(),
+            Type::Vector(s, n) => (s.bits() * u64::from(*n)).div_ceil(8).next_power_of_two(),
+            Type::Struct(fields) => {
+                let end = fields.iter().fold(0, |at: u64, f| at.next_multiple_of(f.align()) + f.size());
+                end.next_multiple_of(self.align())
+            }
+            Type::Array(element, n) => element.size() * n,
+        }
+    }
+
+    /// Natural alignment in bytes.
+    pub fn align(&self) -> u64 {
+        match self {
+            Type::Scalar(_) | Type::Vector(..) => self.size(),
+            Type::Struct(fields) => fields.iter().map(Type::align).max().unwrap_or(1),
+            Type::Array(element, _) => element.align(),
+        }
+    }
+}
+
+impl Scalar {
+    /// Width in bits.
+    pub fn bits(self) -> u64 {
+        match self {
+            Scalar::Int(bits) => u64::from(bits),
+            Scalar::Half => 16,
+            Scalar::Float => 32,
+            Scalar::Double | Scalar::Pointer(_) => 64,
+        }
+    }
+}
+
+/// A constant's value; its type stands beside it.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Constant {
+    /// An integer's bits, zero-extended.
+    Int(u128),
+    /// A float's bits in its own format.
+    Float(u64),
+    /// The null pointer, or all bits zero for a vector or aggregate.
+    Zero,
+    /// Any value, possibly another at each use.
+    Undef,
+    /// A deferred error.
+    Poison,
+    /// A vector, structure or array, element by element, with each element's type.
+    Elements(Vec<(Type, Constant)>),
+}
