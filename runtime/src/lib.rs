@@ -1,1 +1,24 @@
-//! Contexts, queues, memory, programs, kernels and the scheduler behind the C API.
+//! OpenCL's objects behind the C API: devices, contexts, queues, events, memory, programs, kernels, and the scheduler
+//! that runs work-groups. Safe Rust; raw memory and the calls of generated code are in [`memory::raw`] and `launch`.
+//!
+//! Objects are [`std::sync::Arc`]s. Whoever holds one keeps it and what it needs alive; reference counts that the
+//! application sees belong to the C API.
+
+#![deny(unsafe_code)]
+
+pub mod command;
+pub mod context;
+pub mod device;
+pub mod error;
+pub mod event;
+pub mod kernel;
+pub mod memory;
+pub mod platform;
+pub mod program;
+pub mod queue;
+pub mod sampler;
+
+pub use error::{Error, Result, Status};
+pub use spirula_jit::program::{
+    AccessQualifier, AddressQualifier, ArgumentInfo, ArgumentKind, ImageKind, KernelInfo, TypeQualifiers,
+};

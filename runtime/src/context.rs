@@ -1,0 +1,46 @@
+//! Contexts: devices that share memory objects, and the application's error callback.
+
+use crate::device::Device;
+use std::sync::Arc;
+
+/// Called with a message and, possibly, private data when something fails asynchronously (clCreateContext's
+/// `pfn_notify`).
+pub type ErrorCallback = Box<dyn Fn(&str) + Send + Sync>;
+
+/// A `cl_context`.
+pub struct Context {
+    /// As given, in order.
+    pub devices: Vec<Arc<Device>>,
+    /// CL_CONTEXT_PROPERTIES: pairs and the closing zero as the application gave them; empty when it gave NULL.
+    pub properties: Vec<isize>,
+    notify: Option<ErrorCallback>,
+}
+
+impl Context {
+    /// `devices` must not be empty (CL_INVALID_VALUE is the caller's check).
+    pub fn new(
+        devices: Vec<Arc<Device>>,
+        properties: Vec<isize>,
+        notify: Option<ErrorCallback>,
+    ) -> Arc<Context> {
+        Arc::new(Context { devices, properties, notify })
+    }
+
+    /// Tells the application, if it wants to know.
+    pub fn report(&self, message: &str) {
+        if let Some(notify) = &self.notify {
+            notify(message);
+        }
+    }
+
+    /// The device (there is one).
+    pub fn device(&self) -> &Arc<Device> {
+        &self.devices[0]
+    }
+}
+
+impl std::fmt::Debug for Context {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Context").field("devices", &self.devices.len()).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,64 @@
+//! The platform: Spirula itself and its one device.
+
+use crate::device::Device;
+use std::sync::{Arc, LazyLock};
+
+/// An extension and its version as `CL_MAKE_VERSION` takes it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Extension {
+    /// Such as `cl_khr_spir`.
+    pub name: &'static str,
+    /// major, minor, patch.
+    pub version: [u32; 3],
+}
+
+/// What `clGetPlatformInfo` tells. CL_PLATFORM_PROFILE is FULL_PROFILE.
+#[derive(Debug)]
+pub struct Platform {
+    devices: Vec<Arc<Device>>,
+}
+
+impl Platform {
+    /// CL_PLATFORM_NAME.
+    pub const NAME: &str = "Spirula";
+    /// CL_PLATFORM_VENDOR.
+    pub const VENDOR: &str = "The Spirula project";
+    /// CL_PLATFORM_VERSION.
+    pub const VERSION: &str = concat!("OpenCL 1.2 Spirula ", env!("CARGO_PKG_VERSION"));
+    /// CL_PLATFORM_ICD_SUFFIX_KHR.
+    pub const ICD_SUFFIX: &str = "SPIRULA";
+    /// CL_DRIVER_VERSION of its devices.
+    pub const DRIVER_VERSION: &str = env!("CARGO_PKG_VERSION");
+
+    /// The process's platform; the machine is looked at on the first call.
+    pub fn get() -> &'static Platform {
+        static PLATFORM: LazyLock<Platform> =
+            LazyLock::new(|| Platform { devices: vec![Arc::new(Device::detect())] });
+        &PLATFORM
+    }
+
+    /// The one CPU device.
+    pub fn devices(&self) -> &[Arc<Device>] {
+        &self.devices
+    }
+
+    /// Extensions of the platform itself.
+    pub fn extensions(&self) -> &'static [Extension] {
+        PLATFORM_EXTENSIONS
+    }
+}
+
+/// CL_PLATFORM_EXTENSIONS: those that concern the platform, and those that every device of it has.
+const PLATFORM_EXTENSIONS: &[Extension] = &[
+    Extension { name: "cl_khr_icd", version: [1, 0, 0] },
+    Extension { name: "cl_khr_spir", version: [1, 0, 0] },
+    Extension { name: "cl_khr_byte_addressable_store", version: [1, 0, 0] },
+    Extension { name: "cl_khr_fp64", version: [1, 0, 0] },
+    Extension { name: "cl_khr_global_int32_base_atomics", version: [1, 0, 0] },
+    Extension { name: "cl_khr_global_int32_extended_atomics", version: [1, 0, 0] },
+    Extension { name: "cl_khr_local_int32_base_atomics", version: [1, 0, 0] },
+    Extension { name: "cl_khr_local_int32_extended_atomics", version: [1, 0, 0] },
+];
+
+/// CL_DEVICE_EXTENSIONS in the same form. Only what works is listed; `cl_khr_int64_*` follow the builtins.
+pub(crate) const DEVICE_EXTENSIONS: &[Extension] = PLATFORM_EXTENSIONS;
