@@ -1,5 +1,7 @@
 //! The compiler's two doors: bytes to bytes in a supervised process (`compile`), bytes to code in this one (`load`).
 
+use crate::loader;
+pub use crate::loader::{LoadError, LoadedProgram};
 use crate::program::{CompiledProgram, KernelInfo, RawWorkGroupFn};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
@@ -59,10 +61,6 @@ pub fn build(modules: &[&[u8]], options: &CompileOptions) -> Result<CompiledProg
 /// Starts a compiler process in the background, so that the first build finds it ready. Never fails.
 pub fn warm_up() {}
 
-/// A program in executable memory; released on drop.
-#[derive(Debug)]
-pub struct LoadedProgram {}
-
 /// A kernel's entry, which keeps its program loaded.
 #[derive(Clone, Debug)]
 pub struct LoadedKernel {
@@ -74,13 +72,14 @@ pub struct LoadedKernel {
     pub entry: RawWorkGroupFn,
 }
 
-/// Why code could not be loaded.
-#[derive(Clone, Debug, thiserror::Error)]
-#[error("can't load the compiled program: {0}")]
-pub struct LoadError(pub String);
-
 /// Loads the object; returns the kernels in their order.
 pub fn load(compiled: &CompiledProgram) -> Result<Vec<LoadedKernel>, LoadError> {
-    let _ = compiled;
-    todo!()
+    let (program, entries) = loader::load(compiled)?;
+    let program = Arc::new(program);
+    let kernel = |(info, entry): (&KernelInfo, _)| LoadedKernel {
+        program: program.clone(),
+        info: Arc::new(info.clone()),
+        entry,
+    };
+    Ok(std::iter::zip(&compiled.kernels, entries).map(kernel).collect())
 }

@@ -4,8 +4,12 @@
 
 pub mod analysis;
 pub mod api;
+pub mod codegen;
 pub mod emit;
 pub mod kir;
+pub mod llvm;
+mod loader;
+mod object_file;
 pub mod program;
 pub mod transform;
 

@@ -1,0 +1,71 @@
+//! Linked LLVM IR to an object file: everything but the kernels' entries becomes internal, then O3 for this CPU.
+
+use crate::llvm::{self, LlvmError, Session};
+use crate::object_file::{self, ObjectError};
+use inkwell::module::{Linkage, Module};
+use inkwell::targets::TargetMachine;
+use std::collections::HashSet;
+
+/// Why no object came out.
+#[derive(Clone, Debug, thiserror::Error)]
+pub enum CodegenError {
+    /// The IR that reached code generation is wrong: a bug of ours.
+    #[error("internal error: invalid code was generated: {0}")]
+    Invalid(LlvmError),
+    /// An entry is missing: a bug of ours.
+    #[error("internal error: no code was generated for {0}")]
+    Missing(String),
+    /// LLVM gave up.
+    #[error("LLVM can't generate code: {0}")]
+    Llvm(#[from] LlvmError),
+    /// The object calls what the host does not provide.
+    #[error("the generated code can't be linked: {0}")]
+    Object(#[from] ObjectError),
+}
+
+/// Generates the object of a module whose `entries` are the functions to call from outside. `optimize` is off for
+/// `-cl-opt-disable`.
+pub fn generate(
+    session: &Session,
+    module: &Module,
+    entries: &[String],
+    optimize: bool,
+) -> Result<Vec<u8>, CodegenError> {
+    let machine = llvm::host_machine(optimize)?;
+    retarget(module, &machine);
+    internalize(module, entries)?;
+    llvm::verify(module).map_err(CodegenError::Invalid)?;
+    llvm::run_passes(module, if optimize { "default<O3>" } else { "default<O0>" }, &machine)?;
+    let object = llvm::emit_object(module, &machine)?;
+    match session.take_errors() {
+        errors if errors.is_empty() => {}
+        errors => return Err(LlvmError(errors).into()),
+    }
+    object_file::check(&object)?;
+    Ok(object)
+}
+
+/// SPIR's triple and layout end here: from now on the module is one of the host's.
+fn retarget(module: &Module, machine: &TargetMachine) {
+    module.set_triple(&machine.get_triple());
+    module.set_data_layout(&machine.get_target_data().get_data_layout());
+}
+
+/// Only the entries stay visible, so that what is inlined everywhere or never used vanishes.
+fn internalize(module: &Module, entries: &[String]) -> Result<(), CodegenError> {
+    let mut missing: HashSet<&str> = entries.iter().map(String::as_str).collect();
+    for function in module.get_functions().filter(|function| function.count_basic_blocks() > 0) {
+        let is_entry = function.get_name().to_str().is_ok_and(|name| missing.remove(name));
+        function.set_linkage(if is_entry { Linkage::External } else { Linkage::Internal });
+    }
+    for global in module.get_globals().filter(|global| global.get_initializer().is_some()) {
+        // `llvm.used` and its like have a linkage of their own that says what they are.
+        if global.get_linkage() != Linkage::Appending {
+            global.set_linkage(Linkage::Internal);
+        }
+    }
+    match missing.into_iter().next() {
+        Some(name) => Err(CodegenError::Missing(name.to_owned())),
+        None => Ok(()),
+    }
+}

@@ -1,0 +1,42 @@
+//! The host's target machine, and object files for it.
+
+use super::LlvmError;
+use inkwell::OptimizationLevel;
+use inkwell::module::Module;
+use inkwell::targets::{CodeModel, FileType, InitializationConfig, RelocMode, Target, TargetMachine};
+use std::sync::LazyLock;
+
+/// The host as LLVM names it: detecting it takes a while.
+struct Host {
+    cpu: String,
+    features: String,
+}
+
+static HOST: LazyLock<Host> = LazyLock::new(|| Host {
+    cpu: TargetMachine::get_host_cpu_name().to_string(),
+    features: TargetMachine::get_host_cpu_features().to_string(),
+});
+
+/// LLVM's registry of targets is filled once for each process.
+static TARGETS: LazyLock<Result<(), String>> =
+    LazyLock::new(|| Target::initialize_native(&InitializationConfig::default()));
+
+/// A machine for this CPU with all its features; position-independent code as ORC links it. `optimize` is the
+/// code generator's level: aggressive or none.
+pub fn host_machine(optimize: bool) -> Result<TargetMachine, LlvmError> {
+    TARGETS.clone().map_err(LlvmError)?;
+    let triple = TargetMachine::get_default_triple();
+    let target = Target::from_triple(&triple).map_err(|error| LlvmError(error.to_string()))?;
+    let level = if optimize { OptimizationLevel::Aggressive } else { OptimizationLevel::None };
+    target
+        .create_target_machine(&triple, &HOST.cpu, &HOST.features, level, RelocMode::PIC, CodeModel::Small)
+        .ok_or_else(|| LlvmError(format!("LLVM has no code generator for {triple}")))
+}
+
+/// Generates code for a module that has the machine's triple and data layout.
+pub fn emit_object(module: &Module, machine: &TargetMachine) -> Result<Vec<u8>, LlvmError> {
+    let buffer = machine
+        .write_to_memory_buffer(module, FileType::Object)
+        .map_err(|error| LlvmError(error.to_string()))?;
+    Ok(buffer.as_slice().to_vec())
+}
