@@ -7,16 +7,16 @@
 
 mod function;
 mod instruction;
-// mod parse;
+mod parse;
 mod print;
 mod types;
-// mod verify;
+mod verify;
 
 pub use function::{Block, BlockData, Function, Inst, Param, Passing, Slot, SlotData, Value, ValueDef};
 pub use instruction::{
     BinaryOp, CastOp, Flags, FloatPredicate, IntPredicate, Op, Ordering, Predicate, RmwOp, Target,
     Terminator, UnaryOp, WorkItemQuery,
 };
-// pub use parse::{ParseError, parse};
+pub use parse::{ParseError, parse};
 pub use types::{AddressSpace, Constant, Scalar, Type};
-// pub use verify::verify;
+pub use verify::verify;

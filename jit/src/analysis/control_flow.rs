@@ -1,0 +1,106 @@
+//! Analysis: predecessors, successors and orders of a kernel's blocks.
+
+use crate::kir::{Block, Function};
+
+/// The control-flow graph of the blocks that the entry reaches.
+#[derive(Debug)]
+pub struct ControlFlow {
+    successors: Vec<Vec<Block>>,
+    predecessors: Vec<Vec<Block>>,
+    order: Vec<Block>,
+    position: Vec<Option<usize>>,
+}
+
+impl ControlFlow {
+    /// Of the whole function.
+    pub fn new(function: &Function) -> Self {
+        let successors: Vec<Vec<Block>> = function
+            .block_ids()
+            .map(|b| {
+                let mut to: Vec<Block> =
+                    function.block(b).terminator.targets().iter().map(|t| t.block).collect();
+                to.sort();
+                to.dedup();
+                to
+            })
+            .collect();
+        Self::from_successors(successors)
+    }
+
+    /// Of a graph given by each block's successors; block 0 is the entry.
+    pub fn from_successors(successors: Vec<Vec<Block>>) -> Self {
+        let order = reverse_post_order(&successors);
+        let mut position = vec![None; successors.len()];
+        for (i, block) in order.iter().enumerate() {
+            position[block.index()] = Some(i);
+        }
+        let mut predecessors = vec![Vec::new(); successors.len()];
+        for &block in &order {
+            for to in &successors[block.index()] {
+                predecessors[to.index()].push(block);
+            }
+        }
+        ControlFlow { successors, predecessors, order, position }
+    }
+
+    /// Distinct successors.
+    pub fn successors(&self, block: Block) -> &[Block] {
+        &self.successors[block.index()]
+    }
+
+    /// Distinct reachable predecessors.
+    pub fn predecessors(&self, block: Block) -> &[Block] {
+        &self.predecessors[block.index()]
+    }
+
+    /// Reachable blocks, each before its successors but for back edges.
+    pub fn reverse_post_order(&self) -> &[Block] {
+        &self.order
+    }
+
+    /// The block's place in the reverse post-order.
+    pub fn position(&self, block: Block) -> Option<usize> {
+        self.position[block.index()]
+    }
+
+    /// Whether the entry reaches the block.
+    pub fn is_reachable(&self, block: Block) -> bool {
+        self.position(block).is_some()
+    }
+
+    /// The blocks that `from` reaches, itself included, without walking out of blocks that `stop` names.
+    pub fn reachable_from(&self, from: Block, stop: impl Fn(Block) -> bool) -> Vec<bool> {
+        let mut seen = vec![false; self.successors.len()];
+        let mut work = vec![from];
+        while let Some(block) = work.pop() {
+            if !std::mem::replace(&mut seen[block.index()], true) && !stop(block) {
+                work.extend(self.successors(block));
+            }
+        }
+        seen
+    }
+}
+
+fn reverse_post_order(successors: &[Vec<Block>]) -> Vec<Block> {
+    let mut order = Vec::new();
+    let mut seen = vec![false; successors.len()];
+    // Each entry: a block and how many of its successors were visited.
+    let mut stack = Vec::new();
+    if !successors.is_empty() {
+        seen[0] = true;
+        stack.push((Block(0), 0));
+    }
+    while let Some((block, next)) = stack.last_mut() {
+        if let Some(&to) = successors[block.index()].get(*next) {
+            *next += 1;
+            if !std::mem::replace(&mut seen[to.index()], true) {
+                stack.push((to, 0));
+            }
+        } else {
+            order.push(*block);
+            stack.pop();
+        }
+    }
+    order.reverse();
+    order
+}
