@@ -1,1 +1,12 @@
-//! Drives the built libspirula.so as an application does.
+//! What an application needs to drive a built `libspirula.so` through the real ICD loader, and to do so many times
+//! under supervision. Serves the tests, the demo and `khronos-cts`; knows nothing of Spirula's inside.
+
+pub mod cases;
+pub mod cl;
+pub mod cycle;
+pub mod dispatch;
+pub mod fixtures;
+pub mod icd;
+pub mod isolate;
+pub mod mutate;
+pub mod supervise;

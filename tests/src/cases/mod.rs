@@ -1,0 +1,8 @@
+//! The cases of `fixtures/cases.json`: a kernel launch, or several, and the results that it must give.
+
+mod run;
+mod schema;
+mod value;
+
+pub use run::run;
+pub use schema::{Case, load};

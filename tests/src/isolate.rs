@@ -1,0 +1,188 @@
+//! The tests' own runner: every test in a child process with a time limit, so that a crash or a hang costs one test.
+//! The same program is parent and child; libtest-mimic gives the parent the usual command line and output.
+
+use crate::{icd, supervise};
+use libtest_mimic::{Arguments, Completion, Failed, Trial};
+use std::collections::HashMap;
+use std::path::PathBuf;
+use std::process::{Command, ExitCode};
+use std::sync::Arc;
+use std::time::Duration;
+use std::{env, fs};
+
+/// Tells a child which test to run.
+const CHILD_VARIABLE: &str = "SPIRULA_TEST";
+/// A child's exit status for a test that does not apply.
+const SKIPPED: i32 = 77;
+
+/// Why a test did not pass.
+#[derive(Debug)]
+pub enum Failure {
+    /// Something is wrong.
+    Failed(String),
+    /// The device lacks what the test needs, and says so.
+    Skipped(String),
+}
+
+impl<E: std::fmt::Display> From<E> for Failure {
+    fn from(error: E) -> Self {
+        Failure::Failed(error.to_string())
+    }
+}
+
+/// What a test's body returns; it may also panic.
+pub type Outcome = Result<(), Failure>;
+
+/// A test.
+pub struct Test {
+    /// Unique in its program.
+    pub name: String,
+    /// The body, run in the child.
+    pub body: Box<dyn Fn() -> Outcome + Send + Sync>,
+    /// The text that the child must print on standard output.
+    pub stdout: Option<String>,
+    /// How long it may take.
+    pub limit: Duration,
+    /// Only run with `--ignored`.
+    pub ignored: bool,
+}
+
+impl Test {
+    /// A test with the usual time limit.
+    pub fn new(name: impl Into<String>, body: impl Fn() -> Outcome + Send + Sync + 'static) -> Test {
+        let (body, limit) = (Box::new(body), Duration::from_secs(60));
+        Test { name: name.into(), body, stdout: None, limit, ignored: false }
+    }
+
+    fn run_here(&self) -> i32 {
+        match (self.body)() {
+            Ok(()) => 0,
+            Err(Failure::Failed(why)) => {
+                eprintln!("{why}");
+                1
+            }
+            Err(Failure::Skipped(why)) => {
+                eprintln!("{why}");
+                SKIPPED
+            }
+        }
+    }
+
+    fn run_in_child(&self, environment: &(&'static str, PathBuf)) -> Outcome {
+        let exe = env::current_exe()?;
+        let mut command = Command::new(exe);
+        command.env(CHILD_VARIABLE, &self.name).env(environment.0, &environment.1);
+        let done = supervise::run(&mut command, self.limit)?;
+        let message = String::from_utf8_lossy(&done.stderr).trim_end().to_string();
+        let Some(status) = done.status else {
+            return Err(Failure::Failed(format!("{message}\ntimed out after {} s", self.limit.as_secs())));
+        };
+        match (status.code(), &self.stdout) {
+            (Some(SKIPPED), _) => Err(Failure::Skipped(message)),
+            (Some(0), Some(expected)) if done.stdout != expected.as_bytes() => {
+                let got = String::from_utf8_lossy(&done.stdout);
+                Err(Failure::Failed(format!("printed {got:?}, expected {expected:?}")))
+            }
+            (Some(0), _) => Ok(()),
+            _ => Err(Failure::Failed(format!("{message}\n{}", supervise::describe(status)))),
+        }
+    }
+}
+
+/// Tests that are known to fail, with the reason: lines `NAME  REASON`, `#` comments; a name may end in `*`.
+#[derive(Debug, Default)]
+pub struct ExpectedFailures {
+    exact: HashMap<String, String>,
+    prefixes: Vec<(String, String)>,
+}
+
+impl ExpectedFailures {
+    /// Parses the list's text.
+    pub fn parse(text: &str) -> ExpectedFailures {
+        let mut list = ExpectedFailures::default();
+        for line in text.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#')) {
+            let (name, reason) = line.split_once(char::is_whitespace).unwrap_or((line, ""));
+            let reason = reason.trim().to_string();
+            match name.strip_suffix('*') {
+                Some(prefix) => list.prefixes.push((prefix.to_string(), reason)),
+                None => drop(list.exact.insert(name.to_string(), reason)),
+            }
+        }
+        list
+    }
+
+    /// The reason, if the test is listed.
+    pub fn reason(&self, name: &str) -> Option<&str> {
+        let by_prefix = || self.prefixes.iter().find(|(p, _)| name.starts_with(p.as_str())).map(|(_, r)| r);
+        self.exact.get(name).or_else(by_prefix).map(String::as_str)
+    }
+
+    /// Exact entries that no test has.
+    pub fn unknown(&self, is_test: impl Fn(&str) -> bool) -> Vec<&str> {
+        self.exact.keys().map(String::as_str).filter(|name| !is_test(name)).collect()
+    }
+}
+
+/// A test program's `main`.
+pub fn main(tests: Vec<Test>, expected: ExpectedFailures) -> ExitCode {
+    if let Ok(name) = env::var(CHILD_VARIABLE) {
+        let test = tests.iter().find(|test| test.name == name).expect("the parent names one of the tests");
+        // Not a return from main: the application's exit, with its handlers, belongs to the test.
+        std::process::exit(test.run_here());
+    }
+    let arguments = Arguments::from_args();
+    let environment = match icd::library().and_then(|l| icd::environment(&l).map_err(|e| e.to_string())) {
+        Ok(environment) => Arc::new(environment),
+        Err(why) => {
+            eprintln!("{why}");
+            return ExitCode::FAILURE;
+        }
+    };
+    let expected = Arc::new(expected);
+    let trials = tests.into_iter().map(|test| trial(test, &environment, &expected)).collect();
+    let conclusion = libtest_mimic::run(&arguments, trials);
+    let _ = fs::remove_dir_all(&environment.1);
+    conclusion.exit_code()
+}
+
+fn trial(test: Test, environment: &Arc<(&'static str, PathBuf)>, expected: &Arc<ExpectedFailures>) -> Trial {
+    let (environment, expected) = (environment.clone(), expected.clone());
+    let (name, ignored) = (test.name.clone(), test.ignored);
+    let body = move || verdict(test.run_in_child(&environment), expected.reason(&test.name));
+    Trial::ignorable_test(name, body).with_ignored_flag(ignored)
+}
+
+/// A known failure counts as ignored; one that passes is an error, so that the list shrinks.
+fn verdict(outcome: Outcome, expected: Option<&str>) -> Result<Completion, Failed> {
+    match (outcome, expected) {
+        (Ok(()), None) => Ok(Completion::Completed),
+        (Ok(()), Some(_)) => Err("passes, though listed as an expected failure: take it off the list".into()),
+        (Err(Failure::Skipped(why)), _) => Ok(Completion::ignored_with(format!("skipped, {why}"))),
+        (Err(Failure::Failed(_)), Some(reason)) => Ok(Completion::ignored_with(format!("fails, {reason}"))),
+        (Err(Failure::Failed(why)), None) => Err(why.into()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_list_of_expected_failures() {
+        let list =
+            ExpectedFailures::parse("# comment\nspir20_*  issue 5\n\nspir12_printf  issue 4: printf\n");
+        assert_eq!(list.reason("spir20_anything"), Some("issue 5"));
+        assert_eq!(list.reason("spir12_printf"), Some("issue 4: printf"));
+        assert_eq!(list.reason("spir12_printf_more"), None);
+        assert_eq!(list.unknown(|_| false), ["spir12_printf"]);
+        assert!(list.unknown(|name| name == "spir12_printf").is_empty());
+    }
+
+    #[test]
+    fn a_listed_test_that_passes_is_an_error() {
+        assert!(verdict(Ok(()), Some("why")).is_err());
+        assert!(verdict(Ok(()), None).is_ok());
+        assert!(verdict(Err(Failure::Failed("x".into())), Some("why")).is_ok());
+        assert!(verdict(Err(Failure::Failed("x".into())), None).is_err());
+    }
+}
