@@ -2,6 +2,7 @@
 
 use crate::loader;
 pub use crate::loader::{LoadError, LoadedProgram};
+use crate::process::{self, Job, Product};
 use crate::program::{CompiledProgram, KernelInfo, RawWorkGroupFn};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
@@ -39,27 +40,43 @@ pub enum CompileError {
     Crashed(String),
 }
 
-/// Reads a module and checks it against the SPIR rules. Errors: [`CompileError::InvalidBinary`] for what is no valid
-/// SPIR of this device's kind, [`CompileError::Failed`] for a rule that it breaks.
+/// Reads a module and checks it against the SPIR rules; yields remarks. Errors: [`CompileError::InvalidBinary`] for
+/// what is no valid SPIR of this device's kind, [`CompileError::Failed`] for a rule that it breaks.
 pub fn check(module: &[u8], options: &CompileOptions) -> Result<String, CompileError> {
-    let _ = (module, options);
-    todo!()
+    match process::run(Job::Check { module: module.to_vec(), options: options.clone() })? {
+        Product::Checked(remarks) => Ok(remarks),
+        _ => Err(wrong_product()),
+    }
 }
 
 /// Links modules into one without generating code: a library, or an executable's IR. Returns bitcode.
 pub fn link(modules: &[&[u8]], options: &CompileOptions) -> Result<Vec<u8>, CompileError> {
-    let _ = (modules, options);
-    todo!()
+    match process::run(Job::Link { modules: owned(modules), options: options.clone() })? {
+        Product::Linked(bitcode) => Ok(bitcode),
+        _ => Err(wrong_product()),
+    }
 }
 
 /// Builds an executable program from one or more modules.
 pub fn build(modules: &[&[u8]], options: &CompileOptions) -> Result<CompiledProgram, CompileError> {
-    let _ = (modules, options);
-    todo!()
+    match process::run(Job::Build { modules: owned(modules), options: options.clone() })? {
+        Product::Built(program) => Ok(program),
+        _ => Err(wrong_product()),
+    }
 }
 
 /// Starts a compiler process in the background, so that the first build finds it ready. Never fails.
-pub fn warm_up() {}
+pub fn warm_up() {
+    process::warm_up();
+}
+
+fn owned(modules: &[&[u8]]) -> Vec<Vec<u8>> {
+    modules.iter().map(|module| module.to_vec()).collect()
+}
+
+fn wrong_product() -> CompileError {
+    CompileError::Crashed("the compiler process answered another question".into())
+}
 
 /// A kernel's entry, which keeps its program loaded.
 #[derive(Clone, Debug)]

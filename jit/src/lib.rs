@@ -5,11 +5,13 @@
 pub mod analysis;
 pub mod api;
 pub mod codegen;
+mod compile;
 pub mod emit;
 pub mod kir;
 pub mod llvm;
 mod loader;
 mod object_file;
+pub mod process;
 pub mod program;
 pub mod transform;
 

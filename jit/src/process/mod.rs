@@ -1,0 +1,94 @@
+//! The supervised compiler process: a hostile or unlucky module may crash, hang or bloat it, never the application.
+//!
+//! ```text
+//! application                                    worker (no child of the application's)
+//!   run(job) -> pool -> Worker::perform  == socket ==>  worker::serve -> compile, on a large stack
+//!               |  start, reuse, recycle                |  dies with its socket, by its alarm, at its memory limit
+//!               v                                       v  crash note: signal, LLVM's last words
+//!             spawn: ld.so runs this very library from its ELF entry point, entry::spirula_compiler_process
+//! ```
+//!
+//! Settings, from the environment:
+//! - `SPIRULA_COMPILER_PROCESS`: `on` compiles in a process or not at all, `off` always inside the application; by
+//!   default in a process where one can be started, else inside, which is said once (a `tracing` warning).
+//! - `SPIRULA_COMPILER_TIMEOUT`: seconds for one request, 120 by default.
+//! - `SPIRULA_COMPILER_STDERR`: when set, workers write to the application's stderr, for debugging.
+
+mod crash;
+mod entry;
+mod perform;
+mod pool;
+mod protocol;
+mod spawn;
+#[cfg(test)]
+mod tests;
+mod worker;
+
+pub use protocol::{Job, Product};
+
+use crate::api::CompileError;
+use pool::{Pool, PoolError};
+use std::sync::LazyLock;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+static POOL: LazyLock<Pool> = LazyLock::new(|| Pool::new(spawn::Launch::of_this_library()));
+
+/// Where compilation runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Mode {
+    /// In a process, or not at all.
+    On,
+    /// Inside the application.
+    Off,
+    /// In a process where one can be started.
+    Auto,
+}
+
+static MODE: LazyLock<Mode> =
+    LazyLock::new(|| match std::env::var("SPIRULA_COMPILER_PROCESS").unwrap_or_default().as_str() {
+        "on" => Mode::On,
+        "off" => Mode::Off,
+        _ => Mode::Auto,
+    });
+
+static TIME_LIMIT: LazyLock<Duration> = LazyLock::new(|| {
+    let seconds = std::env::var("SPIRULA_COMPILER_TIMEOUT").ok().and_then(|text| text.parse().ok());
+    Duration::from_secs(seconds.filter(|&seconds| seconds > 0).unwrap_or(120))
+});
+
+/// Performs a job where [`Mode`] says.
+pub fn run(job: Job) -> Result<Product, CompileError> {
+    if *MODE == Mode::Off {
+        return perform::perform(job);
+    }
+    match POOL.run(&job, *TIME_LIMIT) {
+        Ok(result) => result,
+        Err(PoolError::Crashed(note)) => Err(CompileError::Crashed(format!(
+            "the compiler process {note} while {} this module",
+            job.verb()
+        ))),
+        Err(PoolError::NotStarted(error)) if *MODE == Mode::On => {
+            Err(CompileError::Failed(format!("the compiler process can't be started: {error}")))
+        }
+        Err(PoolError::NotStarted(error)) => {
+            say_once(&error);
+            perform::perform(job)
+        }
+    }
+}
+
+/// Starts a worker in the background, so that the first request finds it ready.
+pub fn warm_up() {
+    if *MODE != Mode::Off {
+        // No thread, no warmth: the first request starts the worker then.
+        let _ = std::thread::Builder::new().name("spirula-warm-up".into()).spawn(|| POOL.warm_up());
+    }
+}
+
+fn say_once(error: &str) {
+    static SAID: AtomicBool = AtomicBool::new(false);
+    if !SAID.swap(true, Ordering::Relaxed) {
+        tracing::warn!("compiling inside the application: no compiler process can be started: {error}");
+    }
+}
