@@ -4,6 +4,7 @@
 
 pub mod analysis;
 pub mod api;
+pub mod builtin;
 pub mod codegen;
 mod compile;
 pub mod emit;

@@ -1,0 +1,111 @@
+//! Builtins: math functions (6.12.2). What LLVM has as an instruction or a few is written here, the rest is in the
+//! Rust library.
+
+use super::emit::{Emitter, Lane, Value};
+use super::pattern::Generic;
+use super::table::{Call, FLOATS, Rows, SINGLE};
+use super::types::Element;
+
+const PAYLOADS: Generic = Generic { elements: &[Element::UInt, Element::ULong], widths: FLOATS.widths };
+
+pub fn rows(rows: &mut Rows) {
+    for name in ["fabs", "ceil", "floor", "trunc", "rint", "round", "sqrt"] {
+        rows.intrinsic(name, FLOATS, "T(T)", name);
+    }
+    rows.intrinsic("half_sqrt native_sqrt", SINGLE, "T(T)", "sqrt");
+    rows.intrinsic("copysign", FLOATS, "T(T,T)", "copysign");
+    rows.intrinsic("fma", FLOATS, "T(T,T,T)", "fma");
+    rows.intrinsic("mad", FLOATS, "T(T,T,T)", "fmuladd");
+    for pattern in ["T(T,T)", "T(T,E)"] {
+        rows.intrinsic("fmin", FLOATS, pattern, "minnum");
+        rows.intrinsic("fmax", FLOATS, pattern, "maxnum");
+    }
+    for (name, predicate, op) in [("maxmag", "ogt", "maxnum"), ("minmag", "olt", "minnum")] {
+        rows.expand(name, FLOATS, "T(T,T)", move |e, call| by_magnitude(e, call, predicate, op));
+    }
+    rows.expand("fdim", FLOATS, "T(T,T)", |e, call| {
+        let [x, y] = call.arguments else { unreachable!("fdim has two parameters") };
+        let none = e.compare("fcmp ole", x, y);
+        let zero = e.float(x.ir, 0.0);
+        let difference = e.binary("fsub", x, y);
+        e.select(&none, &zero, &difference)
+    });
+    rows.expand("half_divide native_divide", SINGLE, "T(T,T)", |e, call| {
+        e.binary("fdiv", &call.arguments[0], &call.arguments[1])
+    });
+    rows.expand("half_recip native_recip", SINGLE, "T(T)", |e, call| reciprocal(e, &call.arguments[0]));
+    rows.expand("rsqrt", FLOATS, "T(T)", reciprocal_root);
+    rows.expand("half_rsqrt native_rsqrt", SINGLE, "T(T)", reciprocal_root);
+    rows.expand("nan", PAYLOADS, "F(T)", |e, call| {
+        // Quiet, with what fits of the payload.
+        let (quiet, payload) = match call.element {
+            Element::UInt => (0x7FC0_0000, 0x3F_FFFF),
+            _ => (0x7FF8 << 48, (1 << 51) - 1),
+        };
+        let [quiet, payload] = [quiet, payload].map(|bits| e.int(call.generic(), bits));
+        let kept = e.binary("and", &call.arguments[0], &payload);
+        let bits = e.binary("or", &kept, &quiet);
+        e.cast("bitcast", &bits, call.result.lane)
+    });
+    rows.expand("fract", FLOATS, "T(T,*T)", fract);
+    rows.expand("modf", FLOATS, "T(T,*T)", |e, call| {
+        let x = &call.arguments[0];
+        let whole = e.intrinsic("trunc", std::slice::from_ref(x));
+        store(e, call, &whole);
+        // The difference is exact, but for infinity.
+        let rest = e.binary("fsub", x, &whole);
+        let infinity = e.float(x.ir, f64::INFINITY);
+        let magnitude = e.intrinsic("fabs", std::slice::from_ref(x));
+        let infinite = e.compare("fcmp oeq", &magnitude, &infinity);
+        let zero = e.float(x.ir, 0.0);
+        let rest = e.select(&infinite, &zero, &rest);
+        e.intrinsic("copysign", &[rest, x.clone()])
+    });
+}
+
+fn reciprocal(e: &mut Emitter, x: &Value) -> Value {
+    let one = e.float(x.ir, 1.0);
+    e.binary("fdiv", &one, x)
+}
+
+/// Two correctly rounded steps: within 1 ULP.
+fn reciprocal_root(e: &mut Emitter, call: &Call) -> Value {
+    let root = e.intrinsic("sqrt", call.arguments);
+    reciprocal(e, &root)
+}
+
+/// The argument of the larger (smaller) magnitude, or fmax (fmin) of both.
+fn by_magnitude(e: &mut Emitter, call: &Call, predicate: &str, op: &str) -> Value {
+    let [x, y] = call.arguments else { unreachable!("maxmag and minmag have two parameters") };
+    let [mx, my] = [x, y].map(|v| e.intrinsic("fabs", std::slice::from_ref(v)));
+    let first = e.compare(&format!("fcmp {predicate}"), &mx, &my);
+    let second = e.compare(&format!("fcmp {predicate}"), &my, &mx);
+    let either = e.intrinsic(op, call.arguments);
+    let rest = e.select(&second, y, &either);
+    e.select(&first, x, &rest)
+}
+
+/// Stores to the pointer that is the last argument, with the type's own alignment.
+fn store(e: &mut Emitter, call: &Call, value: &Value) {
+    let Some(pointer) = call.arguments.last() else { return };
+    let lanes = if value.ir.width == 3 { 4 } else { u32::from(value.ir.width) };
+    e.store(value, pointer, lanes * value.ir.lane.bits() / 8);
+}
+
+/// x - floor(x), at most the largest number below 1; zeros and infinities give a zero of their sign.
+fn fract(e: &mut Emitter, call: &Call) -> Value {
+    let x = &call.arguments[0];
+    let floor = e.intrinsic("floor", std::slice::from_ref(x));
+    store(e, call, &floor);
+    let below_one = if x.ir.lane == Lane::Float { f64::from(1.0f32.next_down()) } else { 1.0f64.next_down() };
+    let [below_one, zero, infinity] = [below_one, 0.0, f64::INFINITY].map(|value| e.float(x.ir, value));
+    let difference = e.binary("fsub", x, &floor);
+    let too_large = e.compare("fcmp ogt", &difference, &below_one);
+    let rest = e.select(&too_large, &below_one, &difference);
+    let magnitude = e.intrinsic("fabs", std::slice::from_ref(x));
+    let is_zero = e.compare("fcmp oeq", &magnitude, &zero);
+    let is_infinite = e.compare("fcmp oeq", &magnitude, &infinity);
+    let special = e.binary("or", &is_zero, &is_infinite);
+    let signed_zero = e.intrinsic("copysign", &[zero, x.clone()]);
+    e.select(&special, &signed_zero, &rest)
+}

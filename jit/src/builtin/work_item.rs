@@ -1,0 +1,57 @@
+//! Builtins: work-item functions (6.12.1), barriers and fences (6.12.8, 6.12.9).
+
+use super::emit::{Emitter, Ir, Lane, Value};
+use super::table::{Call, Effect, FIXED, Rows, nothing};
+
+const SIZE: Ir = Ir::scalar(Lane::Int(64));
+const INT: Ir = Ir::scalar(Lane::Int(32));
+
+/// Name in OpenCL C, primitive, value for a dimension that does not exist.
+const QUERIES: [(&str, &str, i128); 7] = [
+    ("get_global_id", "global_id", 0),
+    ("get_local_id", "local_id", 0),
+    ("get_group_id", "group_id", 0),
+    ("get_global_offset", "global_offset", 0),
+    ("get_global_size", "global_size", 1),
+    ("get_local_size", "local_size", 1),
+    ("get_num_groups", "num_groups", 1),
+];
+
+pub fn rows(rows: &mut Rows) {
+    for (name, primitive, default) in QUERIES {
+        rows.expand(name, FIXED, "size_t(uint)", move |e, call| query(e, call, primitive, default));
+    }
+    rows.expand("get_work_dim", FIXED, "uint()", |e, _| e.primitive("work_dim", INT));
+    rows.expand("barrier work_group_barrier", FIXED, "void(uint)", |e, call| {
+        barrier(e, &call.arguments[0]);
+        nothing()
+    });
+    rows.mark("barrier work_group_barrier", Effect::Barrier);
+    for (name, order) in
+        [("mem_fence", "acq_rel"), ("read_mem_fence", "acquire"), ("write_mem_fence", "release")]
+    {
+        rows.expand(name, FIXED, "void(uint)", move |e, _| {
+            e.effect(&format!("fence {order}"));
+            nothing()
+        });
+        rows.mark(name, Effect::Memory);
+    }
+}
+
+/// Waits for the work-group, with memory fences as `flags` say.
+pub fn barrier(e: &mut Emitter, flags: &Value) {
+    e.call("spirula.barrier", Ir::scalar(Lane::Void), std::slice::from_ref(flags), "convergent nounwind");
+}
+
+/// The primitive of the dimension that the argument names. Dimensions at or beyond `get_work_dim()` below three
+/// have their default in the launch already.
+fn query(e: &mut Emitter, call: &Call, primitive: &str, default: i128) -> Value {
+    let dimension = &call.arguments[0];
+    let default = e.int(SIZE, default);
+    (0..3).rev().fold(default, |otherwise, index| {
+        let value = e.primitive(&format!("{primitive}.{index}"), SIZE);
+        let number = e.int(INT, index);
+        let matches = e.compare("icmp eq", dimension, &number);
+        e.select(&matches, &value, &otherwise)
+    })
+}
