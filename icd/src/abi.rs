@@ -1,0 +1,453 @@
+//! The border to C: the kinds of parameters that OpenCL's functions take, and how a safe Rust function becomes the
+//! C function of a dispatch slot. All `unsafe` of the C API is in this file and in `callback.rs`.
+//!
+//! The one contract behind it: *a pointer that the application passes is null, or valid for the accesses that the
+//! OpenCL specification says the called function makes through it.* It is asserted once, where a raw parameter becomes
+//! one of the types below ([`FromAbi`]); the methods here make those accesses and no others.
+
+use crate::error::{Code, Status};
+use crate::handle::{ClObject, NewHandle, Ref};
+use opencl_sys::{CL_OUT_OF_RESOURCES, CL_SUCCESS, cl_int};
+use spirula_runtime::memory::HostPtr;
+use std::ffi::{CStr, c_char, c_void};
+use std::marker::PhantomData;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+/// A parameter as Rust sees it, made from what C passed.
+pub trait FromAbi {
+    /// What C passes.
+    type Raw;
+    /// # Safety
+    /// `raw` keeps the contract at the top of this file.
+    unsafe fn from_abi(raw: Self::Raw) -> Self;
+}
+
+/// Parameters that are the same on both sides, or only wrapped.
+macro_rules! wraps {
+    ($([$($param:ident: $bound:path)?] $ty:ty, $raw:ty, $wrap:expr;)*) => {$(
+        impl$(<$param: $bound>)? FromAbi for $ty {
+            type Raw = $raw;
+            unsafe fn from_abi(raw: $raw) -> Self {
+                ($wrap)(raw)
+            }
+        }
+    )*};
+}
+
+wraps! {
+    [] u32, u32, std::convert::identity;
+    [] i32, i32, std::convert::identity;
+    [] u64, u64, std::convert::identity;
+    [] usize, usize, std::convert::identity;
+    [T: ClObject] Handle<T>, *mut c_void, |raw| Handle(raw, PhantomData);
+    [T: ClObject] Handles<T>, *const *mut c_void, |raw| Handles(In(raw), PhantomData);
+    [T: Copy] In<T>, *const T, In;
+    [T: Copy] Out<T>, *mut T, Out;
+    [] Text, *const c_char, Text;
+    [] HostConst, *const c_void, HostConst;
+    [] HostMut, *mut c_void, HostMut;
+}
+
+/// An object that the application names. Never dereferenced: see `handle.rs`.
+pub struct Handle<T>(*mut c_void, PhantomData<fn() -> T>);
+
+impl<T: ClObject> Handle<T> {
+    /// The object. Errors: the type's `CL_INVALID_*` if the handle is null, garbage, released or of another type.
+    pub fn get(&self) -> Status<Ref<T>> {
+        Ref::find(self.0)
+    }
+
+    /// Whether the application passed none.
+    pub fn is_null(&self) -> bool {
+        self.0.is_null()
+    }
+}
+
+/// A list of objects.
+pub struct Handles<T>(In<*mut c_void>, PhantomData<fn() -> T>);
+
+impl<T: ClObject> Handles<T> {
+    /// Whether the application passed none.
+    pub fn is_null(&self) -> bool {
+        self.0.is_null()
+    }
+
+    /// The first `count` objects; none if the list is null. Errors: as [`Handle::get`].
+    pub fn get(&self, count: u32) -> Status<Vec<Ref<T>>> {
+        self.0.list(count as usize).unwrap_or_default().into_iter().map(Ref::find).collect()
+    }
+}
+
+/// A pointer to values that the function reads.
+pub struct In<T>(*const T);
+
+impl<T: Copy> In<T> {
+    /// A value of ours, for a call from one entry point to another; it must outlive the call.
+    pub fn of(value: &T) -> Self {
+        In(value)
+    }
+
+    /// Whether the application passed none.
+    pub fn is_null(&self) -> bool {
+        self.0.is_null()
+    }
+
+    /// Element `index`; the pointer is not null and has that many.
+    fn at(&self, index: usize) -> T {
+        // SAFETY: the file's contract: the callers below have checked for null, and their counts are those that the
+        // specification ties to this pointer. The read is unaligned because applications cast.
+        unsafe { self.0.add(index).read_unaligned() }
+    }
+
+    /// The value, if there is one.
+    pub fn get(&self) -> Option<T> {
+        (!self.is_null()).then(|| self.at(0))
+    }
+
+    /// `count` values, if there are any.
+    pub fn list(&self, count: usize) -> Option<Vec<T>> {
+        (!self.is_null()).then(|| (0..count).map(|index| self.at(index)).collect())
+    }
+
+    /// `[T; N]`, if there is one.
+    pub fn array<const N: usize>(&self) -> Option<[T; N]> {
+        (!self.is_null()).then(|| std::array::from_fn(|index| self.at(index)))
+    }
+}
+
+impl<T: Copy + Default + PartialEq> In<T> {
+    /// A list of name and value pairs that a zero name ends (`cl_context_properties` and its like).
+    pub fn properties(&self) -> Vec<(T, T)> {
+        if self.is_null() {
+            return Vec::new();
+        }
+        (0..)
+            .step_by(2)
+            .take_while(|&name| self.at(name) != T::default())
+            .map(|name| (self.at(name), self.at(name + 1)))
+            .collect()
+    }
+}
+
+/// A pointer to values that the function writes (or, where C's prototype says so, reads).
+pub struct Out<T>(*mut T);
+
+impl<T: Copy> Out<T> {
+    /// For results that nobody wants.
+    pub fn nowhere() -> Self {
+        Out(std::ptr::null_mut())
+    }
+
+    /// Whether the application wants none.
+    pub fn is_null(&self) -> bool {
+        self.0.is_null()
+    }
+
+    /// Writes the value, if it is wanted.
+    pub fn write(&self, value: T) {
+        self.write_list(&[value]);
+    }
+
+    /// Writes the values, if they are wanted; the caller has checked that there is room for so many.
+    pub fn write_list(&self, values: &[T]) {
+        if !self.is_null() {
+            for (index, &value) in values.iter().enumerate() {
+                // SAFETY: the file's contract; not null, and the specification's room for `values` was checked.
+                unsafe { self.0.add(index).write_unaligned(value) }
+            }
+        }
+    }
+
+    /// The same pointer for reading.
+    pub fn as_in(&self) -> In<T> {
+        In(self.0)
+    }
+}
+
+/// A zero-terminated string.
+pub struct Text(*const c_char);
+
+impl Text {
+    /// For strings that came in a list.
+    ///
+    /// # Safety
+    /// As [`FromAbi::from_abi`].
+    unsafe fn new(raw: *const c_char) -> Self {
+        Text(raw)
+    }
+
+    /// Whether the application passed none.
+    pub fn is_null(&self) -> bool {
+        self.0.is_null()
+    }
+
+    /// Its bytes without the zero; none if it is null.
+    pub fn bytes(&self) -> &[u8] {
+        if self.is_null() {
+            return &[];
+        }
+        // SAFETY: the file's contract: a string that is not null ends with a zero byte, and lives during the call.
+        unsafe { CStr::from_ptr(self.0) }.to_bytes()
+    }
+
+    /// Its first `length` bytes, or all up to the zero if `length` is 0; none if it is null.
+    pub fn prefix(&self, length: usize) -> Vec<u8> {
+        match length {
+            0 => self.bytes().to_vec(),
+            _ => In(self.0.cast::<u8>()).list(length).unwrap_or_default(),
+        }
+    }
+
+    /// As text, with U+FFFD for what isn't UTF-8.
+    pub fn string(&self) -> String {
+        String::from_utf8_lossy(self.bytes()).into_owned()
+    }
+}
+
+impl In<*const c_char> {
+    /// `count` strings.
+    pub fn texts(&self, count: u32) -> Vec<Text> {
+        let raw = self.list(count as usize).unwrap_or_default();
+        // SAFETY: the file's contract holds for the strings of a list as for the list.
+        raw.into_iter().map(|raw| unsafe { Text::new(raw) }).collect()
+    }
+}
+
+/// Memory of the application that a command or function reads.
+#[derive(Clone, Copy)]
+pub struct HostConst(*const c_void);
+
+impl HostConst {
+    /// Memory whose address came in a list.
+    pub fn new(address: *const c_void) -> Self {
+        HostConst(address)
+    }
+
+    /// Whether the application passed none.
+    pub fn is_null(&self) -> bool {
+        self.0.is_null()
+    }
+
+    /// Its first `size` bytes; none if it is null.
+    pub fn bytes(&self, size: usize) -> Option<&[u8]> {
+        if self.is_null() || size > isize::MAX as usize {
+            return None;
+        }
+        // SAFETY: the file's contract: not null, and `size` is what the specification ties to this pointer.
+        Some(unsafe { std::slice::from_raw_parts(self.0.cast(), size) })
+    }
+
+    /// The same memory for reading values of a type.
+    pub fn cast<T>(&self) -> In<T> {
+        In(self.0.cast())
+    }
+
+    /// For a command.
+    pub fn pointer(&self) -> Option<HostPtr> {
+        HostMut(self.0.cast_mut()).pointer()
+    }
+}
+
+/// Memory of the application that a command writes.
+#[derive(Clone, Copy)]
+pub struct HostMut(*mut c_void);
+
+impl HostMut {
+    /// Memory whose address came in a list.
+    pub fn new(address: *mut c_void) -> Self {
+        HostMut(address)
+    }
+
+    /// Whether the application passed none.
+    pub fn is_null(&self) -> bool {
+        self.0.is_null()
+    }
+
+    /// The address, to be compared.
+    pub fn address(&self) -> *mut u8 {
+        self.0.cast()
+    }
+
+    /// The same memory for reading.
+    pub fn as_const(&self) -> HostConst {
+        HostConst(self.0)
+    }
+
+    /// The same memory for writing values of a type.
+    pub fn cast<T>(&self) -> Out<T> {
+        Out(self.0.cast())
+    }
+
+    /// Writes bytes, if there is room; the caller has checked how much.
+    pub fn write_bytes(&self, bytes: &[u8]) {
+        if !self.is_null() {
+            // SAFETY: the file's contract; not null, and the specification's room for `bytes` was checked. They are ours,
+            // so they don't overlap with memory of the application.
+            unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), self.0.cast(), bytes.len()) }
+        }
+    }
+
+    /// For a command.
+    pub fn pointer(&self) -> Option<HostPtr> {
+        // SAFETY: the file's contract, which HostPtr's repeats.
+        unsafe { HostPtr::new(self.0.cast()) }
+    }
+}
+
+/// What a function gives back to C besides its status.
+pub trait IntoAbi {
+    /// What C gets.
+    type Raw;
+    /// What C gets when the function failed.
+    const FAILED: Self::Raw;
+    /// What C gets when it succeeded.
+    fn into_abi(self) -> Self::Raw;
+    /// What `errcode_ret` gets all the same.
+    fn status(&self) -> Status {
+        Ok(())
+    }
+}
+
+impl IntoAbi for () {
+    type Raw = ();
+    const FAILED: () = ();
+    fn into_abi(self) {}
+}
+
+impl IntoAbi for NewHandle {
+    type Raw = *mut c_void;
+    const FAILED: *mut c_void = std::ptr::null_mut();
+    fn into_abi(self) -> *mut c_void {
+        self.into_raw()
+    }
+}
+
+/// A pointer that a function returns; null says that there is none.
+impl IntoAbi for *mut c_void {
+    type Raw = *mut c_void;
+    const FAILED: *mut c_void = std::ptr::null_mut();
+    fn into_abi(self) -> *mut c_void {
+        self
+    }
+}
+
+/// Runs an entry point's body; a panic stops here and becomes an error.
+fn guard<R>(body: impl FnOnce() -> Status<R>) -> Status<R> {
+    catch_unwind(AssertUnwindSafe(body)).unwrap_or(Err(Code(CL_OUT_OF_RESOURCES)))
+}
+
+/// The `cl_int` of a result.
+fn status_of(result: Status) -> cl_int {
+    result.err().map_or(CL_SUCCESS, |code| code.0)
+}
+
+/// A Rust function that can stand in a dispatch slot, by kind of its C prototype (`Kind`) and its parameters.
+pub trait Entry<Kind, Parameters>: Copy {
+    /// The slot's type.
+    type Slot;
+    /// The C function.
+    const SLOT: Self::Slot;
+}
+
+/// `cl_int f(parameters)`: returns the status.
+pub struct Plain;
+/// `R f(parameters, cl_int *errcode_ret)`.
+pub struct Creates;
+/// `R f(parameters)`: no status at all.
+pub struct Bare;
+
+/// The dispatch slot of a function that returns its status.
+pub const fn plain<P, F: Entry<Plain, P>>(_: F) -> Option<F::Slot> {
+    Some(F::SLOT)
+}
+
+/// The dispatch slot of a function with `errcode_ret`.
+pub const fn creates<P, F: Entry<Creates, P>>(_: F) -> Option<F::Slot> {
+    Some(F::SLOT)
+}
+
+/// The dispatch slot of a function that says nothing about its success.
+pub const fn bare<P, F: Entry<Bare, P>>(_: F) -> Option<F::Slot> {
+    Some(F::SLOT)
+}
+
+/// Conjures a function item, which has no bytes.
+fn function<F: Copy>() -> F {
+    const { assert!(size_of::<F>() == 0, "only a function item can stand in a dispatch slot") };
+    // SAFETY: F is a zero-sized `Copy` type of which the caller of `plain` and its like held a value, so it is
+    // inhabited; reading no bytes from a dangling but aligned pointer is valid.
+    unsafe { std::ptr::NonNull::<F>::dangling().read() }
+}
+
+/// [`Entry`] for functions of each number of parameters.
+macro_rules! entries {
+    ($($($p:ident)*;)*) => {$(
+        #[allow(non_snake_case)]
+        const _: () = {
+            impl<Function, $($p: FromAbi),*> Entry<Plain, ($($p,)*)> for Function
+            where Function: Fn($($p),*) -> Status + Copy {
+                type Slot = unsafe extern "C" fn($($p::Raw),*) -> cl_int;
+                const SLOT: Self::Slot = {
+                    unsafe extern "C" fn slot<F: Fn($($p),*) -> Status + Copy, $($p: FromAbi),*>(
+                        $($p: $p::Raw),*
+                    ) -> cl_int {
+                        // SAFETY: the file's contract: these are an application's parameters.
+                        $(let $p = unsafe { $p::from_abi($p) };)*
+                        status_of(guard(|| function::<F>()($($p),*)))
+                    }
+                    slot::<Function, $($p),*>
+                };
+            }
+
+            impl<Function, R: IntoAbi, $($p: FromAbi),*> Entry<Creates, ($($p,)*)> for Function
+            where Function: Fn($($p),*) -> Status<R> + Copy {
+                type Slot = unsafe extern "C" fn($($p::Raw,)* *mut cl_int) -> R::Raw;
+                const SLOT: Self::Slot = {
+                    unsafe extern "C" fn slot<F: Fn($($p),*) -> Status<R> + Copy, R: IntoAbi, $($p: FromAbi),*>(
+                        $($p: $p::Raw,)* errcode_ret: *mut cl_int
+                    ) -> R::Raw {
+                        // SAFETY: the file's contract: these are an application's parameters.
+                        $(let $p = unsafe { $p::from_abi($p) };)*
+                        let result = guard(|| function::<F>()($($p),*));
+                        Out(errcode_ret).write(status_of(result.as_ref().map_err(|&code| code).and_then(R::status)));
+                        result.map_or(R::FAILED, R::into_abi)
+                    }
+                    slot::<Function, R, $($p),*>
+                };
+            }
+
+            impl<Function, R: IntoAbi, $($p: FromAbi),*> Entry<Bare, ($($p,)*)> for Function
+            where Function: Fn($($p),*) -> Status<R> + Copy {
+                type Slot = unsafe extern "C" fn($($p::Raw),*) -> R::Raw;
+                const SLOT: Self::Slot = {
+                    unsafe extern "C" fn slot<F: Fn($($p),*) -> Status<R> + Copy, R: IntoAbi, $($p: FromAbi),*>(
+                        $($p: $p::Raw),*
+                    ) -> R::Raw {
+                        // SAFETY: the file's contract: these are an application's parameters.
+                        $(let $p = unsafe { $p::from_abi($p) };)*
+                        guard(|| function::<F>()($($p),*)).map_or(R::FAILED, R::into_abi)
+                    }
+                    slot::<Function, R, $($p),*>
+                };
+            }
+        };
+    )*};
+}
+
+entries! {
+    ;
+    A;
+    A B;
+    A B C;
+    A B C D;
+    A B C D E;
+    A B C D E G;
+    A B C D E G H;
+    A B C D E G H I;
+    A B C D E G H I J;
+    A B C D E G H I J K;
+    A B C D E G H I J K L;
+    A B C D E G H I J K L M;
+    A B C D E G H I J K L M N;
+    A B C D E G H I J K L M N O;
+}

@@ -1,0 +1,232 @@
+//! `cl_device_id` (OpenCL 1.2, 4.2 and 4.3). Sub-devices are not there yet.
+
+use crate::abi::{Handle, HostMut, In, Out};
+use crate::api::platform::{PLATFORM, Platform, names};
+use crate::error::{Status, fail, fail_if};
+use crate::handle::{ClObject, Link};
+use crate::info::{self, query, unknown};
+use opencl_sys as cl;
+use spirula_runtime::device::{Device as Core, ImageLimits};
+use spirula_runtime::platform::Platform as CorePlatform;
+use std::ffi::c_void;
+use std::sync::Arc;
+
+/// A `cl_device_id`.
+pub struct Device {
+    /// The device itself.
+    pub core: Arc<Core>,
+}
+
+impl ClObject for Device {
+    const INVALID: cl::cl_int = cl::CL_INVALID_DEVICE;
+}
+
+/// What a single-precision number can do. Denormals are kept, division and square root are rounded correctly.
+const SINGLE_FP: cl::cl_device_fp_config = cl::CL_FP_DENORM
+    | cl::CL_FP_INF_NAN
+    | cl::CL_FP_ROUND_TO_NEAREST
+    | cl::CL_FP_FMA
+    | cl::CL_FP_CORRECTLY_ROUNDED_DIVIDE_SQRT;
+/// What cl_khr_fp64 demands of a double-precision number.
+const DOUBLE_FP: cl::cl_device_fp_config = cl::CL_FP_DENORM
+    | cl::CL_FP_INF_NAN
+    | cl::CL_FP_ROUND_TO_NEAREST
+    | cl::CL_FP_ROUND_TO_ZERO
+    | cl::CL_FP_ROUND_TO_INF
+    | cl::CL_FP_FMA;
+
+/// Limits that a device without images reports.
+const NO_IMAGES: ImageLimits = ImageLimits {
+    max_2d: [0; 2],
+    max_3d: [0; 3],
+    max_buffer: 0,
+    max_array: 0,
+    max_read_args: 0,
+    max_write_args: 0,
+    max_samplers: 0,
+};
+
+/// The platform's devices of a type. Errors: CL_INVALID_DEVICE_TYPE, CL_DEVICE_NOT_FOUND.
+pub fn of_type(device_type: cl::cl_device_type) -> Status<&'static [Link<Device>]> {
+    const KNOWN: cl::cl_device_type = cl::CL_DEVICE_TYPE_DEFAULT
+        | cl::CL_DEVICE_TYPE_CPU
+        | cl::CL_DEVICE_TYPE_GPU
+        | cl::CL_DEVICE_TYPE_ACCELERATOR
+        | cl::CL_DEVICE_TYPE_CUSTOM;
+    // CL_INVALID_DEVICE_TYPE if device_type is not a valid value.
+    let known = device_type == cl::CL_DEVICE_TYPE_ALL || (device_type != 0 && device_type & !KNOWN == 0);
+    fail_if(!known, cl::CL_INVALID_DEVICE_TYPE)?;
+    // CL_DEVICE_NOT_FOUND if no OpenCL devices that matched device_type were found.
+    fail_if(
+        device_type & (cl::CL_DEVICE_TYPE_DEFAULT | cl::CL_DEVICE_TYPE_CPU) == 0,
+        cl::CL_DEVICE_NOT_FOUND,
+    )?;
+    Ok(&PLATFORM.devices)
+}
+
+/// clGetDeviceIDs.
+pub fn get_ids(
+    platform: Handle<Platform>,
+    device_type: cl::cl_device_type,
+    num_entries: u32,
+    devices: Out<*mut c_void>,
+    num_devices: Out<u32>,
+) -> Status {
+    Platform::named(&platform)?;
+    let found: Vec<_> = of_type(device_type)?.iter().map(Link::handle).collect();
+    // CL_INVALID_VALUE if num_entries is equal to zero and devices is not NULL or if both num_devices and devices are
+    // NULL.
+    info::list_or_count(&found, num_entries, &devices, &num_devices)
+}
+
+/// clGetDeviceInfo.
+pub fn get_info(
+    device: Handle<Device>,
+    param_name: cl::cl_device_info,
+    param_value_size: usize,
+    param_value: HostMut,
+    param_value_size_ret: Out<usize>,
+) -> Status {
+    let device = device.get()?;
+    let info = &device.core.info;
+    let (native, preferred) = (&info.native_vector_width, &info.preferred_vector_width);
+    let images = info.images.unwrap_or(NO_IMAGES);
+    query(param_value_size, param_value, param_value_size_ret, |answer| match param_name {
+        cl::CL_DEVICE_TYPE => answer.value(cl::CL_DEVICE_TYPE_CPU),
+        cl::CL_DEVICE_VENDOR_ID => answer.value(info.vendor_id),
+        cl::CL_DEVICE_MAX_COMPUTE_UNITS => answer.value(info.compute_units),
+        cl::CL_DEVICE_MAX_WORK_ITEM_DIMENSIONS => answer.value(3_u32),
+        cl::CL_DEVICE_MAX_WORK_ITEM_SIZES => answer.value(info.max_work_item_sizes),
+        cl::CL_DEVICE_MAX_WORK_GROUP_SIZE => answer.value(info.max_work_group_size),
+        cl::CL_DEVICE_PREFERRED_VECTOR_WIDTH_CHAR => answer.value(preferred.char),
+        cl::CL_DEVICE_PREFERRED_VECTOR_WIDTH_SHORT => answer.value(preferred.short),
+        cl::CL_DEVICE_PREFERRED_VECTOR_WIDTH_INT => answer.value(preferred.int),
+        cl::CL_DEVICE_PREFERRED_VECTOR_WIDTH_LONG => answer.value(preferred.long),
+        cl::CL_DEVICE_PREFERRED_VECTOR_WIDTH_HALF => answer.value(preferred.half),
+        cl::CL_DEVICE_PREFERRED_VECTOR_WIDTH_FLOAT => answer.value(preferred.float),
+        cl::CL_DEVICE_PREFERRED_VECTOR_WIDTH_DOUBLE => answer.value(preferred.double),
+        cl::CL_DEVICE_NATIVE_VECTOR_WIDTH_CHAR => answer.value(native.char),
+        cl::CL_DEVICE_NATIVE_VECTOR_WIDTH_SHORT => answer.value(native.short),
+        cl::CL_DEVICE_NATIVE_VECTOR_WIDTH_INT => answer.value(native.int),
+        cl::CL_DEVICE_NATIVE_VECTOR_WIDTH_LONG => answer.value(native.long),
+        cl::CL_DEVICE_NATIVE_VECTOR_WIDTH_HALF => answer.value(native.half),
+        cl::CL_DEVICE_NATIVE_VECTOR_WIDTH_FLOAT => answer.value(native.float),
+        cl::CL_DEVICE_NATIVE_VECTOR_WIDTH_DOUBLE => answer.value(native.double),
+        cl::CL_DEVICE_MAX_CLOCK_FREQUENCY => answer.value(info.max_clock_mhz),
+        cl::CL_DEVICE_ADDRESS_BITS => answer.value(info.address_bits),
+        cl::CL_DEVICE_MAX_MEM_ALLOC_SIZE => answer.value(info.max_mem_alloc_size),
+        cl::CL_DEVICE_IMAGE_SUPPORT => answer.flag(info.images.is_some()),
+        cl::CL_DEVICE_MAX_READ_IMAGE_ARGS => answer.value(images.max_read_args),
+        cl::CL_DEVICE_MAX_WRITE_IMAGE_ARGS => answer.value(images.max_write_args),
+        cl::CL_DEVICE_IMAGE2D_MAX_WIDTH => answer.value(images.max_2d[0]),
+        cl::CL_DEVICE_IMAGE2D_MAX_HEIGHT => answer.value(images.max_2d[1]),
+        cl::CL_DEVICE_IMAGE3D_MAX_WIDTH => answer.value(images.max_3d[0]),
+        cl::CL_DEVICE_IMAGE3D_MAX_HEIGHT => answer.value(images.max_3d[1]),
+        cl::CL_DEVICE_IMAGE3D_MAX_DEPTH => answer.value(images.max_3d[2]),
+        cl::CL_DEVICE_IMAGE_MAX_BUFFER_SIZE => answer.value(images.max_buffer),
+        cl::CL_DEVICE_IMAGE_MAX_ARRAY_SIZE => answer.value(images.max_array),
+        cl::CL_DEVICE_MAX_SAMPLERS => answer.value(images.max_samplers),
+        cl::CL_DEVICE_MAX_PARAMETER_SIZE => answer.value(info.max_parameter_size),
+        cl::CL_DEVICE_MEM_BASE_ADDR_ALIGN => answer.value(info.mem_base_addr_align_bits),
+        cl::CL_DEVICE_MIN_DATA_TYPE_ALIGN_SIZE => answer.value(info.mem_base_addr_align_bits / 8),
+        cl::CL_DEVICE_SINGLE_FP_CONFIG => answer.value(SINGLE_FP),
+        cl::CL_DEVICE_DOUBLE_FP_CONFIG => answer.value(DOUBLE_FP),
+        cl::CL_DEVICE_HALF_FP_CONFIG => answer.value::<cl::cl_device_fp_config>(0),
+        cl::CL_DEVICE_GLOBAL_MEM_CACHE_TYPE => answer.value(cl::CL_READ_WRITE_CACHE),
+        cl::CL_DEVICE_GLOBAL_MEM_CACHELINE_SIZE => answer.value(info.cache_line_size),
+        cl::CL_DEVICE_GLOBAL_MEM_CACHE_SIZE => answer.value(info.cache_size),
+        cl::CL_DEVICE_GLOBAL_MEM_SIZE => answer.value(info.global_mem_size),
+        cl::CL_DEVICE_MAX_CONSTANT_BUFFER_SIZE => answer.value(info.max_constant_buffer_size),
+        cl::CL_DEVICE_MAX_CONSTANT_ARGS => answer.value(info.max_constant_args),
+        cl::CL_DEVICE_LOCAL_MEM_TYPE => answer.value(cl::CL_GLOBAL),
+        cl::CL_DEVICE_LOCAL_MEM_SIZE => answer.value(info.local_mem_size),
+        cl::CL_DEVICE_ERROR_CORRECTION_SUPPORT => answer.flag(false),
+        cl::CL_DEVICE_HOST_UNIFIED_MEMORY => answer.flag(true),
+        cl::CL_DEVICE_PROFILING_TIMER_RESOLUTION => answer.value(info.profiling_timer_resolution),
+        cl::CL_DEVICE_ENDIAN_LITTLE => answer.flag(cfg!(target_endian = "little")),
+        cl::CL_DEVICE_AVAILABLE => answer.flag(true),
+        cl::CL_DEVICE_COMPILER_AVAILABLE => answer.flag(info.compiler_available),
+        cl::CL_DEVICE_LINKER_AVAILABLE => answer.flag(info.linker_available),
+        cl::CL_DEVICE_EXECUTION_CAPABILITIES => answer.value(cl::CL_EXEC_KERNEL | cl::CL_EXEC_NATIVE_KERNEL),
+        cl::CL_DEVICE_QUEUE_PROPERTIES => answer.value(cl::CL_QUEUE_PROFILING_ENABLE),
+        cl::CL_DEVICE_BUILT_IN_KERNELS => answer.text(""),
+        cl::CL_DEVICE_PLATFORM => answer.object(&PLATFORM),
+        cl::CL_DEVICE_NAME => answer.text(&info.name),
+        cl::CL_DEVICE_VENDOR => answer.text(&info.vendor),
+        cl::CL_DRIVER_VERSION => answer.text(CorePlatform::DRIVER_VERSION),
+        cl::CL_DEVICE_PROFILE => answer.text("FULL_PROFILE"),
+        cl::CL_DEVICE_VERSION => answer.text(CorePlatform::VERSION),
+        cl::CL_DEVICE_OPENCL_C_VERSION => answer.text("OpenCL C 1.2 Spirula"),
+        cl::CL_DEVICE_EXTENSIONS => answer.text(&names(info.extensions)),
+        cl::CL_DEVICE_SPIR_VERSIONS => answer.text(info.spir_versions),
+        cl::CL_DEVICE_PRINTF_BUFFER_SIZE => answer.value(info.printf_buffer_size),
+        cl::CL_DEVICE_PREFERRED_INTEROP_USER_SYNC => answer.flag(true),
+        cl::CL_DEVICE_PARENT_DEVICE => answer.optional::<Device>(None),
+        cl::CL_DEVICE_PARTITION_MAX_SUB_DEVICES => answer.value(0_u32),
+        cl::CL_DEVICE_PARTITION_PROPERTIES => answer.value::<cl::cl_device_partition_property>(0),
+        cl::CL_DEVICE_PARTITION_AFFINITY_DOMAIN => answer.value::<cl::cl_device_affinity_domain>(0),
+        cl::CL_DEVICE_PARTITION_TYPE => answer.value::<cl::cl_device_partition_property>(0),
+        cl::CL_DEVICE_REFERENCE_COUNT => answer.value(1_u32),
+        _ => unknown(),
+    })
+}
+
+/// clRetainDevice, clRetainDeviceEXT: nothing happens to a root device.
+pub fn retain(device: Handle<Device>) -> Status {
+    device.get().map(|_| ())
+}
+
+/// clReleaseDevice, clReleaseDeviceEXT.
+pub fn release(device: Handle<Device>) -> Status {
+    device.get().map(|_| ())
+}
+
+/// clCreateSubDevices; CL_DEVICE_PARTITION_PROPERTIES says that no partition is supported.
+pub fn create_sub_devices(
+    in_device: Handle<Device>,
+    _properties: In<cl::cl_device_partition_property>,
+    _num_devices: u32,
+    _out_devices: Out<*mut c_void>,
+    _num_devices_ret: Out<u32>,
+) -> Status {
+    in_device.get()?;
+    // CL_INVALID_VALUE if values specified in properties are not valid or if values specified in properties are valid
+    // but not supported by the device.
+    fail(cl::CL_INVALID_VALUE)
+}
+
+/// clCreateSubDevicesEXT: cl_ext_device_fission is not reported.
+pub fn create_sub_devices_ext(
+    in_device: Handle<Device>,
+    _properties: In<u64>,
+    _num_entries: u32,
+    _out_devices: Out<*mut c_void>,
+    _num_devices: Out<u32>,
+) -> Status {
+    in_device.get()?;
+    fail(cl::CL_INVALID_VALUE)
+}
+
+/// clGetDeviceAndHostTimer (OpenCL 2.1): device and host have one clock.
+pub fn device_and_host_timer(
+    device: Handle<Device>,
+    device_timestamp: Out<u64>,
+    host_timestamp: Out<u64>,
+) -> Status {
+    device.get()?;
+    // CL_INVALID_VALUE if host_timestamp or device_timestamp is NULL.
+    fail_if(device_timestamp.is_null() || host_timestamp.is_null(), cl::CL_INVALID_VALUE)?;
+    let now = Core::timer();
+    device_timestamp.write(now);
+    host_timestamp.write(now);
+    Ok(())
+}
+
+/// clGetHostTimer (OpenCL 2.1).
+pub fn host_timer(device: Handle<Device>, host_timestamp: Out<u64>) -> Status {
+    device.get()?;
+    // CL_INVALID_VALUE if host_timestamp is NULL.
+    fail_if(host_timestamp.is_null(), cl::CL_INVALID_VALUE)?;
+    host_timestamp.write(Core::timer());
+    Ok(())
+}

@@ -1,0 +1,169 @@
+//! Commands on images (OpenCL 1.2, 5.3.3 to 5.3.5). Origins, regions and pitches are checked by the command's constructor.
+
+use super::{submit, wait_list};
+use crate::abi::{Handle, Handles, HostConst, HostMut, In, Out};
+use crate::api::event::Event;
+use crate::api::memory::Mem;
+use crate::api::queue::Queue;
+use crate::error::{Code, Status, fail_if};
+use crate::handle::Ref;
+use opencl_sys as cl;
+use spirula_runtime::command::image;
+use spirula_runtime::memory::HostPtr;
+use std::ffi::c_void;
+
+/// CL_INVALID_VALUE if ptr is NULL.
+fn host(ptr: Option<HostPtr>) -> Status<HostPtr> {
+    ptr.ok_or(Code(cl::CL_INVALID_VALUE))
+}
+
+/// CL_INVALID_VALUE if origin or region is NULL.
+pub(super) fn triple(values: &In<usize>) -> Status<[usize; 3]> {
+    values.array().ok_or(Code(cl::CL_INVALID_VALUE))
+}
+
+/// CL_INVALID_MEM_OBJECT if image is not a valid image object.
+pub(super) fn image(object: &Handle<Mem>) -> Status<Ref<Mem>> {
+    let mem = object.get()?;
+    fail_if(mem.core.image_info().is_none(), cl::CL_INVALID_MEM_OBJECT)?;
+    Ok(mem)
+}
+
+/// CL_INVALID_MEM_OBJECT if buffer is not a valid buffer object.
+pub(super) fn buffer(object: &Handle<Mem>) -> Status<Ref<Mem>> {
+    let mem = object.get()?;
+    fail_if(mem.core.image_info().is_some(), cl::CL_INVALID_MEM_OBJECT)?;
+    Ok(mem)
+}
+
+/// clEnqueueReadImage.
+#[allow(clippy::too_many_arguments)]
+pub fn read(
+    command_queue: Handle<Queue>,
+    object: Handle<Mem>,
+    blocking_read: cl::cl_bool,
+    origin: In<usize>,
+    region: In<usize>,
+    row_pitch: usize,
+    slice_pitch: usize,
+    ptr: HostMut,
+    num_events: u32,
+    event_wait_list: Handles<Event>,
+    event: Out<*mut c_void>,
+) -> Status {
+    let queue = command_queue.get()?;
+    let image = image(&object)?;
+    let wait = wait_list(num_events, &event_wait_list)?;
+    let (origin, region) = (triple(&origin)?, triple(&region)?);
+    let command = image::read(&image.core, origin, region, row_pitch, slice_pitch, host(ptr.pointer())?)?;
+    submit(&queue, command, &wait, blocking_read, &event)
+}
+
+/// clEnqueueWriteImage.
+#[allow(clippy::too_many_arguments)]
+pub fn write(
+    command_queue: Handle<Queue>,
+    object: Handle<Mem>,
+    blocking_write: cl::cl_bool,
+    origin: In<usize>,
+    region: In<usize>,
+    input_row_pitch: usize,
+    input_slice_pitch: usize,
+    ptr: HostConst,
+    num_events: u32,
+    event_wait_list: Handles<Event>,
+    event: Out<*mut c_void>,
+) -> Status {
+    let queue = command_queue.get()?;
+    let image = image(&object)?;
+    let wait = wait_list(num_events, &event_wait_list)?;
+    let (origin, region) = (triple(&origin)?, triple(&region)?);
+    let pointer = host(ptr.pointer())?;
+    let command = image::write(&image.core, origin, region, input_row_pitch, input_slice_pitch, pointer)?;
+    submit(&queue, command, &wait, blocking_write, &event)
+}
+
+/// clEnqueueCopyImage.
+#[allow(clippy::too_many_arguments)]
+pub fn copy(
+    command_queue: Handle<Queue>,
+    src_image: Handle<Mem>,
+    dst_image: Handle<Mem>,
+    src_origin: In<usize>,
+    dst_origin: In<usize>,
+    region: In<usize>,
+    num_events: u32,
+    event_wait_list: Handles<Event>,
+    event: Out<*mut c_void>,
+) -> Status {
+    let queue = command_queue.get()?;
+    let (source, destination) = (image(&src_image)?, image(&dst_image)?);
+    let wait = wait_list(num_events, &event_wait_list)?;
+    let (from, to, region) = (triple(&src_origin)?, triple(&dst_origin)?, triple(&region)?);
+    // CL_IMAGE_FORMAT_MISMATCH if src_image and dst_image do not use the same image format. CL_MEM_COPY_OVERLAP.
+    let command = image::copy(&source.core, &destination.core, from, to, region)?;
+    submit(&queue, command, &wait, cl::CL_FALSE, &event)
+}
+
+/// clEnqueueCopyImageToBuffer.
+#[allow(clippy::too_many_arguments)]
+pub fn copy_to_buffer(
+    command_queue: Handle<Queue>,
+    src_image: Handle<Mem>,
+    dst_buffer: Handle<Mem>,
+    src_origin: In<usize>,
+    region: In<usize>,
+    dst_offset: usize,
+    num_events: u32,
+    event_wait_list: Handles<Event>,
+    event: Out<*mut c_void>,
+) -> Status {
+    let queue = command_queue.get()?;
+    let (source, destination) = (image(&src_image)?, buffer(&dst_buffer)?);
+    let wait = wait_list(num_events, &event_wait_list)?;
+    let (origin, region) = (triple(&src_origin)?, triple(&region)?);
+    let command = image::copy_to_buffer(&source.core, &destination.core, origin, region, dst_offset)?;
+    submit(&queue, command, &wait, cl::CL_FALSE, &event)
+}
+
+/// clEnqueueCopyBufferToImage.
+#[allow(clippy::too_many_arguments)]
+pub fn copy_from_buffer(
+    command_queue: Handle<Queue>,
+    src_buffer: Handle<Mem>,
+    dst_image: Handle<Mem>,
+    src_offset: usize,
+    dst_origin: In<usize>,
+    region: In<usize>,
+    num_events: u32,
+    event_wait_list: Handles<Event>,
+    event: Out<*mut c_void>,
+) -> Status {
+    let queue = command_queue.get()?;
+    let (source, destination) = (buffer(&src_buffer)?, image(&dst_image)?);
+    let wait = wait_list(num_events, &event_wait_list)?;
+    let (origin, region) = (triple(&dst_origin)?, triple(&region)?);
+    let command = image::copy_from_buffer(&source.core, &destination.core, src_offset, origin, region)?;
+    submit(&queue, command, &wait, cl::CL_FALSE, &event)
+}
+
+/// clEnqueueFillImage.
+#[allow(clippy::too_many_arguments)]
+pub fn fill(
+    command_queue: Handle<Queue>,
+    object: Handle<Mem>,
+    fill_color: HostConst,
+    origin: In<usize>,
+    region: In<usize>,
+    num_events: u32,
+    event_wait_list: Handles<Event>,
+    event: Out<*mut c_void>,
+) -> Status {
+    let queue = command_queue.get()?;
+    let image = image(&object)?;
+    let wait = wait_list(num_events, &event_wait_list)?;
+    // CL_INVALID_VALUE if fill_color is NULL. (It is a four-component value for all formats.)
+    let color = fill_color.cast::<u8>().array().ok_or(Code(cl::CL_INVALID_VALUE))?;
+    let command = image::fill(&image.core, color, triple(&origin)?, triple(&region)?)?;
+    submit(&queue, command, &wait, cl::CL_FALSE, &event)
+}

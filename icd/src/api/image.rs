@@ -1,0 +1,212 @@
+//! `cl_mem` that are images (OpenCL 1.2, 5.3).
+
+use crate::abi::{Handle, HostMut, In, Out};
+use crate::api::context::Context;
+use crate::api::memory::{Mem, flags, host_memory, no_properties};
+use crate::error::{Code, Status, fail_if};
+use crate::handle::{Link, NewHandle, Ref};
+use crate::info::{query, unknown};
+use opencl_sys as cl;
+use spirula_runtime::ImageKind;
+use spirula_runtime::memory::format::{self, ImageFormat};
+use spirula_runtime::memory::{ImageDescription, Mem as Core};
+
+/// `cl_mem_object_type` and the kind of image; buffers are no image.
+const TYPES: [(cl::cl_mem_object_type, ImageKind); 6] = [
+    (cl::CL_MEM_OBJECT_IMAGE1D, ImageKind::Image1d),
+    (cl::CL_MEM_OBJECT_IMAGE1D_BUFFER, ImageKind::Image1dBuffer),
+    (cl::CL_MEM_OBJECT_IMAGE1D_ARRAY, ImageKind::Image1dArray),
+    (cl::CL_MEM_OBJECT_IMAGE2D, ImageKind::Image2d),
+    (cl::CL_MEM_OBJECT_IMAGE2D_ARRAY, ImageKind::Image2dArray),
+    (cl::CL_MEM_OBJECT_IMAGE3D, ImageKind::Image3d),
+];
+
+/// CL_MEM_TYPE of a kind of image.
+pub fn type_of(kind: ImageKind) -> cl::cl_mem_object_type {
+    TYPES.iter().find(|entry| entry.1 == kind).map_or(cl::CL_MEM_OBJECT_IMAGE2D, |entry| entry.0)
+}
+
+/// The kind of image that a `cl_mem_object_type` names.
+fn kind_of(image_type: cl::cl_mem_object_type) -> Option<ImageKind> {
+    TYPES.iter().find(|entry| entry.0 == image_type).map(|entry| entry.1)
+}
+
+/// CL_INVALID_OPERATION if there are no devices in context that support images.
+fn check_support(context: &Context) -> Status {
+    fail_if(context.devices.iter().all(|device| device.core.info.images.is_none()), cl::CL_INVALID_OPERATION)
+}
+
+/// clCreateImage.
+pub fn create(
+    context: Handle<Context>,
+    mem_flags: cl::cl_mem_flags,
+    image_format: In<cl::cl_image_format>,
+    image_desc: In<cl::cl_image_desc>,
+    host_ptr: HostMut,
+) -> Status<NewHandle> {
+    let context = context.get()?;
+    let flags = flags(mem_flags)?;
+    // CL_INVALID_IMAGE_FORMAT_DESCRIPTOR if … image_format is NULL.
+    let format = image_format.get().ok_or(Code(cl::CL_INVALID_IMAGE_FORMAT_DESCRIPTOR))?;
+    // CL_INVALID_IMAGE_DESCRIPTOR if values specified in image_desc are not valid or if image_desc is NULL.
+    let desc = image_desc.get().ok_or(Code(cl::CL_INVALID_IMAGE_DESCRIPTOR))?;
+    let kind = kind_of(desc.image_type).ok_or(Code(cl::CL_INVALID_IMAGE_DESCRIPTOR))?;
+    let buffer = match desc.buffer {
+        buffer if buffer.is_null() => None,
+        buffer => Some(Ref::<Mem>::find(buffer).map_err(|_| Code(cl::CL_INVALID_IMAGE_DESCRIPTOR))?),
+    };
+    let host_ptr = host_memory(flags, host_ptr)?;
+    check_support(&context)?;
+    let description = ImageDescription {
+        kind,
+        width: desc.image_width,
+        height: desc.image_height,
+        depth: desc.image_depth,
+        array_size: desc.image_array_size,
+        row_pitch: desc.image_row_pitch,
+        slice_pitch: desc.image_slice_pitch,
+        num_mip_levels: desc.num_mip_levels,
+        num_samples: desc.num_samples,
+        buffer: buffer.as_ref().map(|buffer| buffer.core.clone()),
+    };
+    let format = ImageFormat {
+        channel_order: format.image_channel_order,
+        channel_type: format.image_channel_data_type,
+    };
+    let core = Core::image(&context.core, flags, format, &description, host_ptr)?;
+    let associated = buffer.map(|buffer| buffer.link()).transpose()?;
+    Ok(NewHandle::new(Mem { core, context: context.link()?, associated }))
+}
+
+/// clCreateImageWithProperties (OpenCL 3.0).
+pub fn create_with_properties(
+    context: Handle<Context>,
+    properties: In<cl::cl_mem_properties>,
+    flags: cl::cl_mem_flags,
+    image_format: In<cl::cl_image_format>,
+    image_desc: In<cl::cl_image_desc>,
+    host_ptr: HostMut,
+) -> Status<NewHandle> {
+    context.get()?;
+    no_properties(&properties)?;
+    create(context, flags, image_format, image_desc, host_ptr)
+}
+
+/// clCreateImage2D: deprecated since OpenCL 1.2.
+pub fn create_2d(
+    context: Handle<Context>,
+    flags: cl::cl_mem_flags,
+    image_format: In<cl::cl_image_format>,
+    image_width: usize,
+    image_height: usize,
+    image_row_pitch: usize,
+    host_ptr: HostMut,
+) -> Status<NewHandle> {
+    // CL_INVALID_IMAGE_SIZE if image_width or image_height are 0.
+    fail_if(image_width == 0 || image_height == 0, cl::CL_INVALID_IMAGE_SIZE)?;
+    let size = [image_width, image_height, 1];
+    create_old(context, flags, image_format, cl::CL_MEM_OBJECT_IMAGE2D, size, [image_row_pitch, 0], host_ptr)
+}
+
+/// clCreateImage3D: deprecated since OpenCL 1.2.
+#[allow(clippy::too_many_arguments)]
+pub fn create_3d(
+    context: Handle<Context>,
+    flags: cl::cl_mem_flags,
+    image_format: In<cl::cl_image_format>,
+    image_width: usize,
+    image_height: usize,
+    image_depth: usize,
+    image_row_pitch: usize,
+    image_slice_pitch: usize,
+    host_ptr: HostMut,
+) -> Status<NewHandle> {
+    // CL_INVALID_IMAGE_SIZE if image_width, image_height are 0 or if image_depth <= 1.
+    fail_if(image_width == 0 || image_height == 0 || image_depth <= 1, cl::CL_INVALID_IMAGE_SIZE)?;
+    let (size, pitches) = ([image_width, image_height, image_depth], [image_row_pitch, image_slice_pitch]);
+    create_old(context, flags, image_format, cl::CL_MEM_OBJECT_IMAGE3D, size, pitches, host_ptr)
+}
+
+/// The deprecated creation by clCreateImage; invalid sizes and pitches had one error then.
+fn create_old(
+    context: Handle<Context>,
+    flags: cl::cl_mem_flags,
+    image_format: In<cl::cl_image_format>,
+    image_type: cl::cl_mem_object_type,
+    [image_width, image_height, image_depth]: [usize; 3],
+    [image_row_pitch, image_slice_pitch]: [usize; 2],
+    host_ptr: HostMut,
+) -> Status<NewHandle> {
+    let desc = cl::cl_image_desc {
+        image_type,
+        image_width,
+        image_height,
+        image_depth,
+        image_array_size: 0,
+        image_row_pitch,
+        image_slice_pitch,
+        num_mip_levels: 0,
+        num_samples: 0,
+        buffer: std::ptr::null_mut(),
+    };
+    create(context, flags, image_format, In::of(&desc), host_ptr).map_err(|code| match code.0 {
+        cl::CL_INVALID_IMAGE_DESCRIPTOR => Code(cl::CL_INVALID_IMAGE_SIZE),
+        _ => code,
+    })
+}
+
+/// clGetSupportedImageFormats.
+pub fn get_supported_formats(
+    context: Handle<Context>,
+    mem_flags: cl::cl_mem_flags,
+    image_type: cl::cl_mem_object_type,
+    num_entries: u32,
+    image_formats: Out<cl::cl_image_format>,
+    num_image_formats: Out<u32>,
+) -> Status {
+    let context = context.get()?;
+    // CL_INVALID_VALUE if flags or image_type are not valid.
+    let flags = flags(mem_flags)?;
+    fail_if(kind_of(image_type).is_none(), cl::CL_INVALID_VALUE)?;
+    let formats = if check_support(&context).is_ok() { format::supported(flags) } else { Vec::new() };
+    let formats: Vec<_> = formats
+        .into_iter()
+        .map(|format| cl::cl_image_format {
+            image_channel_order: format.channel_order,
+            image_channel_data_type: format.channel_type,
+        })
+        .collect();
+    // CL_INVALID_VALUE … if num_entries is 0 and image_formats is not NULL.
+    crate::info::list(&formats, num_entries, &image_formats, &num_image_formats)
+}
+
+/// clGetImageInfo.
+pub fn get_info(
+    image: Handle<Mem>,
+    param_name: cl::cl_image_info,
+    param_value_size: usize,
+    param_value: HostMut,
+    param_value_size_ret: Out<usize>,
+) -> Status {
+    let image = image.get()?;
+    // CL_INVALID_MEM_OBJECT if image is not a valid image object.
+    let info = image.core.image_info().ok_or(Code(cl::CL_INVALID_MEM_OBJECT))?;
+    query(param_value_size, param_value, param_value_size_ret, |answer| match param_name {
+        cl::CL_IMAGE_FORMAT => answer.value(cl::cl_image_format {
+            image_channel_order: info.format.channel_order,
+            image_channel_data_type: info.format.channel_type,
+        }),
+        cl::CL_IMAGE_ELEMENT_SIZE => answer.value(info.element_size),
+        cl::CL_IMAGE_ROW_PITCH => answer.value(info.row_pitch),
+        cl::CL_IMAGE_SLICE_PITCH => answer.value(info.slice_pitch),
+        cl::CL_IMAGE_WIDTH => answer.value(info.width),
+        cl::CL_IMAGE_HEIGHT => answer.value(info.height),
+        cl::CL_IMAGE_DEPTH => answer.value(info.depth),
+        cl::CL_IMAGE_ARRAY_SIZE => answer.value(info.array_size),
+        cl::CL_IMAGE_BUFFER => {
+            answer.value(image.associated.as_ref().map_or(std::ptr::null_mut(), Link::handle))
+        }
+        cl::CL_IMAGE_NUM_MIP_LEVELS | cl::CL_IMAGE_NUM_SAMPLES => answer.value(0_u32),
+        _ => unknown(),
+    })
+}

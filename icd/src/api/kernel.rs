@@ -1,0 +1,243 @@
+//! `cl_kernel` (OpenCL 1.2, 5.7).
+
+use crate::abi::{Handle, HostConst, HostMut, Out, Text};
+use crate::api::device::Device;
+use crate::api::memory::Mem;
+use crate::api::program::Program;
+use crate::api::sampler::Sampler;
+use crate::error::{Code, Status, fail, fail_if};
+use crate::handle::{ClObject, Link, NewHandle, Ref};
+use crate::info::{query, unknown};
+use opencl_sys as cl;
+use spirula_runtime::kernel::{ArgumentValue, Kernel as Core};
+use spirula_runtime::{AccessQualifier, AddressQualifier, ArgumentKind, TypeQualifiers};
+use std::ffi::c_void;
+use std::sync::Arc;
+
+/// A `cl_kernel`.
+pub struct Kernel {
+    /// The kernel itself.
+    pub core: Arc<Core>,
+    /// CL_KERNEL_PROGRAM.
+    program: Link<Program>,
+}
+
+impl ClObject for Kernel {
+    const INVALID: cl::cl_int = cl::CL_INVALID_KERNEL;
+}
+
+/// clCreateKernel.
+pub fn create(program: Handle<Program>, kernel_name: Text) -> Status<NewHandle> {
+    let program = program.get()?;
+    // CL_INVALID_VALUE if kernel_name is NULL.
+    fail_if(kernel_name.is_null(), cl::CL_INVALID_VALUE)?;
+    // CL_INVALID_PROGRAM_EXECUTABLE if there is no successfully built executable for program.
+    // CL_INVALID_KERNEL_NAME if kernel_name is not found in program.
+    let core = Core::new(&program.core, &kernel_name.string())?;
+    Ok(NewHandle::new(Kernel { core, program: program.link()? }))
+}
+
+/// clCreateKernelsInProgram.
+pub fn create_all(
+    program: Handle<Program>,
+    num_kernels: u32,
+    kernels: Out<*mut c_void>,
+    num_kernels_ret: Out<u32>,
+) -> Status {
+    let program = program.get()?;
+    // CL_INVALID_PROGRAM_EXECUTABLE if there is no successfully built executable for any device in program.
+    let all = Core::all(&program.core)?;
+    // CL_INVALID_VALUE if kernels is not NULL and num_kernels is less than the number of kernels in program.
+    fail_if(!kernels.is_null() && (num_kernels as usize) < all.len(), cl::CL_INVALID_VALUE)?;
+    num_kernels_ret.write(all.len() as u32);
+    if kernels.is_null() {
+        return Ok(());
+    }
+    let handles: Status<Vec<NewHandle>> =
+        all.into_iter().map(|core| Ok(NewHandle::new(Kernel { core, program: program.link()? }))).collect();
+    kernels.write_list(&handles?.into_iter().map(NewHandle::into_raw).collect::<Vec<_>>());
+    Ok(())
+}
+
+/// clSetKernelArg.
+pub fn set_arg(kernel: Handle<Kernel>, arg_index: u32, arg_size: usize, arg_value: HostConst) -> Status {
+    let kernel = kernel.get()?;
+    let index = arg_index as usize;
+    // CL_INVALID_ARG_INDEX if arg_index is not a valid argument index.
+    // CL_INVALID_ARG_VALUE if arg_value … is not a valid value.
+    // CL_INVALID_ARG_SIZE if arg_size does not match the size of the data type …
+    let value = match kernel.core.argument_kind(index, arg_size, arg_value.is_null())? {
+        ArgumentKind::Value { .. } => {
+            ArgumentValue::Bytes(arg_value.bytes(arg_size).ok_or(Code(cl::CL_INVALID_ARG_VALUE))?)
+        }
+        ArgumentKind::Local => ArgumentValue::Local(arg_size),
+        // CL_INVALID_MEM_OBJECT for an argument declared to be a memory object when the specified arg_value is not a
+        // valid memory object. (A null pointer, or a pointer to one, is no memory at all.)
+        ArgumentKind::Buffer | ArgumentKind::Image(_) => {
+            let object = arg_value.cast::<*mut c_void>().get().filter(|object| !object.is_null());
+            ArgumentValue::Memory(object.map(Ref::<Mem>::find).transpose()?.map(|mem| mem.core.clone()))
+        }
+        // CL_INVALID_SAMPLER for an argument declared to be of type sampler_t when the specified arg_value is not a valid
+        // sampler object.
+        ArgumentKind::Sampler => {
+            let object = arg_value.cast::<*mut c_void>().get().ok_or(Code(cl::CL_INVALID_SAMPLER))?;
+            ArgumentValue::Sampler(Ref::<Sampler>::find(object)?.core.clone())
+        }
+    };
+    Ok(kernel.core.set_argument(index, value)?)
+}
+
+/// clGetKernelInfo.
+pub fn get_info(
+    kernel: Handle<Kernel>,
+    param_name: cl::cl_kernel_info,
+    param_value_size: usize,
+    param_value: HostMut,
+    param_value_size_ret: Out<usize>,
+) -> Status {
+    let kernel = kernel.get()?;
+    let info = &kernel.core.info;
+    query(param_value_size, param_value, param_value_size_ret, |answer| match param_name {
+        cl::CL_KERNEL_FUNCTION_NAME => answer.text(&info.name),
+        cl::CL_KERNEL_NUM_ARGS => answer.value(info.arguments.len() as u32),
+        cl::CL_KERNEL_REFERENCE_COUNT => answer.value(kernel.reference_count()),
+        cl::CL_KERNEL_CONTEXT => answer.object(&kernel.program.context),
+        cl::CL_KERNEL_PROGRAM => answer.object(&kernel.program),
+        cl::CL_KERNEL_ATTRIBUTES => answer.text(&info.attributes),
+        _ => unknown(),
+    })
+}
+
+/// CL_KERNEL_ARG_ADDRESS_*.
+fn address_qualifier(qualifier: AddressQualifier) -> cl::cl_kernel_arg_address_qualifier {
+    match qualifier {
+        AddressQualifier::Global => cl::CL_KERNEL_ARG_ADDRESS_GLOBAL,
+        AddressQualifier::Local => cl::CL_KERNEL_ARG_ADDRESS_LOCAL,
+        AddressQualifier::Constant => cl::CL_KERNEL_ARG_ADDRESS_CONSTANT,
+        AddressQualifier::Private => cl::CL_KERNEL_ARG_ADDRESS_PRIVATE,
+    }
+}
+
+/// CL_KERNEL_ARG_ACCESS_*.
+fn access_qualifier(qualifier: AccessQualifier) -> cl::cl_kernel_arg_access_qualifier {
+    match qualifier {
+        AccessQualifier::ReadOnly => cl::CL_KERNEL_ARG_ACCESS_READ_ONLY,
+        AccessQualifier::WriteOnly => cl::CL_KERNEL_ARG_ACCESS_WRITE_ONLY,
+        AccessQualifier::ReadWrite => cl::CL_KERNEL_ARG_ACCESS_READ_WRITE,
+        AccessQualifier::None => cl::CL_KERNEL_ARG_ACCESS_NONE,
+    }
+}
+
+/// CL_KERNEL_ARG_TYPE_*: a bitfield.
+fn type_qualifier(qualifiers: TypeQualifiers) -> cl::cl_bitfield {
+    [
+        (qualifiers.is_const, cl::CL_KERNEL_ARG_TYPE_CONST),
+        (qualifiers.is_restrict, cl::CL_KERNEL_ARG_TYPE_RESTRICT),
+        (qualifiers.is_volatile, cl::CL_KERNEL_ARG_TYPE_VOLATILE),
+        (qualifiers.is_pipe, cl::CL_KERNEL_ARG_TYPE_PIPE),
+    ]
+    .into_iter()
+    .map(|(set, bit)| if set { cl::cl_bitfield::from(bit) } else { 0 })
+    .sum()
+}
+
+/// clGetKernelArgInfo.
+pub fn get_arg_info(
+    kernel: Handle<Kernel>,
+    arg_index: u32,
+    param_name: cl::cl_kernel_arg_info,
+    param_value_size: usize,
+    param_value: HostMut,
+    param_value_size_ret: Out<usize>,
+) -> Status {
+    let kernel = kernel.get()?;
+    // CL_INVALID_ARG_INDEX if arg_index is not a valid argument index.
+    let argument =
+        kernel.core.info.arguments.get(arg_index as usize).ok_or(Code(cl::CL_INVALID_ARG_INDEX))?;
+    query(param_value_size, param_value, param_value_size_ret, |answer| match param_name {
+        cl::CL_KERNEL_ARG_ADDRESS_QUALIFIER => answer.value(address_qualifier(argument.address_space)),
+        cl::CL_KERNEL_ARG_ACCESS_QUALIFIER => answer.value(access_qualifier(argument.access)),
+        cl::CL_KERNEL_ARG_TYPE_NAME => answer.text(&argument.type_name),
+        cl::CL_KERNEL_ARG_TYPE_QUALIFIER => answer.value(type_qualifier(argument.type_qualifiers)),
+        cl::CL_KERNEL_ARG_NAME => match &argument.name {
+            Some(name) => answer.text(name),
+            // CL_KERNEL_ARG_INFO_NOT_AVAILABLE if the argument information is not available for kernel.
+            None => fail(cl::CL_KERNEL_ARG_INFO_NOT_AVAILABLE),
+        },
+        _ => unknown(),
+    })
+}
+
+/// clGetKernelWorkGroupInfo.
+pub fn get_work_group_info(
+    kernel: Handle<Kernel>,
+    device: Handle<Device>,
+    param_name: cl::cl_kernel_work_group_info,
+    param_value_size: usize,
+    param_value: HostMut,
+    param_value_size_ret: Out<usize>,
+) -> Status {
+    let kernel = kernel.get()?;
+    let context = &kernel.program.context;
+    // CL_INVALID_DEVICE if device is not in the list of devices associated with kernel or if device is NULL but there is
+    // more than one device associated with kernel.
+    if device.is_null() {
+        fail_if(context.devices.len() > 1, cl::CL_INVALID_DEVICE)?;
+    } else {
+        context.device(&device)?;
+    }
+    let info = kernel.core.work_group_info();
+    query(param_value_size, param_value, param_value_size_ret, |answer| match param_name {
+        cl::CL_KERNEL_WORK_GROUP_SIZE => answer.value(info.work_group_size),
+        cl::CL_KERNEL_COMPILE_WORK_GROUP_SIZE => answer.value(info.compile_work_group_size),
+        cl::CL_KERNEL_LOCAL_MEM_SIZE => answer.value(info.local_mem_size),
+        cl::CL_KERNEL_PREFERRED_WORK_GROUP_SIZE_MULTIPLE => answer.value(info.preferred_multiple),
+        cl::CL_KERNEL_PRIVATE_MEM_SIZE => answer.value(info.private_mem_size),
+        // CL_INVALID_VALUE if param_name is CL_KERNEL_GLOBAL_WORK_SIZE and device is not a custom device or kernel is not
+        // a built-in kernel.
+        _ => unknown(),
+    })
+}
+
+/// clCloneKernel (OpenCL 2.1).
+pub fn clone(source_kernel: Handle<Kernel>) -> Status<NewHandle> {
+    source_kernel.get()?;
+    // No error of the specification's list says that the platform is older than the function; this comes closest.
+    fail(cl::CL_INVALID_OPERATION)
+}
+
+/// clGetKernelSubGroupInfo (OpenCL 2.1).
+#[allow(clippy::too_many_arguments)]
+pub fn get_sub_group_info(
+    kernel: Handle<Kernel>,
+    _device: Handle<Device>,
+    _param_name: cl::cl_kernel_sub_group_info,
+    _input_value_size: usize,
+    _input_value: HostConst,
+    _param_value_size: usize,
+    _param_value: HostMut,
+    _param_value_size_ret: Out<usize>,
+) -> Status {
+    kernel.get()?;
+    // CL_INVALID_OPERATION if device does not support subgroups.
+    fail(cl::CL_INVALID_OPERATION)
+}
+
+/// clSetKernelArgSVMPointer (OpenCL 2.0).
+pub fn set_arg_svm_pointer(kernel: Handle<Kernel>, _arg_index: u32, _arg_value: HostConst) -> Status {
+    kernel.get()?;
+    // CL_INVALID_OPERATION if no devices in the context associated with kernel support SVM.
+    fail(cl::CL_INVALID_OPERATION)
+}
+
+/// clSetKernelExecInfo (OpenCL 2.0).
+pub fn set_exec_info(
+    kernel: Handle<Kernel>,
+    _param_name: cl::cl_kernel_exec_info,
+    _param_value_size: usize,
+    _param_value: HostConst,
+) -> Status {
+    kernel.get()?;
+    // CL_INVALID_OPERATION if no devices in the context associated with kernel support SVM.
+    fail(cl::CL_INVALID_OPERATION)
+}

@@ -1,0 +1,134 @@
+//! `cl_mem`: buffers, sub-buffers and what all memory objects share (OpenCL 1.2, 5.2 and 5.4).
+
+use crate::abi::{Handle, HostConst, HostMut, In, Out};
+use crate::api::context::Context;
+use crate::callback::{ObjectNotify, Opaque};
+use crate::error::{Code, Status, fail, fail_if};
+use crate::handle::{ClObject, Link, NewHandle, Ref};
+use crate::info::{query, unknown};
+use opencl_sys as cl;
+use spirula_runtime::memory::{HostPtr, Mem as Core, MemFlags, MemKind};
+use std::sync::Arc;
+
+/// A `cl_mem`.
+pub struct Mem {
+    /// The memory object itself.
+    pub core: Arc<Core>,
+    /// CL_MEM_CONTEXT.
+    pub context: Link<Context>,
+    /// CL_MEM_ASSOCIATED_MEMOBJECT: a sub-buffer's buffer, a 1-D image buffer's buffer.
+    pub associated: Option<Link<Mem>>,
+}
+
+impl ClObject for Mem {
+    const INVALID: cl::cl_int = cl::CL_INVALID_MEM_OBJECT;
+}
+
+/// `cl_mem_flags`. CL_INVALID_VALUE if values specified in flags are not valid.
+pub fn flags(flags: cl::cl_mem_flags) -> Status<MemFlags> {
+    MemFlags::from_bits(flags).ok_or(Code(cl::CL_INVALID_VALUE))
+}
+
+/// The `host_ptr` that goes with these flags.
+pub fn host_memory(flags: MemFlags, host_ptr: HostMut) -> Status<Option<HostPtr>> {
+    // CL_INVALID_HOST_PTR if host_ptr is NULL and CL_MEM_USE_HOST_PTR or CL_MEM_COPY_HOST_PTR are set in flags or if
+    // host_ptr is not NULL but CL_MEM_COPY_HOST_PTR or CL_MEM_USE_HOST_PTR are not set in flags.
+    let wanted = flags.intersects(MemFlags::USE_HOST_PTR | MemFlags::COPY_HOST_PTR);
+    fail_if(wanted == host_ptr.is_null(), cl::CL_INVALID_HOST_PTR)?;
+    Ok(host_ptr.pointer())
+}
+
+/// OpenCL 3.0's `properties` of buffers and images.
+pub fn no_properties(properties: &In<cl::cl_mem_properties>) -> Status {
+    // CL_INVALID_PROPERTY if a property name in properties is not a supported property name. (None is.)
+    fail_if(!properties.properties().is_empty(), cl::CL_INVALID_PROPERTY)
+}
+
+/// clCreateBuffer.
+pub fn create_buffer(
+    context: Handle<Context>,
+    mem_flags: cl::cl_mem_flags,
+    size: usize,
+    host_ptr: HostMut,
+) -> Status<NewHandle> {
+    let context = context.get()?;
+    let flags = flags(mem_flags)?;
+    // CL_INVALID_BUFFER_SIZE if size is 0.
+    fail_if(size == 0, cl::CL_INVALID_BUFFER_SIZE)?;
+    let host_ptr = host_memory(flags, host_ptr)?;
+    let core = Core::buffer(&context.core, flags, size, host_ptr)?;
+    Ok(NewHandle::new(Mem { core, context: context.link()?, associated: None }))
+}
+
+/// clCreateBufferWithProperties (OpenCL 3.0).
+pub fn create_buffer_with_properties(
+    context: Handle<Context>,
+    properties: In<cl::cl_mem_properties>,
+    flags: cl::cl_mem_flags,
+    size: usize,
+    host_ptr: HostMut,
+) -> Status<NewHandle> {
+    context.get()?;
+    no_properties(&properties)?;
+    create_buffer(context, flags, size, host_ptr)
+}
+
+/// clCreateSubBuffer.
+pub fn create_sub_buffer(
+    buffer: Handle<Mem>,
+    mem_flags: cl::cl_mem_flags,
+    buffer_create_type: cl::cl_buffer_create_type,
+    buffer_create_info: HostConst,
+) -> Status<NewHandle> {
+    let buffer = buffer.get()?;
+    // CL_INVALID_MEM_OBJECT if buffer is not a valid buffer object or is a sub-buffer object.
+    fail_if(!matches!(buffer.core.kind, MemKind::Buffer), cl::CL_INVALID_MEM_OBJECT)?;
+    let flags = flags(mem_flags)?;
+    // CL_INVALID_VALUE if value specified in buffer_create_type is not valid.
+    fail_if(buffer_create_type != cl::CL_BUFFER_CREATE_TYPE_REGION, cl::CL_INVALID_VALUE)?;
+    // CL_INVALID_VALUE if value(s) specified in buffer_create_info … is not valid or if buffer_create_info is NULL.
+    let Some(region) = buffer_create_info.cast::<cl::cl_buffer_region>().get() else {
+        return fail(cl::CL_INVALID_VALUE);
+    };
+    // CL_INVALID_BUFFER_SIZE if size is 0; CL_MISALIGNED_SUB_BUFFER_OFFSET; and what else the region must be.
+    let core = buffer.core.sub_buffer(flags, region.origin, region.size)?;
+    let context = buffer.context.clone();
+    Ok(NewHandle::new(Mem { core, context, associated: Some(buffer.link()?) }))
+}
+
+/// CL_MEM_TYPE.
+fn object_type(mem: &Core) -> cl::cl_mem_object_type {
+    mem.image_info().map_or(cl::CL_MEM_OBJECT_BUFFER, |info| super::image::type_of(info.kind))
+}
+
+/// clGetMemObjectInfo.
+pub fn get_info(
+    memobj: Handle<Mem>,
+    param_name: cl::cl_mem_info,
+    param_value_size: usize,
+    param_value: HostMut,
+    param_value_size_ret: Out<usize>,
+) -> Status {
+    let mem = memobj.get()?;
+    query(param_value_size, param_value, param_value_size_ret, |answer| match param_name {
+        cl::CL_MEM_TYPE => answer.value(object_type(&mem.core)),
+        cl::CL_MEM_FLAGS => answer.value(mem.core.flags.bits()),
+        cl::CL_MEM_SIZE => answer.value(mem.core.size),
+        cl::CL_MEM_HOST_PTR => answer.value(mem.core.host_ptr.map_or(std::ptr::null_mut(), HostPtr::as_ptr)),
+        cl::CL_MEM_MAP_COUNT => answer.value(mem.core.map_count()),
+        cl::CL_MEM_REFERENCE_COUNT => answer.value(mem.reference_count()),
+        cl::CL_MEM_CONTEXT => answer.object(&mem.context),
+        cl::CL_MEM_ASSOCIATED_MEMOBJECT => answer.optional(mem.associated.as_ref()),
+        cl::CL_MEM_OFFSET => answer.value(mem.core.offset()),
+        _ => unknown(),
+    })
+}
+
+/// clSetMemObjectDestructorCallback.
+pub fn set_destructor_callback(memobj: Handle<Mem>, pfn_notify: ObjectNotify, user_data: Opaque) -> Status {
+    let mem: Ref<Mem> = memobj.get()?;
+    // CL_INVALID_VALUE if pfn_notify is NULL.
+    let Some(callback) = pfn_notify.bind(mem.handle(), user_data) else { return fail(cl::CL_INVALID_VALUE) };
+    mem.core.on_destroy(callback);
+    Ok(())
+}

@@ -1,0 +1,293 @@
+//! `cl_program` (OpenCL 1.2, 5.6; cl_khr_spir).
+
+use crate::abi::{Handle, Handles, HostConst, HostMut, In, IntoAbi, Out, Text};
+use crate::api::context::Context;
+use crate::api::device::Device;
+use crate::callback::{ObjectNotify, Opaque};
+use crate::error::{Code, Status, fail, fail_if};
+use crate::handle::{ClObject, Link, NewHandle, Ref};
+use crate::info::{query, unknown};
+use opencl_sys as cl;
+use spirula_runtime::program::{BuildNotify, Program as Core};
+use std::ffi::{c_char, c_void};
+use std::sync::{Arc, OnceLock};
+
+/// A `cl_program`.
+pub struct Program {
+    /// The program itself.
+    pub core: Arc<Core>,
+    /// CL_PROGRAM_CONTEXT.
+    pub context: Link<Context>,
+}
+
+impl ClObject for Program {
+    const INVALID: cl::cl_int = cl::CL_INVALID_PROGRAM;
+}
+
+impl Program {
+    /// A handle for a new program.
+    fn publish(core: Arc<Core>, context: Link<Context>) -> NewHandle {
+        NewHandle::new(Program { core, context })
+    }
+}
+
+/// CL_INVALID_VALUE if pfn_notify is NULL but user_data is not NULL.
+fn check_notify(pfn_notify: ObjectNotify, user_data: Opaque) -> Status {
+    fail_if(pfn_notify.is_null() && !user_data.is_null(), cl::CL_INVALID_VALUE)
+}
+
+/// A build's callback, which keeps the program's handle live until it was called.
+fn build_notify(program: &Ref<Program>, pfn: ObjectNotify, user_data: Opaque) -> Status<Option<BuildNotify>> {
+    let Some(callback) = pfn.bind(program.handle(), user_data) else { return Ok(None) };
+    let program = program.link()?;
+    Ok(Some(Box::new(move || {
+        callback();
+        drop(program);
+    })))
+}
+
+/// clCreateProgramWithSource.
+pub fn create_with_source(
+    context: Handle<Context>,
+    count: u32,
+    strings: Out<*const c_char>,
+    lengths: In<usize>,
+) -> Status<NewHandle> {
+    let context = context.get()?;
+    // CL_INVALID_VALUE if count is zero or if strings or any entry in strings is NULL.
+    fail_if(count == 0 || strings.is_null(), cl::CL_INVALID_VALUE)?;
+    let strings = strings.as_in().texts(count);
+    fail_if(strings.iter().any(Text::is_null), cl::CL_INVALID_VALUE)?;
+    let lengths = lengths.list(count as usize).unwrap_or_else(|| vec![0; count as usize]);
+    // "If an element in lengths is zero, its accompanying string is null-terminated."
+    let source: Vec<u8> =
+        strings.iter().zip(lengths).flat_map(|(text, length)| text.prefix(length)).collect();
+    let core = Core::with_source(&context.core, String::from_utf8_lossy(&source).into_owned());
+    Ok(Program::publish(core, context.link()?))
+}
+
+/// clCreateProgramWithBinary.
+pub fn create_with_binary(
+    context: Handle<Context>,
+    num_devices: u32,
+    device_list: Handles<Device>,
+    lengths: In<usize>,
+    binaries: Out<*const u8>,
+    binary_status: Out<cl::cl_int>,
+) -> Status<NewHandle> {
+    let context = context.get()?;
+    // CL_INVALID_VALUE if device_list is NULL or num_devices is zero.
+    fail_if(device_list.is_null() || num_devices == 0, cl::CL_INVALID_VALUE)?;
+    // CL_INVALID_DEVICE if OpenCL devices listed in device_list are not in the list of devices associated with context.
+    context.own_devices(num_devices, &device_list)?;
+    // CL_INVALID_VALUE if lengths or binaries are NULL or if any entry in lengths[i] is zero or binaries[i] is NULL.
+    let count = num_devices as usize;
+    let (Some(lengths), Some(binaries)) = (lengths.list(count), binaries.as_in().list(count)) else {
+        return fail(cl::CL_INVALID_VALUE);
+    };
+    let binaries: Vec<HostConst> = binaries.into_iter().map(|binary| HostConst::new(binary.cast())).collect();
+    let missing = |(binary, length): (&HostConst, &usize)| binary.is_null() || *length == 0;
+    if binaries.iter().zip(&lengths).any(missing) {
+        binary_status.write_list(&vec![cl::CL_INVALID_VALUE; count]);
+        return fail(cl::CL_INVALID_VALUE);
+    }
+    // A context has one device, so a longer list can only repeat it.
+    let binary = binaries[0].bytes(lengths[0]).ok_or(Code(cl::CL_INVALID_VALUE))?;
+    // CL_INVALID_BINARY if an invalid program binary was encountered for any device.
+    let core = Core::with_binary(&context.core, binary).map_err(Code::from);
+    let status = core.as_ref().err().map_or(cl::CL_SUCCESS, |code| code.0);
+    binary_status.write_list(&vec![status; count]);
+    Ok(Program::publish(core?, context.link()?))
+}
+
+/// clCreateProgramWithBuiltInKernels: CL_DEVICE_BUILT_IN_KERNELS is empty.
+pub fn create_with_built_in_kernels(
+    context: Handle<Context>,
+    num_devices: u32,
+    device_list: Handles<Device>,
+    _kernel_names: Text,
+) -> Status<NewHandle> {
+    let context = context.get()?;
+    // CL_INVALID_VALUE if device_list is NULL or num_devices is zero.
+    fail_if(device_list.is_null() || num_devices == 0, cl::CL_INVALID_VALUE)?;
+    // CL_INVALID_DEVICE if devices listed in device_list are not in the list of devices associated with context.
+    context.own_devices(num_devices, &device_list)?;
+    // CL_INVALID_VALUE if kernel_names is NULL or kernel_names contains a kernel name that is not supported by any of the
+    // devices in device_list.
+    fail(cl::CL_INVALID_VALUE)
+}
+
+/// clCreateProgramWithIL (OpenCL 2.1).
+pub fn create_with_il(context: Handle<Context>, _il: HostConst, _length: usize) -> Status<NewHandle> {
+    context.get()?;
+    // CL_INVALID_OPERATION if no devices in context support intermediate language programs.
+    fail(cl::CL_INVALID_OPERATION)
+}
+
+/// clBuildProgram.
+pub fn build(
+    program: Handle<Program>,
+    num_devices: u32,
+    device_list: Handles<Device>,
+    options: Text,
+    pfn_notify: ObjectNotify,
+    user_data: Opaque,
+) -> Status {
+    let program = program.get()?;
+    program.context.check_devices(num_devices, &device_list)?;
+    check_notify(pfn_notify, user_data)?;
+    // CL_INVALID_BINARY, CL_INVALID_BUILD_OPTIONS, CL_INVALID_OPERATION, CL_COMPILER_NOT_AVAILABLE,
+    // CL_BUILD_PROGRAM_FAILURE.
+    Ok(program.core.build(&options.string(), build_notify(&program, pfn_notify, user_data)?)?)
+}
+
+/// clCompileProgram.
+#[allow(clippy::too_many_arguments)]
+pub fn compile(
+    program: Handle<Program>,
+    num_devices: u32,
+    device_list: Handles<Device>,
+    options: Text,
+    num_input_headers: u32,
+    input_headers: Handles<Program>,
+    header_include_names: Out<*const c_char>,
+    pfn_notify: ObjectNotify,
+    user_data: Opaque,
+) -> Status {
+    let program = program.get()?;
+    program.context.check_devices(num_devices, &device_list)?;
+    // CL_INVALID_VALUE if num_input_headers is zero and header_include_names or input_headers are not NULL or if
+    // num_input_headers is not zero and header_include_names or input_headers are NULL.
+    let none = num_input_headers == 0;
+    fail_if(input_headers.is_null() != none || header_include_names.is_null() != none, cl::CL_INVALID_VALUE)?;
+    check_notify(pfn_notify, user_data)?;
+    let names = header_include_names.as_in().texts(num_input_headers);
+    let headers: Vec<_> = input_headers.get(num_input_headers)?;
+    let headers: Vec<_> =
+        names.iter().zip(headers).map(|(name, header)| (name.string(), header.core.clone())).collect();
+    // CL_INVALID_COMPILER_OPTIONS, CL_INVALID_OPERATION, CL_COMPILER_NOT_AVAILABLE, CL_COMPILE_PROGRAM_FAILURE.
+    Ok(program.core.compile(&options.string(), &headers, build_notify(&program, pfn_notify, user_data)?)?)
+}
+
+/// What clLinkProgram returns: a program even if the link failed, for the sake of its log.
+pub struct Linked(*mut c_void, Status);
+
+impl IntoAbi for Linked {
+    type Raw = *mut c_void;
+    const FAILED: *mut c_void = std::ptr::null_mut();
+    fn into_abi(self) -> *mut c_void {
+        self.0
+    }
+    fn status(&self) -> Status {
+        self.1
+    }
+}
+
+/// clLinkProgram.
+#[allow(clippy::too_many_arguments)]
+pub fn link(
+    context: Handle<Context>,
+    num_devices: u32,
+    device_list: Handles<Device>,
+    options: Text,
+    num_input_programs: u32,
+    input_programs: Handles<Program>,
+    pfn_notify: ObjectNotify,
+    user_data: Opaque,
+) -> Status<Linked> {
+    let context = context.get()?;
+    context.check_devices(num_devices, &device_list)?;
+    // CL_INVALID_VALUE if num_input_programs is zero and input_programs is NULL or if num_input_programs is zero and
+    // input_programs is not NULL or if num_input_programs is not zero and input_programs is NULL.
+    fail_if(num_input_programs == 0 || input_programs.is_null(), cl::CL_INVALID_VALUE)?;
+    // CL_INVALID_PROGRAM if programs specified in input_programs are not valid program objects.
+    let inputs: Vec<_> =
+        input_programs.get(num_input_programs)?.iter().map(|input| input.core.clone()).collect();
+    check_notify(pfn_notify, user_data)?;
+    // The callback may come before this function has returned; whoever is first makes the handle.
+    let handle: Arc<OnceLock<Opaque>> = Arc::default();
+    let publish = {
+        let context = context.link()?;
+        move |core: &Arc<Core>| {
+            let make = || Opaque::new(Program::publish(core.clone(), context.clone()).into_raw());
+            handle.get_or_init(make).get()
+        }
+    };
+    let notify: Option<Box<dyn FnOnce(&Arc<Core>) + Send>> = (!pfn_notify.is_null()).then(|| {
+        let publish = publish.clone();
+        Box::new(move |core: &Arc<Core>| {
+            if let Some(callback) = pfn_notify.bind(publish(core), user_data) {
+                callback();
+            }
+        }) as Box<dyn FnOnce(&Arc<Core>) + Send>
+    });
+    // CL_INVALID_LINKER_OPTIONS, CL_INVALID_OPERATION, CL_LINKER_NOT_AVAILABLE: no program. CL_LINK_PROGRAM_FAILURE.
+    let (core, linked) = Core::link(&context.core, &options.string(), &inputs, notify)?;
+    Ok(Linked(publish(&core), linked.map_err(Code::from)))
+}
+
+/// clGetProgramInfo.
+pub fn get_info(
+    program: Handle<Program>,
+    param_name: cl::cl_program_info,
+    param_value_size: usize,
+    param_value: HostMut,
+    param_value_size_ret: Out<usize>,
+) -> Status {
+    let program = program.get()?;
+    let core = &program.core;
+    query(param_value_size, param_value, param_value_size_ret, |answer| match param_name {
+        cl::CL_PROGRAM_REFERENCE_COUNT => answer.value(program.reference_count()),
+        cl::CL_PROGRAM_CONTEXT => answer.object(&program.context),
+        cl::CL_PROGRAM_NUM_DEVICES => answer.value(program.context.devices.len() as u32),
+        cl::CL_PROGRAM_DEVICES => answer.objects(&program.context.devices),
+        cl::CL_PROGRAM_SOURCE => answer.text(&core.source),
+        cl::CL_PROGRAM_BINARY_SIZES => answer.value(core.binary().len()),
+        cl::CL_PROGRAM_BINARIES => answer.scattered(&[core.binary()]),
+        // CL_INVALID_PROGRAM_EXECUTABLE if … a successfully built executable … is not there.
+        cl::CL_PROGRAM_NUM_KERNELS => answer.value(core.kernel_names()?.len()),
+        cl::CL_PROGRAM_KERNEL_NAMES => answer.text(&core.kernel_names()?.join(";")),
+        _ => unknown(),
+    })
+}
+
+/// clGetProgramBuildInfo.
+pub fn get_build_info(
+    program: Handle<Program>,
+    device: Handle<Device>,
+    param_name: cl::cl_program_build_info,
+    param_value_size: usize,
+    param_value: HostMut,
+    param_value_size_ret: Out<usize>,
+) -> Status {
+    let program = program.get()?;
+    // CL_INVALID_DEVICE if device is not in the list of devices associated with program.
+    program.context.device(&device)?;
+    let core = &program.core;
+    query(param_value_size, param_value, param_value_size_ret, |answer| match param_name {
+        cl::CL_PROGRAM_BUILD_STATUS => answer.value(core.build_status() as cl::cl_build_status),
+        cl::CL_PROGRAM_BUILD_OPTIONS => answer.text(&core.build_options()),
+        cl::CL_PROGRAM_BUILD_LOG => answer.text(&core.build_log()),
+        cl::CL_PROGRAM_BINARY_TYPE => answer.value(core.binary_type() as cl::cl_program_binary_type),
+        _ => unknown(),
+    })
+}
+
+/// clSetProgramReleaseCallback (OpenCL 2.2).
+pub fn set_release_callback(program: Handle<Program>, _notify: ObjectNotify, _user_data: Opaque) -> Status {
+    program.get()?;
+    // CL_INVALID_OPERATION if no devices associated with program support destructors for program scope global variables.
+    fail(cl::CL_INVALID_OPERATION)
+}
+
+/// clSetProgramSpecializationConstant (OpenCL 2.2).
+pub fn set_specialization_constant(
+    program: Handle<Program>,
+    _spec_id: u32,
+    _spec_size: usize,
+    _spec_value: HostConst,
+) -> Status {
+    program.get()?;
+    // CL_INVALID_OPERATION if no devices associated with program support intermediate language programs.
+    fail(cl::CL_INVALID_OPERATION)
+}

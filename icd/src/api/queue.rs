@@ -1,0 +1,128 @@
+//! `cl_command_queue` (OpenCL 1.2, 5.1 and 5.13).
+
+use crate::abi::{Handle, HostMut, In, Out};
+use crate::api::context::Context;
+use crate::api::device::Device;
+use crate::error::{Status, fail, fail_if};
+use crate::handle::{ClObject, Link, NewHandle};
+use crate::info::{query, unknown};
+use opencl_sys as cl;
+use spirula_runtime::queue::Queue as Core;
+use std::collections::HashSet;
+use std::sync::Arc;
+
+/// A `cl_command_queue`.
+pub struct Queue {
+    /// The queue itself.
+    pub core: Arc<Core>,
+    /// CL_QUEUE_CONTEXT.
+    pub context: Link<Context>,
+    /// CL_QUEUE_DEVICE.
+    device: Link<Device>,
+    /// CL_QUEUE_PROPERTIES.
+    properties: cl::cl_command_queue_properties,
+}
+
+impl ClObject for Queue {
+    const INVALID: cl::cl_int = cl::CL_INVALID_COMMAND_QUEUE;
+}
+
+/// clCreateCommandQueue.
+pub fn create(
+    context: Handle<Context>,
+    device: Handle<Device>,
+    properties: cl::cl_command_queue_properties,
+) -> Status<NewHandle> {
+    const KNOWN: u64 = cl::CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE | cl::CL_QUEUE_PROFILING_ENABLE;
+    let context = context.get()?;
+    // CL_INVALID_DEVICE if device is not a valid device or is not associated with context.
+    let device = context.device(&device)?;
+    // CL_INVALID_VALUE if values specified in properties are not valid.
+    fail_if(properties & !KNOWN != 0, cl::CL_INVALID_VALUE)?;
+    let profiling = properties & cl::CL_QUEUE_PROFILING_ENABLE != 0;
+    let out_of_order = properties & cl::CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE != 0;
+    // CL_INVALID_QUEUE_PROPERTIES if values specified in properties are valid but are not supported by the device.
+    let core = Core::new(&context.core, &device.core, profiling, out_of_order)?;
+    Ok(NewHandle::new(Queue { core, context: context.link()?, device, properties }))
+}
+
+/// clCreateCommandQueueWithProperties (OpenCL 2.0).
+pub fn create_with_properties(
+    context: Handle<Context>,
+    device: Handle<Device>,
+    properties: In<cl::cl_queue_properties>,
+) -> Status<NewHandle> {
+    let mut bits = 0;
+    let mut seen = HashSet::new();
+    for (name, value) in properties.properties() {
+        // CL_INVALID_VALUE if values specified in properties are not valid (such as a name given twice).
+        fail_if(!seen.insert(name), cl::CL_INVALID_VALUE)?;
+        match u32::try_from(name) {
+            Ok(cl::CL_QUEUE_PROPERTIES) => bits = value,
+            // CL_INVALID_QUEUE_PROPERTIES: queues on the device, the only ones with a size, are not supported.
+            Ok(cl::CL_QUEUE_SIZE) => fail(cl::CL_INVALID_QUEUE_PROPERTIES)?,
+            _ => fail(cl::CL_INVALID_VALUE)?,
+        }
+    }
+    let on_device = cl::CL_QUEUE_ON_DEVICE | cl::CL_QUEUE_ON_DEVICE_DEFAULT;
+    fail_if(bits & on_device != 0, cl::CL_INVALID_QUEUE_PROPERTIES)?;
+    create(context, device, bits)
+}
+
+/// clGetCommandQueueInfo.
+pub fn get_info(
+    command_queue: Handle<Queue>,
+    param_name: cl::cl_command_queue_info,
+    param_value_size: usize,
+    param_value: HostMut,
+    param_value_size_ret: Out<usize>,
+) -> Status {
+    let queue = command_queue.get()?;
+    query(param_value_size, param_value, param_value_size_ret, |answer| match param_name {
+        cl::CL_QUEUE_CONTEXT => answer.object(&queue.context),
+        cl::CL_QUEUE_DEVICE => answer.object(&queue.device),
+        cl::CL_QUEUE_REFERENCE_COUNT => answer.value(queue.reference_count()),
+        cl::CL_QUEUE_PROPERTIES => answer.value(queue.properties),
+        _ => unknown(),
+    })
+}
+
+/// clSetCommandQueueProperty: deprecated since OpenCL 1.1, and optional for devices of 1.1 and later.
+pub fn set_property(
+    command_queue: Handle<Queue>,
+    _properties: cl::cl_command_queue_properties,
+    _enable: cl::cl_bool,
+    _old_properties: Out<cl::cl_command_queue_properties>,
+) -> Status {
+    command_queue.get()?;
+    // CL_INVALID_OPERATION if no devices in the context … can change the properties of a command-queue.
+    fail(cl::CL_INVALID_OPERATION)
+}
+
+/// clFlush.
+pub fn flush(command_queue: Handle<Queue>) -> Status {
+    Ok(command_queue.get()?.core.flush()?)
+}
+
+/// clFinish.
+pub fn finish(command_queue: Handle<Queue>) -> Status {
+    Ok(command_queue.get()?.core.finish()?)
+}
+
+/// clReleaseCommandQueue: "performs an implicit flush".
+pub fn release(command_queue: Handle<Queue>) -> Status {
+    let queue = command_queue.get()?;
+    queue.core.flush()?;
+    queue.release()
+}
+
+/// clSetDefaultDeviceCommandQueue (OpenCL 2.1).
+pub fn set_default_on_device(
+    context: Handle<Context>,
+    _device: Handle<Device>,
+    _command_queue: Handle<Queue>,
+) -> Status {
+    context.get()?;
+    // CL_INVALID_OPERATION if device does not support a replaceable default on-device queue.
+    fail(cl::CL_INVALID_OPERATION)
+}

@@ -1,0 +1,84 @@
+//! `cl_sampler` (OpenCL 1.2, 5.5).
+
+use crate::abi::{Handle, HostMut, In, Out};
+use crate::api::context::Context;
+use crate::error::{Status, fail, fail_if};
+use crate::handle::{ClObject, Link, NewHandle};
+use crate::info::{query, unknown};
+use opencl_sys as cl;
+use spirula_runtime::sampler::Sampler as Core;
+use std::collections::HashSet;
+use std::sync::Arc;
+
+/// A `cl_sampler`.
+pub struct Sampler {
+    /// The sampler itself.
+    pub core: Arc<Core>,
+    /// CL_SAMPLER_CONTEXT.
+    context: Link<Context>,
+}
+
+impl ClObject for Sampler {
+    const INVALID: cl::cl_int = cl::CL_INVALID_SAMPLER;
+}
+
+/// clCreateSampler.
+pub fn create(
+    context: Handle<Context>,
+    normalized_coords: cl::cl_bool,
+    addressing_mode: cl::cl_addressing_mode,
+    filter_mode: cl::cl_filter_mode,
+) -> Status<NewHandle> {
+    let context = context.get()?;
+    // CL_INVALID_OPERATION if images are not supported by any device associated with context.
+    fail_if(
+        context.devices.iter().all(|device| device.core.info.images.is_none()),
+        cl::CL_INVALID_OPERATION,
+    )?;
+    // CL_INVALID_VALUE if addressing_mode, filter_mode or normalized_coords or combination of these argument values are
+    // not valid.
+    fail_if(normalized_coords > cl::CL_TRUE, cl::CL_INVALID_VALUE)?;
+    let core = Core::new(&context.core, normalized_coords == cl::CL_TRUE, addressing_mode, filter_mode)?;
+    Ok(NewHandle::new(Sampler { core, context: context.link()? }))
+}
+
+/// clCreateSamplerWithProperties (OpenCL 2.0).
+pub fn create_with_properties(
+    context: Handle<Context>,
+    sampler_properties: In<cl::cl_sampler_properties>,
+) -> Status<NewHandle> {
+    let (mut normalized, mut addressing, mut filter) =
+        (cl::CL_TRUE, cl::CL_ADDRESS_CLAMP, cl::CL_FILTER_NEAREST);
+    let mut seen = HashSet::new();
+    for (name, value) in sampler_properties.properties() {
+        // CL_INVALID_VALUE if the property name … is not valid, or if the same property name is specified more than once.
+        fail_if(!seen.insert(name), cl::CL_INVALID_VALUE)?;
+        let Ok(value) = u32::try_from(value) else { return fail(cl::CL_INVALID_VALUE) };
+        match u32::try_from(name) {
+            Ok(cl::CL_SAMPLER_NORMALIZED_COORDS) => normalized = value,
+            Ok(cl::CL_SAMPLER_ADDRESSING_MODE) => addressing = value,
+            Ok(cl::CL_SAMPLER_FILTER_MODE) => filter = value,
+            _ => fail(cl::CL_INVALID_VALUE)?,
+        }
+    }
+    create(context, normalized, addressing, filter)
+}
+
+/// clGetSamplerInfo.
+pub fn get_info(
+    sampler: Handle<Sampler>,
+    param_name: cl::cl_sampler_info,
+    param_value_size: usize,
+    param_value: HostMut,
+    param_value_size_ret: Out<usize>,
+) -> Status {
+    let sampler = sampler.get()?;
+    query(param_value_size, param_value, param_value_size_ret, |answer| match param_name {
+        cl::CL_SAMPLER_REFERENCE_COUNT => answer.value(sampler.reference_count()),
+        cl::CL_SAMPLER_CONTEXT => answer.object(&sampler.context),
+        cl::CL_SAMPLER_NORMALIZED_COORDS => answer.flag(sampler.core.normalized_coords),
+        cl::CL_SAMPLER_ADDRESSING_MODE => answer.value(sampler.core.addressing_mode as u32),
+        cl::CL_SAMPLER_FILTER_MODE => answer.value(sampler.core.filter_mode as u32),
+        _ => unknown(),
+    })
+}

@@ -1,0 +1,158 @@
+//! `clGet*Info`: one query, answered once.
+
+use crate::abi::{HostMut, Out};
+use crate::error::{Code, Status, fail_if};
+use crate::handle::{ClObject, Link};
+use opencl_sys::{CL_INVALID_VALUE, cl_bool};
+use std::ffi::c_void;
+
+/// Where the answer to a query goes; [`query`] makes it.
+pub struct Answer {
+    size: usize,
+    to: HostMut,
+    size_ret: Out<usize>,
+}
+
+/// The proof that a query was answered: only [`Answer`]'s methods make one, and each consumes the answer.
+pub struct Answered(());
+
+/// Answers a query with the three last parameters of all `clGet*Info` functions. `answer` picks the value.
+/// Errors: CL_INVALID_VALUE if `param_value_size` is less than the value's size and `param_value` is not null.
+pub fn query(
+    param_value_size: usize,
+    param_value: HostMut,
+    param_value_size_ret: Out<usize>,
+    answer: impl FnOnce(Answer) -> Status<Answered>,
+) -> Status {
+    answer(Answer { size: param_value_size, to: param_value, size_ret: param_value_size_ret })
+        .map(|Answered(())| ())
+}
+
+impl Answer {
+    /// A list of plain values.
+    pub fn list<T: Copy>(self, values: &[T]) -> Status<Answered> {
+        let size = size_of_val(values);
+        // CL_INVALID_VALUE if size in bytes specified by param_value_size is < size of return type and param_value
+        // is not a NULL value.
+        fail_if(!self.to.is_null() && self.size < size, CL_INVALID_VALUE)?;
+        self.to.cast::<T>().write_list(values);
+        self.size_ret.write(size);
+        Ok(Answered(()))
+    }
+
+    /// A plain value; the type is the one that the specification's table names.
+    pub fn value<T: Copy>(self, value: T) -> Status<Answered> {
+        self.list(&[value])
+    }
+
+    /// A `cl_bool`.
+    pub fn flag(self, value: bool) -> Status<Answered> {
+        self.value(cl_bool::from(value))
+    }
+
+    /// A string; the zero is added.
+    pub fn text(self, text: &str) -> Status<Answered> {
+        let mut bytes = Vec::with_capacity(text.len() + 1);
+        // A zero inside would end the string for the application: leave it out.
+        bytes.extend(text.bytes().filter(|&byte| byte != 0));
+        bytes.push(0);
+        self.list(&bytes)
+    }
+
+    /// Another object.
+    pub fn object<T: ClObject>(self, object: &Link<T>) -> Status<Answered> {
+        self.value(object.handle())
+    }
+
+    /// Another object, or null.
+    pub fn optional<T: ClObject>(self, object: Option<&Link<T>>) -> Status<Answered> {
+        self.value(object.map_or(std::ptr::null_mut(), Link::handle))
+    }
+
+    /// Objects.
+    pub fn objects<T: ClObject>(self, objects: &[Link<T>]) -> Status<Answered> {
+        self.list(&objects.iter().map(Link::handle).collect::<Vec<_>>())
+    }
+
+    /// Byte strings, each copied to the address that the application has put into its element of the list (those that
+    /// are null are left out): CL_PROGRAM_BINARIES.
+    pub fn scattered(self, values: &[impl AsRef<[u8]>]) -> Status<Answered> {
+        let size = size_of::<*mut c_void>() * values.len();
+        fail_if(!self.to.is_null() && self.size < size, CL_INVALID_VALUE)?;
+        let addresses: Option<Vec<*mut u8>> = self.to.cast::<*mut u8>().as_in().list(values.len());
+        for (value, address) in values.iter().zip(addresses.unwrap_or_default()) {
+            HostMut::new(address.cast()).write_bytes(value.as_ref());
+        }
+        self.size_ret.write(size);
+        Ok(Answered(()))
+    }
+}
+
+/// The answer to a query for a parameter that there isn't.
+pub fn unknown() -> Status<Answered> {
+    // CL_INVALID_VALUE if param_name is not one of the supported values.
+    Err(Code(CL_INVALID_VALUE))
+}
+
+/// The `num_entries`, `entries`, `num_entries_ret` of functions that list something.
+pub fn list<T: Copy>(values: &[T], num_entries: u32, entries: &Out<T>, num_entries_ret: &Out<u32>) -> Status {
+    // CL_INVALID_VALUE if num_entries is equal to zero and entries is not NULL.
+    fail_if(num_entries == 0 && !entries.is_null(), CL_INVALID_VALUE)?;
+    entries.write_list(&values[..values.len().min(num_entries as usize)]);
+    num_entries_ret.write(u32::try_from(values.len()).unwrap_or(u32::MAX));
+    Ok(())
+}
+
+/// [`list`] for functions that must be asked for something.
+pub fn list_or_count<T: Copy>(values: &[T], num_entries: u32, entries: &Out<T>, count: &Out<u32>) -> Status {
+    // CL_INVALID_VALUE if both results are NULL.
+    fail_if(entries.is_null() && count.is_null(), CL_INVALID_VALUE)?;
+    list(values, num_entries, entries, count)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::abi::FromAbi;
+
+    /// Asks for a `u32` 7 with room for `size` bytes in a buffer of sixes.
+    fn ask(size: usize, room: Option<&mut [u8; 8]>, size_ret: Option<&mut usize>) -> Status {
+        let to = HostMut::new(room.map_or(std::ptr::null_mut(), |room| room.as_mut_ptr().cast()));
+        // SAFETY: null, or a live usize.
+        let size_ret = unsafe { Out::from_abi(size_ret.map_or(std::ptr::null_mut(), std::ptr::from_mut)) };
+        query(size, to, size_ret, |answer| answer.value(7_u32))
+    }
+
+    #[test]
+    fn writes_the_value_and_its_size_and_nothing_else() {
+        let (mut room, mut size) = ([6; 8], 0);
+        assert_eq!(ask(8, Some(&mut room), Some(&mut size)), Ok(()));
+        assert_eq!((room, size), ([7, 0, 0, 0, 6, 6, 6, 6], 4));
+    }
+
+    #[test]
+    fn too_little_room_is_invalid_and_writes_nothing() {
+        let (mut room, mut size) = ([6; 8], 99);
+        assert_eq!(ask(3, Some(&mut room), Some(&mut size)), Err(Code(CL_INVALID_VALUE)));
+        assert_eq!((room, size), ([6; 8], 99));
+    }
+
+    #[test]
+    fn the_size_alone_may_be_asked_with_any_param_value_size() {
+        let mut size = 0;
+        assert_eq!(ask(0, None, Some(&mut size)), Ok(()));
+        assert_eq!(size, 4);
+        assert_eq!(ask(1, None, None), Ok(()));
+    }
+
+    #[test]
+    fn strings_end_with_one_zero() {
+        let mut room = [6_u8; 4];
+        let to = HostMut::new(room.as_mut_ptr().cast());
+        // SAFETY: null.
+        let nowhere = || unsafe { Out::from_abi(std::ptr::null_mut()) };
+        assert_eq!(query(4, to, nowhere(), |answer| answer.text("a\0b")), Ok(()));
+        assert_eq!(room, *b"ab\0\x06");
+        assert_eq!(query(3, to, nowhere(), |answer| answer.text("abc")), Err(Code(CL_INVALID_VALUE)));
+    }
+}
