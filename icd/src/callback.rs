@@ -4,6 +4,7 @@
 
 use crate::abi::FromAbi;
 use opencl_sys::cl_int;
+use spirula_runtime::context::ErrorCallback;
 use std::ffi::{CString, c_char, c_void};
 
 /// Something of the application's that we only carry to its callback.
@@ -80,7 +81,7 @@ callbacks! {
 
 impl ContextNotify {
     /// A closure that takes the message.
-    pub fn bind(self, user_data: Opaque) -> Option<Box<dyn Fn(&str) + Send + Sync>> {
+    pub fn bind(self, user_data: Opaque) -> Option<ErrorCallback> {
         let function = self.0?;
         Some(Box::new(move |message| {
             let message = CString::new(message.replace('\0', " ")).unwrap_or_default();

@@ -169,6 +169,9 @@ pub fn compile(
     Ok(program.core.compile(&options.string(), &headers, build_notify(&program, pfn_notify, user_data)?)?)
 }
 
+/// A link's callback.
+type LinkNotify = Box<dyn FnOnce(&Arc<Core>) + Send>;
+
 /// What clLinkProgram returns: a program even if the link failed, for the sake of its log.
 pub struct Linked(*mut c_void, Status);
 
@@ -213,13 +216,13 @@ pub fn link(
             handle.get_or_init(make).get()
         }
     };
-    let notify: Option<Box<dyn FnOnce(&Arc<Core>) + Send>> = (!pfn_notify.is_null()).then(|| {
+    let notify = (!pfn_notify.is_null()).then(|| -> LinkNotify {
         let publish = publish.clone();
-        Box::new(move |core: &Arc<Core>| {
+        Box::new(move |core| {
             if let Some(callback) = pfn_notify.bind(publish(core), user_data) {
                 callback();
             }
-        }) as Box<dyn FnOnce(&Arc<Core>) + Send>
+        })
     });
     // CL_INVALID_LINKER_OPTIONS, CL_INVALID_OPERATION, CL_LINKER_NOT_AVAILABLE: no program. CL_LINK_PROGRAM_FAILURE.
     let (core, linked) = Core::link(&context.core, &options.string(), &inputs, notify)?;
