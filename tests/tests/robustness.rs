@@ -1,1 +1,85 @@
-fn main() {}
+//! What an application may do to the library for hours: damaged binaries, and objects made and released again and again.
+//! `SPIRULA_MUTANTS=100000` tries that many damaged binaries instead of 200.
+
+use spirula_tests::cl::{Context, Device, Program, SPIR12};
+use spirula_tests::isolate::{self, ExpectedFailures, Outcome, Test};
+use spirula_tests::mutate::mutant;
+use spirula_tests::{cycle, fixtures};
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+use std::{env, ops::Range, thread};
+
+/// Damaged binaries for each child process.
+const BATCH: u64 = 25;
+/// How long one damaged binary may take.
+const PATIENCE: Duration = Duration::from_secs(20);
+/// Memory growth that is no leak, over the last three quarters of the cycles.
+const GROWTH_KIB: u64 = 4096;
+
+fn main() -> ExitCode {
+    let mutants = env::var("SPIRULA_MUTANTS").ok().and_then(|n| n.parse().ok()).unwrap_or(200u64);
+    let batches = (0..mutants).step_by(BATCH as usize).map(|first| first..(first + BATCH).min(mutants));
+    let mut tests: Vec<Test> = batches.map(mutants_test).collect();
+    let long = |test| Test { limit: Duration::from_secs(300), ..test };
+    tests.push(long(Test::new("cycles_200", || cycles(200))));
+    tests.push(long(Test { ignored: true, ..Test::new("cycles_10000", || cycles(10_000)) }));
+    tests.push(long(Test::new("threads_build_and_run", threads)));
+    isolate::main(tests, ExpectedFailures::default())
+}
+
+fn mutants_test(seeds: Range<u64>) -> Test {
+    let name = format!("mutants_{:06}", seeds.start);
+    Test { limit: PATIENCE * BATCH as u32, ..Test::new(name, move || try_mutants(seeds.clone())) }
+}
+
+fn try_mutants(seeds: Range<u64>) -> Outcome {
+    let originals: Vec<Vec<u8>> = fixtures::spir12().iter().map(|path| fixtures::load(path)).collect();
+    let device = Device::first();
+    let context = Context::new(device)?;
+    for seed in seeds {
+        eprintln!("mutant {seed}"); // the last line before a crash
+        let start = Instant::now();
+        try_mutant(&context, device, &mutant(&originals, seed))?;
+        if start.elapsed() > PATIENCE {
+            return Err(format!("mutant {seed} took {:?}", start.elapsed()).into());
+        }
+    }
+    Ok(())
+}
+
+/// The damaged binary must be refused, or fail to build with a log, or give a program whose kernels can be made.
+fn try_mutant(context: &Context, device: Device, binary: &[u8]) -> Outcome {
+    let Ok(program) = Program::from_binary(context, device, binary) else { return Ok(()) };
+    match program.build(SPIR12) {
+        Ok(()) => drop(program.kernels()?),
+        Err(error) if program.log(device)?.trim().is_empty() => {
+            return Err(format!("{error}, and the log is empty").into());
+        }
+        Err(_) => {}
+    }
+    Ok(())
+}
+
+fn cycles(count: usize) -> Outcome {
+    let device = Device::first();
+    let held = || (cycle::resident_kib(), cycle::open_files(), cycle::children());
+    let mut before = held();
+    for round in 0..count {
+        cycle::once(device, round)?;
+        if round == count / 4 {
+            before = held();
+        }
+    }
+    let after = held();
+    if after.0 > before.0 + GROWTH_KIB || after.1 > before.1 || after.2 > before.2 {
+        return Err(format!("(resident KiB, open files, children) went from {before:?} to {after:?}").into());
+    }
+    Ok(())
+}
+
+fn threads() -> Outcome {
+    let device = Device::first();
+    let work = move || (0..5).try_for_each(|round| cycle::once(device, round));
+    let threads: Vec<_> = (0..8).map(|_| thread::spawn(work)).collect();
+    threads.into_iter().try_for_each(|t| t.join().map_err(|_| "a thread panicked")?)
+}

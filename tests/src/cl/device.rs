@@ -15,6 +15,9 @@ pub struct Platform(Handle);
 #[derive(Clone, Copy, Debug)]
 pub struct Device(Handle);
 
+// SAFETY: a root device's handle lives as long as the process and may be used on any thread.
+unsafe impl Send for Device {}
+
 impl Object for Platform {
     fn raw(&self) -> Handle {
         self.0

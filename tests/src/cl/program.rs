@@ -67,11 +67,16 @@ impl Program {
         })
     }
 
+    /// A string property of the last build.
+    pub fn build_info_string(&self, device: Device, name: cl_uint) -> Result<String> {
+        query_string(|size, value, needed| {
+            call!(clGetProgramBuildInfo(self.raw(), device.raw(), name, size, value, needed))
+        })
+    }
+
     /// The build log.
     pub fn log(&self, device: Device) -> Result<String> {
-        query_string(|size, value, needed| {
-            call!(clGetProgramBuildInfo(self.raw(), device.raw(), CL_PROGRAM_BUILD_LOG, size, value, needed))
-        })
+        self.build_info_string(device, CL_PROGRAM_BUILD_LOG)
     }
 
     /// The program's binary for its only device.

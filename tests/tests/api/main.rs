@@ -1,1 +1,27 @@
-fn main() {}
+//! The C API through the ICD loader, an object at a time: what it does, and how it refuses what the specification
+//! forbids.
+
+mod events;
+mod handles;
+mod images;
+mod kernels;
+mod memory;
+mod platform;
+mod programs;
+mod setup;
+
+use spirula_tests::isolate::{self, ExpectedFailures};
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    let tests = [
+        platform::tests(),
+        handles::tests(),
+        memory::tests(),
+        images::tests(),
+        programs::tests(),
+        kernels::tests(),
+        events::tests(),
+    ];
+    isolate::main(tests.into_iter().flatten().collect(), ExpectedFailures::default())
+}

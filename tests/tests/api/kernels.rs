@@ -1,0 +1,250 @@
+//! Kernels: what they say of themselves and their arguments, setting arguments, launch checks.
+
+use crate::setup::{Setup, status, tests};
+use cl_sys::*;
+use spirula_tests::call;
+use spirula_tests::cl::{Buffer, Kernel, NdRange, Object, Sampler};
+use spirula_tests::isolate::Outcome;
+use std::ptr::{null, null_mut};
+
+tests![
+    info,
+    arg_info,
+    arg_info_needs_metadata,
+    work_group_info,
+    local_arguments_count,
+    set_arg_errors,
+    unset_arguments,
+    arguments_are_taken_at_launch,
+    launch_errors,
+    required_size,
+    global_without_local,
+    private_size,
+];
+
+fn info() -> Outcome {
+    let setup = Setup::new();
+    let program = setup.program("spir12/vadd.bc64");
+    let kernel = Kernel::new(&program, "saxpy4")?;
+    assert_eq!(kernel.info_string(CL_KERNEL_FUNCTION_NAME)?, "saxpy4");
+    assert_eq!(kernel.info::<u32>(CL_KERNEL_NUM_ARGS)?, 4);
+    assert_eq!(kernel.info::<u32>(CL_KERNEL_REFERENCE_COUNT)?, 1);
+    assert_eq!(kernel.info::<usize>(CL_KERNEL_CONTEXT)?, setup.context.raw() as usize);
+    assert_eq!(kernel.info::<usize>(CL_KERNEL_PROGRAM)?, program.raw() as usize);
+    let tiled = setup.kernel("bench/matmul_tiled.bc64", "matmul_tiled");
+    let attributes = tiled.info_string(CL_KERNEL_ATTRIBUTES)?;
+    // The specification leaves it empty for what does not come from clCreateProgramWithSource.
+    assert!(
+        attributes.is_empty() || attributes.replace(' ', "").contains("reqd_work_group_size(16,16,1)"),
+        "{attributes:?}"
+    );
+    Ok(())
+}
+
+fn arg_info() -> Outcome {
+    let setup = Setup::new();
+    let kernel = setup.kernel("spir12/options.bc64", "relaxed");
+    let expected = [
+        (
+            "speed",
+            "float*",
+            CL_KERNEL_ARG_ADDRESS_GLOBAL,
+            CL_KERNEL_ARG_TYPE_CONST | CL_KERNEL_ARG_TYPE_RESTRICT,
+        ),
+        ("energy", "float*", CL_KERNEL_ARG_ADDRESS_GLOBAL, CL_KERNEL_ARG_TYPE_VOLATILE),
+        ("mass", "float*", CL_KERNEL_ARG_ADDRESS_CONSTANT, CL_KERNEL_ARG_TYPE_CONST),
+        ("count", "uint", CL_KERNEL_ARG_ADDRESS_PRIVATE, CL_KERNEL_ARG_TYPE_CONST),
+        ("room", "float4*", CL_KERNEL_ARG_ADDRESS_LOCAL, CL_KERNEL_ARG_TYPE_NONE),
+    ];
+    for (index, (name, type_name, space, qualifiers)) in (0..).zip(expected) {
+        assert_eq!(kernel.arg_info_string(index, CL_KERNEL_ARG_NAME)?, name);
+        assert_eq!(kernel.arg_info_string(index, CL_KERNEL_ARG_TYPE_NAME)?, type_name);
+        assert_eq!(kernel.arg_info::<u32>(index, CL_KERNEL_ARG_ADDRESS_QUALIFIER)?, space, "{name}");
+        assert_eq!(kernel.arg_info::<u64>(index, CL_KERNEL_ARG_TYPE_QUALIFIER)?, qualifiers, "{name}");
+        assert_eq!(kernel.arg_info::<u32>(index, CL_KERNEL_ARG_ACCESS_QUALIFIER)?, CL_KERNEL_ARG_ACCESS_NONE);
+    }
+    assert_eq!(status(kernel.arg_info_string(5, CL_KERNEL_ARG_NAME)), "CL_INVALID_ARG_INDEX");
+    assert_eq!(status(kernel.arg_info_string(0, 0x4321)), "CL_INVALID_VALUE");
+    let blur = setup.kernel("bench/image_blur.bc64", "image_blur");
+    assert_eq!(blur.arg_info::<u32>(0, CL_KERNEL_ARG_ACCESS_QUALIFIER)?, CL_KERNEL_ARG_ACCESS_READ_ONLY);
+    assert_eq!(blur.arg_info::<u32>(1, CL_KERNEL_ARG_ACCESS_QUALIFIER)?, CL_KERNEL_ARG_ACCESS_WRITE_ONLY);
+    assert_eq!(blur.arg_info_string(0, CL_KERNEL_ARG_TYPE_NAME)?, "image2d_t");
+    Ok(())
+}
+
+/// Without -cl-kernel-arg-info at compilation, the binary has no names.
+fn arg_info_needs_metadata() -> Outcome {
+    let kernel = Setup::new().kernel("spir12/args.bc64", "scalars");
+    assert_eq!(status(kernel.arg_info_string(0, CL_KERNEL_ARG_NAME)), "CL_KERNEL_ARG_INFO_NOT_AVAILABLE");
+    Ok(())
+}
+
+fn work_group_info() -> Outcome {
+    let setup = Setup::new();
+    let (tiled, device) = (setup.kernel("bench/matmul_tiled.bc64", "matmul_tiled"), setup.device);
+    assert_eq!(tiled.work_group_info::<[usize; 3]>(device, CL_KERNEL_COMPILE_WORK_GROUP_SIZE)?, [16, 16, 1]);
+    assert_eq!(tiled.work_group_info::<u64>(device, CL_KERNEL_LOCAL_MEM_SIZE)?, 2 * 16 * 16 * 4);
+    let vadd = setup.kernel("spir12/vadd.bc64", "vadd");
+    assert_eq!(vadd.work_group_info::<[usize; 3]>(device, CL_KERNEL_COMPILE_WORK_GROUP_SIZE)?, [0; 3]);
+    assert_eq!(vadd.work_group_info::<u64>(device, CL_KERNEL_LOCAL_MEM_SIZE)?, 0);
+    assert!(vadd.work_group_info::<usize>(device, CL_KERNEL_WORK_GROUP_SIZE)? >= 256);
+    assert!(vadd.work_group_info::<usize>(device, CL_KERNEL_PREFERRED_WORK_GROUP_SIZE_MULTIPLE)? >= 1);
+    assert_eq!(status(vadd.work_group_info::<usize>(device, 0x4321)), "CL_INVALID_VALUE");
+    Ok(())
+}
+
+fn local_arguments_count() -> Outcome {
+    let setup = Setup::new();
+    let kernel = setup.kernel("bench/reduce.bc64", "reduce");
+    kernel.set_local(2, 1024)?;
+    assert!(kernel.work_group_info::<u64>(setup.device, CL_KERNEL_LOCAL_MEM_SIZE)? >= 1024);
+    let all = setup.device.info::<u64>(CL_DEVICE_LOCAL_MEM_SIZE)? as usize;
+    let data = Buffer::copy_of(&setup.context, &[0f32; 64])?;
+    kernel.set_object(0, Some(&data))?;
+    kernel.set_object(1, Some(&data))?;
+    kernel.set(3, 1)?;
+    kernel.set_local(2, all + 1)?;
+    let launch = setup.queue.launch(&kernel, NdRange::new(&[16], &[16]));
+    assert_eq!(status(launch), "CL_OUT_OF_RESOURCES", "more local memory than there is");
+    Ok(())
+}
+
+fn set_arg_errors() -> Outcome {
+    let setup = Setup::new();
+    let buffer = Buffer::new(&setup.context, 0, 64)?;
+    let saxpy = setup.kernel("spir12/vadd.bc64", "saxpy4");
+    assert_eq!(status(saxpy.set_object(4, Some(&buffer))), "CL_INVALID_ARG_INDEX");
+    assert_eq!(status(saxpy.set_bytes(0, &[0; 4])), "CL_INVALID_ARG_SIZE");
+    assert_eq!(status(saxpy.set(2, 1.0f64)), "CL_INVALID_ARG_SIZE");
+    assert_eq!(status(saxpy.set(2, 1.0f32)), "CL_SUCCESS");
+    assert_eq!(status(call!(clSetKernelArg(saxpy.raw(), 2, 4, null()))), "CL_INVALID_ARG_VALUE");
+    let reduce = setup.kernel("bench/reduce.bc64", "reduce");
+    assert_eq!(status(reduce.set_local(2, 0)), "CL_INVALID_ARG_SIZE");
+    assert_eq!(status(reduce.set_object(2, Some(&buffer))), "CL_INVALID_ARG_VALUE");
+    let blur = setup.kernel("bench/image_blur.bc64", "image_blur");
+    let sampler = Sampler::new(&setup.context, false, CL_ADDRESS_CLAMP, CL_FILTER_NEAREST)?;
+    assert_eq!(status(blur.set_object(0, Some(&sampler))), "CL_INVALID_MEM_OBJECT");
+    assert_eq!(status(blur.set_object(0, Some(&buffer))), "CL_INVALID_MEM_OBJECT", "a buffer is no image");
+    Ok(())
+}
+
+fn unset_arguments() -> Outcome {
+    let setup = Setup::new();
+    let kernel = setup.kernel("spir12/vadd.bc64", "vadd");
+    let buffer = Buffer::new(&setup.context, 0, 64)?;
+    let launch = |kernel: &Kernel| status(setup.queue.launch(kernel, NdRange::new(&[4], &[4])));
+    assert_eq!(launch(&kernel), "CL_INVALID_KERNEL_ARGS");
+    kernel.set_object(0, Some(&buffer))?;
+    kernel.set_object(1, Some(&buffer))?;
+    assert_eq!(launch(&kernel), "CL_INVALID_KERNEL_ARGS");
+    kernel.set_object(2, Some(&buffer))?;
+    assert_eq!(launch(&kernel), "CL_SUCCESS");
+    Ok(())
+}
+
+/// clSetKernelArg between two launches must not reach the first.
+fn arguments_are_taken_at_launch() -> Outcome {
+    let setup = Setup::new();
+    let kernel = setup.kernel("spir12/vadd.bc64", "daxpy");
+    let (x, y) =
+        (Buffer::copy_of(&setup.context, &[1f64; 64])?, Buffer::copy_of(&setup.context, &[0f64; 64])?);
+    kernel.set_object(0, Some(&x))?;
+    kernel.set_object(1, Some(&y))?;
+    for factor in 0..100 {
+        kernel.set(2, f64::from(factor))?;
+        setup.queue.launch(&kernel, NdRange::new(&[64], &[16]))?;
+    }
+    kernel.set(2, f64::NAN)?;
+    let mut sums = [0f64; 64];
+    setup.queue.read(&y, &mut sums)?;
+    assert_eq!(sums, [4950.0; 64]);
+    Ok(())
+}
+
+fn launch_errors() -> Outcome {
+    let setup = Setup::new();
+    let kernel = setup.kernel("spir12/vadd.bc64", "vadd");
+    let buffer = Buffer::new(&setup.context, 0, 4 << 20)?;
+    (0..3).try_for_each(|i| kernel.set_object(i, Some(&buffer)))?;
+    let launch = |dimensions, global: *const usize, local: *const usize| {
+        let (queue, kernel, none) = (setup.queue.raw(), kernel.raw(), null_mut());
+        status(call!(clEnqueueNDRangeKernel(
+            queue,
+            kernel,
+            dimensions,
+            null(),
+            global,
+            local,
+            0,
+            null(),
+            none
+        )))
+    };
+    let (global, local) = ([64, 1, 1, 1], [16, 1, 1, 1]);
+    assert_eq!(launch(0, global.as_ptr(), local.as_ptr()), "CL_INVALID_WORK_DIMENSION");
+    assert_eq!(launch(4, global.as_ptr(), local.as_ptr()), "CL_INVALID_WORK_DIMENSION");
+    assert_eq!(launch(1, null(), local.as_ptr()), "CL_INVALID_GLOBAL_WORK_SIZE");
+    assert_eq!(
+        launch(1, global.as_ptr(), [24].as_ptr()),
+        "CL_INVALID_WORK_GROUP_SIZE",
+        "24 does not divide 64"
+    );
+    assert_eq!(launch(1, global.as_ptr(), [0].as_ptr()), "CL_INVALID_WORK_GROUP_SIZE");
+    let most = setup.device.info::<usize>(CL_DEVICE_MAX_WORK_GROUP_SIZE)?;
+    let sizes = setup.device.info_list::<usize>(CL_DEVICE_MAX_WORK_ITEM_SIZES)?;
+    let refused = launch(1, [2 * sizes[0]].as_ptr(), [2 * sizes[0]].as_ptr());
+    assert!(
+        ["CL_INVALID_WORK_ITEM_SIZE", "CL_INVALID_WORK_GROUP_SIZE"].contains(&refused.as_str()),
+        "{refused}"
+    );
+    let square = [most, 2, 1];
+    assert_eq!(launch(2, square.as_ptr(), square.as_ptr()), "CL_INVALID_WORK_GROUP_SIZE");
+    assert_eq!(launch(1, global.as_ptr(), local.as_ptr()), "CL_SUCCESS");
+    Ok(())
+}
+
+fn required_size() -> Outcome {
+    let setup = Setup::new();
+    let kernel = setup.kernel("bench/matmul_tiled.bc64", "matmul_tiled");
+    let matrix: Vec<f32> = (0..32 * 32).map(|i| (i % 7) as f32).collect();
+    let (a, c) = (Buffer::copy_of(&setup.context, &matrix)?, Buffer::copy_of(&setup.context, &matrix)?);
+    kernel.set_object(0, Some(&a))?;
+    kernel.set_object(1, Some(&a))?;
+    kernel.set_object(2, Some(&c))?;
+    kernel.set(3, 32)?;
+    let launch =
+        |local| status(setup.queue.launch(&kernel, NdRange { global: &[32, 32], local, offset: None }));
+    assert_eq!(launch(Some(&[8, 16])), "CL_INVALID_WORK_GROUP_SIZE");
+    assert_eq!(launch(None), "CL_SUCCESS", "the runtime must take the required size by itself");
+    let mut product = vec![0f32; 32 * 32];
+    setup.queue.read(&c, &mut product)?;
+    let entry = |i: usize| (0..32).map(|k| matrix[i / 32 * 32 + k] * matrix[k * 32 + i % 32]).sum::<f32>();
+    assert!((0..32 * 32).all(|i| product[i] == entry(i)));
+    Ok(())
+}
+
+/// A size that no power of two divides, left to the runtime.
+fn global_without_local() -> Outcome {
+    let setup = Setup::new();
+    let kernel = setup.kernel("spir12/vadd.bc64", "vadd");
+    for count in [1usize, 7, 257, 997, 4096] {
+        let data: Vec<f32> = (0..count).map(|i| i as f32).collect();
+        let buffers =
+            [&data, &data, &vec![0.0; count]].map(|d| Buffer::copy_of(&setup.context, d).expect("a buffer"));
+        for (index, buffer) in buffers.iter().enumerate() {
+            kernel.set_object(index as u32, Some(buffer))?;
+        }
+        setup.queue.launch(&kernel, NdRange { global: &[count], local: None, offset: None })?;
+        let mut sum = vec![0f32; count];
+        setup.queue.read(&buffers[2], &mut sum)?;
+        assert!(sum.iter().zip(&data).all(|(sum, x)| *sum == 2.0 * x), "{count} work-items");
+    }
+    Ok(())
+}
+
+fn private_size() -> Outcome {
+    let setup = Setup::new();
+    let kernel = setup.kernel("spir12/vadd.bc64", "vadd");
+    kernel.work_group_info::<u64>(setup.device, CL_KERNEL_PRIVATE_MEM_SIZE)?;
+    Ok(())
+}

@@ -1,0 +1,55 @@
+//! What most tests start from.
+
+use cl_sys::CL_SUCCESS;
+use spirula_tests::cl::{self, Context, Device, Kernel, Program, Queue, SPIR12, code_name};
+use spirula_tests::fixtures;
+
+/// A device with a context and a profiling in-order queue.
+pub struct Setup {
+    pub device: Device,
+    pub context: Context,
+    pub queue: Queue,
+}
+
+impl Setup {
+    pub fn new() -> Setup {
+        let device = Device::first();
+        let context = Context::new(device).expect("a context");
+        Setup { device, queue: Queue::new(&context, device).expect("a queue"), context }
+    }
+
+    /// A program from a fixture, not built.
+    pub fn load(&self, fixture: &str) -> cl::Result<Program> {
+        Program::from_binary(&self.context, self.device, &fixtures::load(fixture))
+    }
+
+    /// A built program.
+    pub fn program(&self, fixture: &str) -> Program {
+        let program = self.load(fixture).unwrap_or_else(|e| panic!("{fixture}: {e}"));
+        if let Err(e) = program.build(SPIR12) {
+            panic!("{fixture}: {e}: {}", program.log(self.device).unwrap_or_default());
+        }
+        program
+    }
+
+    /// A kernel of a built program.
+    pub fn kernel(&self, fixture: &str, name: &str) -> Kernel {
+        Kernel::new(&self.program(fixture), name).unwrap_or_else(|e| panic!("{fixture}, {name}: {e}"))
+    }
+}
+
+/// The status's name, for comparison.
+pub fn status<T>(result: cl::Result<T>) -> String {
+    code_name(result.map_or_else(|e| e.code, |_| CL_SUCCESS))
+}
+
+/// Makes tests of functions of this module.
+macro_rules! tests {
+    ($($function:ident),* $(,)?) => {
+        pub fn tests() -> Vec<spirula_tests::isolate::Test> {
+            let module = module_path!().rsplit("::").next().unwrap_or_default();
+            vec![$(spirula_tests::isolate::Test::new(format!("{module}::{}", stringify!($function)), $function)),*]
+        }
+    };
+}
+pub(crate) use tests;
