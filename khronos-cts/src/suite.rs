@@ -1,0 +1,146 @@
+//! The suite's data: zip files of binaries, and `khr.csv`, which says what a test needs of the device.
+
+use spirula_tests::cl::Device;
+use std::collections::HashMap;
+use std::fs::{self, File};
+use std::io::Read;
+use std::path::Path;
+use zip::ZipArchive;
+
+/// A binary: its suite (the zip file's name) and its path in the zip file, such as "half/test.vload.bc64".
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Entry {
+    /// The zip file's name without its extension.
+    pub suite: String,
+    /// The path in it.
+    pub path: String,
+}
+
+impl Entry {
+    /// The test's name in `khr.csv`.
+    fn test(&self) -> &str {
+        let name = self.path.rsplit('/').next().unwrap_or(&self.path);
+        name.strip_suffix(".bc64").unwrap_or(name)
+    }
+
+    /// SUITE/NAME
+    pub fn name(&self) -> String {
+        format!("{}/{}", self.suite, self.test())
+    }
+}
+
+/// Every 64-bit binary of the folder's zip files, sorted.
+pub fn entries(data: &Path) -> Result<Vec<Entry>, String> {
+    let folder = fs::read_dir(data).map_err(|e| format!("{}: {e}", data.display()))?;
+    let mut entries = Vec::new();
+    for file in folder {
+        let path = file.map_err(|e| format!("{}: {e}", data.display()))?.path();
+        if path.extension().is_some_and(|e| e == "zip") {
+            let suite = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+            let archive = open(&path)?;
+            let binaries = archive.file_names().filter_map(Result::ok).filter(|name| name.ends_with(".bc64"));
+            entries.extend(binaries.map(|name| Entry { suite: suite.clone(), path: name.to_string() }));
+        }
+    }
+    entries.sort_by(|a, b| (&a.suite, &a.path).cmp(&(&b.suite, &b.path)));
+    Ok(entries)
+}
+
+fn open(path: &Path) -> Result<ZipArchive<File>, String> {
+    let explain = |e: &dyn std::fmt::Display| format!("{}: {e}", path.display());
+    let file = File::open(path).map_err(|e| explain(&e))?;
+    ZipArchive::new(file).map_err(|e| explain(&e))
+}
+
+/// The opened zip files of a folder.
+pub struct Archives<'a> {
+    data: &'a Path,
+    open: HashMap<String, ZipArchive<File>>,
+}
+
+impl<'a> Archives<'a> {
+    /// Of this folder; opens them when they are asked for.
+    pub fn new(data: &'a Path) -> Self {
+        Archives { data, open: HashMap::new() }
+    }
+
+    /// An entry's bytes.
+    pub fn read(&mut self, suite: &str, path: &str) -> Result<Vec<u8>, String> {
+        if !self.open.contains_key(suite) {
+            let archive = open(&self.data.join(format!("{suite}.zip")))?;
+            self.open.insert(suite.to_string(), archive);
+        }
+        let archive = self.open.get_mut(suite).ok_or("just opened")?;
+        let mut file = archive.by_name(path).map_err(|e| format!("{suite}.zip, {path}: {e}"))?;
+        let mut bytes = Vec::new();
+        file.read_to_end(&mut bytes).map_err(|e| format!("{suite}.zip, {path}: {e}"))?;
+        Ok(bytes)
+    }
+}
+
+/// What a test needs of the device.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Need {
+    extension: String,
+    images: bool,
+}
+
+/// The needs of all tests that have some.
+pub struct Needs(HashMap<(String, String), Vec<Need>>);
+
+impl Needs {
+    /// Reads the folder's `khr.csv`.
+    pub fn load(data: &Path) -> Result<Needs, String> {
+        let path = data.join("khr.csv");
+        fs::read_to_string(&path)
+            .map(|text| Needs::parse(&text))
+            .map_err(|e| format!("{}: {e}", path.display()))
+    }
+
+    fn parse(text: &str) -> Needs {
+        let mut needs: HashMap<_, Vec<Need>> = HashMap::new();
+        for line in text.lines().skip(1) {
+            let fields: Vec<&str> = line.split(',').map(|field| field.trim().trim_matches('"')).collect();
+            if let [suite, test, extension, images, _images3d] = fields[..] {
+                let need = Need { extension: extension.to_string(), images: images == "CL_TRUE" };
+                needs.entry((suite.to_string(), test.to_string())).or_default().push(need);
+            }
+        }
+        Needs(needs)
+    }
+
+    /// Why the device can't run this test, if it says so itself. Extensions of the embedded profile (`cles_`) are
+    /// part of the full one.
+    pub fn lacking(&self, entry: &Entry, device: Device) -> Option<String> {
+        let needs = self.0.get(&(entry.suite.clone(), entry.test().to_string()))?;
+        let has = |name: &str| name.is_empty() || name.starts_with("cles_") || device.has_extension(name);
+        let has_images =
+            || device.info::<u32>(spirula_tests::cl::sys::CL_DEVICE_IMAGE_SUPPORT).is_ok_and(|n| n != 0);
+        needs.iter().find_map(|need| match need {
+            need if !has(&need.extension) => Some(need.extension.clone()),
+            need if need.images && !has_images() => Some("images".to_string()),
+            _ => None,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_and_needs() {
+        let needs = Needs::parse(
+            "\"suite name\", \"test name\", \"extension name\", \"CL_DEVICE_IMAGE_SUPPORT\", \"3D\"\n\
+             \"half\", \"test.x\", \"cl_khr_fp64\", \"CL_FALSE\", \"CL_FALSE\"\n\
+             \"images\", \"y\", \"\", \"CL_TRUE\", \"CL_TRUE\"\n",
+        );
+        let entry = Entry { suite: "half".into(), path: "half/test.x.bc64".into() };
+        assert_eq!(entry.name(), "half/test.x");
+        let need =
+            |suite: &str, test: &str| needs.0.get(&(suite.to_string(), test.to_string())).map(|n| &n[0]);
+        assert_eq!(need("half", entry.test()).map(|n| n.extension.as_str()), Some("cl_khr_fp64"));
+        assert!(need("images", "y").is_some_and(|n| n.images && n.extension.is_empty()));
+        assert_eq!(need("half", "z"), None);
+    }
+}
