@@ -8,6 +8,7 @@ pub mod builtin;
 pub mod codegen;
 mod compile;
 pub mod emit;
+pub mod front;
 pub mod kir;
 pub mod llvm;
 mod loader;

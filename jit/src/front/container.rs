@@ -1,0 +1,370 @@
+//! Step 1 of the front: the bitcode container. Walks blocks, abbreviations and records of an untrusted file, so that
+//! LLVM's reader, which may abort on damaged input, only sees a well-formed bit stream.
+
+/// A file's wrapper magic, little-endian.
+const WRAPPER_MAGIC: u32 = 0x0B17_C0DE;
+/// A raw stream's first bytes.
+const RAW_MAGIC: [u8; 4] = *b"BC\xC0\xDE";
+/// Blocks within blocks that a producer could mean; LLVM recurses.
+const MAX_DEPTH: u32 = 32;
+/// Bits of a field, LLVM's limit for abbreviations' operands.
+const MAX_FIELD: u64 = 32;
+
+const BLOCKINFO_BLOCK: u64 = 0;
+const MODULE_BLOCK: u64 = 8;
+
+/// Why a file isn't a bitcode container.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum ContainerError {
+    #[error("it is empty")]
+    Empty,
+    #[error("it doesn't begin with a bitcode signature")]
+    NoSignature,
+    #[error("its wrapper says {size} bytes from {offset}, but the file has {available}")]
+    Wrapper { offset: u32, size: u32, available: usize },
+    #[error("it ends in the middle of a block; it is truncated")]
+    Truncated,
+    #[error("it is damaged near byte {byte}: {what}")]
+    Damaged { byte: usize, what: &'static str },
+    #[error("it holds {0} modules instead of one")]
+    Modules(usize),
+}
+
+/// Takes the raw bit stream out of a file and checks its structure.
+pub(crate) fn raw_stream(file: &[u8]) -> Result<&[u8], ContainerError> {
+    if file.is_empty() {
+        return Err(ContainerError::Empty);
+    }
+    let stream = unwrap(file)?;
+    if stream.get(..4) != Some(&RAW_MAGIC) {
+        return Err(ContainerError::NoSignature);
+    }
+    let end = Walker::new(stream).stream()?;
+    Ok(&stream[..end])
+}
+
+fn unwrap(file: &[u8]) -> Result<&[u8], ContainerError> {
+    let word = |at: usize| Some(u32::from_le_bytes(file.get(at..at + 4)?.try_into().ok()?));
+    if word(0) != Some(WRAPPER_MAGIC) {
+        return Ok(file);
+    }
+    let (Some(offset), Some(size)) = (word(8), word(12)) else { return Err(ContainerError::Truncated) };
+    let start = offset as usize;
+    start.checked_add(size as usize).and_then(|end| file.get(start..end)).ok_or(ContainerError::Wrapper {
+        offset,
+        size,
+        available: file.len(),
+    })
+}
+
+/// How an abbreviation's operand is written.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Encoding {
+    Literal,
+    Fixed(u64),
+    Vbr(u64),
+    Array,
+    Char6,
+    Blob,
+}
+
+type Abbreviation = Vec<Encoding>;
+
+struct Walker<'a> {
+    stream: &'a [u8],
+    /// In bits.
+    at: u64,
+    /// Abbreviations that BLOCKINFO gives to blocks by their id.
+    shared: Vec<(u64, Vec<Abbreviation>)>,
+}
+
+impl<'a> Walker<'a> {
+    fn new(stream: &'a [u8]) -> Self {
+        Walker { stream, at: 32, shared: Vec::new() }
+    }
+
+    fn bits(&self) -> u64 {
+        self.stream.len() as u64 * 8
+    }
+
+    fn damaged<T>(&self, what: &'static str) -> Result<T, ContainerError> {
+        Err(ContainerError::Damaged { byte: (self.at / 8) as usize, what })
+    }
+
+    /// The next `width` bits, at most 64.
+    fn fixed(&mut self, width: u64) -> Result<u64, ContainerError> {
+        if self.at + width > self.bits() {
+            return Err(ContainerError::Truncated);
+        }
+        let first = (self.at / 8) as usize;
+        let last = ((self.at + width).div_ceil(8)) as usize;
+        let mut value: u128 = 0;
+        for (i, &byte) in self.stream[first..last].iter().enumerate() {
+            value |= u128::from(byte) << (8 * i);
+        }
+        value >>= self.at % 8;
+        self.at += width;
+        Ok(if width == 64 { value as u64 } else { value as u64 & ((1 << width) - 1) })
+    }
+
+    fn vbr(&mut self, width: u64) -> Result<u64, ContainerError> {
+        let more = 1 << (width - 1);
+        let (mut value, mut shift) = (0_u64, 0);
+        loop {
+            let piece = self.fixed(width)?;
+            let bits = piece & (more - 1);
+            if shift >= 64 && bits != 0 {
+                return self.damaged("a number of more than 64 bits");
+            }
+            value |= bits.checked_shl(shift).unwrap_or(0);
+            if piece & more == 0 {
+                return Ok(value);
+            }
+            shift += width as u32 - 1;
+            if shift > 128 {
+                return self.damaged("a number without end");
+            }
+        }
+    }
+
+    fn align(&mut self) -> Result<(), ContainerError> {
+        self.at = self.at.next_multiple_of(32);
+        if self.at > self.bits() { Err(ContainerError::Truncated) } else { Ok(()) }
+    }
+
+    /// The blocks side by side; returns the byte at which the last one ends.
+    fn stream(&mut self) -> Result<usize, ContainerError> {
+        let mut modules = 0;
+        while self.at + 64 <= self.bits() {
+            if self.stream[(self.at / 8) as usize..].iter().all(|&byte| byte == 0) {
+                break; // Padding.
+            }
+            if self.fixed(2)? != 1 {
+                return self.damaged("something other than a block at the top");
+            }
+            let id = self.vbr(8)?;
+            modules += usize::from(id == MODULE_BLOCK);
+            self.block(id, 0)?;
+        }
+        if modules == 1 { Ok((self.at / 8) as usize) } else { Err(ContainerError::Modules(modules)) }
+    }
+
+    /// A block behind its id.
+    fn block(&mut self, id: u64, depth: u32) -> Result<(), ContainerError> {
+        if depth > MAX_DEPTH {
+            return self.damaged("blocks within blocks without end");
+        }
+        let width = self.vbr(4)?;
+        self.align()?;
+        let words = self.fixed(32)?;
+        let end = self.at + words * 32;
+        if end > self.bits() {
+            return Err(ContainerError::Truncated);
+        }
+        if !(2..=MAX_FIELD).contains(&width) {
+            return self.damaged("an abbreviation width that can't be");
+        }
+        let mut abbreviations = self.shared_abbreviations(id).cloned().unwrap_or_default();
+        let mut described = None;
+        loop {
+            if self.at >= end {
+                return self.damaged("a block that goes on behind its end");
+            }
+            match self.fixed(width)? {
+                0 => break,
+                1 => {
+                    let inner = self.vbr(8)?;
+                    self.block(inner, depth + 1)?;
+                }
+                2 => {
+                    let abbreviation = self.definition()?;
+                    match described {
+                        None if id == BLOCKINFO_BLOCK => return self.damaged("an abbreviation for no block"),
+                        None => abbreviations.push(abbreviation),
+                        Some(block) => self.share(block, abbreviation),
+                    }
+                }
+                3 => {
+                    let (code, first) = self.unabbreviated()?;
+                    if id == BLOCKINFO_BLOCK && code == 1 {
+                        described = first;
+                    }
+                }
+                number => match abbreviations.get(number as usize - 4) {
+                    Some(abbreviation) => {
+                        let abbreviation = abbreviation.clone();
+                        self.abbreviated(&abbreviation, end)?;
+                    }
+                    None => return self.damaged("an abbreviation that isn't defined"),
+                },
+            }
+        }
+        self.align()?;
+        if self.at == end { Ok(()) } else { self.damaged("a block whose length is wrong") }
+    }
+
+    fn shared_abbreviations(&self, id: u64) -> Option<&Vec<Abbreviation>> {
+        self.shared.iter().find(|(block, _)| *block == id).map(|(_, list)| list)
+    }
+
+    fn share(&mut self, id: u64, abbreviation: Abbreviation) {
+        match self.shared.iter_mut().find(|(block, _)| *block == id) {
+            Some((_, list)) => list.push(abbreviation),
+            None => self.shared.push((id, vec![abbreviation])),
+        }
+    }
+
+    fn definition(&mut self) -> Result<Abbreviation, ContainerError> {
+        let count = self.vbr(5)?;
+        let mut operands = Vec::new();
+        while (operands.len() as u64) < count {
+            let literal = self.fixed(1)? == 1;
+            let encoding = if literal {
+                self.vbr(8)?;
+                Encoding::Literal
+            } else {
+                match self.fixed(3)? {
+                    1 => Encoding::Fixed(self.vbr(5)?),
+                    2 => Encoding::Vbr(self.vbr(5)?),
+                    3 => Encoding::Array,
+                    4 => Encoding::Char6,
+                    5 => Encoding::Blob,
+                    _ => return self.damaged("an operand encoding that doesn't exist"),
+                }
+            };
+            let position = operands.len() as u64;
+            let well_placed = match encoding {
+                Encoding::Fixed(width) | Encoding::Vbr(width) if width > MAX_FIELD => false,
+                Encoding::Vbr(1) => false,
+                Encoding::Array => position + 2 == count,
+                Encoding::Blob => position + 1 == count && operands.last() != Some(&Encoding::Array),
+                _ => true,
+            };
+            if !well_placed {
+                return self.damaged("an abbreviation that can't be read");
+            }
+            operands.push(encoding);
+        }
+        match operands.first() {
+            None | Some(Encoding::Array | Encoding::Blob) => {
+                self.damaged("an abbreviation without a record code")
+            }
+            Some(_) => Ok(operands),
+        }
+    }
+
+    /// Returns the record's code and first operand.
+    fn unabbreviated(&mut self) -> Result<(u64, Option<u64>), ContainerError> {
+        let code = self.vbr(6)?;
+        let count = self.vbr(6)?;
+        let mut first = None;
+        for _ in 0..count {
+            let operand = self.vbr(6)?;
+            first = first.or(Some(operand));
+        }
+        Ok((code, first))
+    }
+
+    fn abbreviated(&mut self, abbreviation: &[Encoding], end: u64) -> Result<(), ContainerError> {
+        let mut operands = abbreviation.iter();
+        while let Some(&operand) = operands.next() {
+            match operand {
+                Encoding::Array => {
+                    let count = self.vbr(6)?;
+                    let element = operands.next().copied().unwrap_or(Encoding::Literal);
+                    if count > end - self.at.min(end) {
+                        return self.damaged("an array longer than its block");
+                    }
+                    for _ in 0..count {
+                        self.scalar(element)?;
+                    }
+                }
+                Encoding::Blob => {
+                    let bytes = self.vbr(6)?;
+                    self.align()?;
+                    if bytes > (self.bits() - self.at) / 8 {
+                        return Err(ContainerError::Truncated);
+                    }
+                    self.at += bytes * 8;
+                    self.align()?;
+                }
+                scalar => self.scalar(scalar)?,
+            }
+        }
+        if self.at > end { self.damaged("a record that goes on behind its block") } else { Ok(()) }
+    }
+
+    fn scalar(&mut self, encoding: Encoding) -> Result<(), ContainerError> {
+        match encoding {
+            Encoding::Fixed(width) => self.fixed(width).map(drop),
+            Encoding::Vbr(0) => Ok(()),
+            Encoding::Vbr(width) => self.vbr(width).map(drop),
+            Encoding::Char6 => self.fixed(6).map(drop),
+            Encoding::Literal | Encoding::Array | Encoding::Blob => Ok(()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::front::testing;
+
+    fn sample() -> Vec<u8> {
+        testing::bitcode(
+            "define spir_kernel void @k(ptr addrspace(1) %p) {\n store i32 1, ptr addrspace(1) %p\n ret void\n}",
+        )
+    }
+
+    fn wrapped(raw: &[u8], offset: u32, size: u32) -> Vec<u8> {
+        let header = [WRAPPER_MAGIC, 0, offset, size, 7];
+        let mut file: Vec<u8> = header.iter().flat_map(|word| word.to_le_bytes()).collect();
+        file.extend_from_slice(raw);
+        file
+    }
+
+    #[test]
+    fn raw_and_wrapped_streams_pass() {
+        let raw = sample();
+        assert_eq!(raw_stream(&raw).unwrap(), raw);
+        let mut padded = wrapped(&raw, 20, raw.len() as u32);
+        padded.extend([0; 12]);
+        assert_eq!(raw_stream(&padded).unwrap(), raw);
+        let mut zeros = raw.clone();
+        zeros.extend([0; 16]);
+        assert_eq!(raw_stream(&zeros).unwrap(), raw);
+    }
+
+    #[test]
+    fn wrappers_that_lie_are_refused() {
+        let raw = sample();
+        for (offset, size) in [(20, raw.len() as u32 + 1), (u32::MAX, 8), (20, u32::MAX), (10_000_000, 4)] {
+            let error = raw_stream(&wrapped(&raw, offset, size)).unwrap_err();
+            assert!(matches!(error, ContainerError::Wrapper { .. }), "{offset} {size}: {error}");
+        }
+        assert_eq!(raw_stream(&wrapped(&raw, 0, 20)), Err(ContainerError::NoSignature));
+        assert_eq!(raw_stream(&WRAPPER_MAGIC.to_le_bytes()), Err(ContainerError::Truncated));
+    }
+
+    #[test]
+    fn truncation_is_found_at_every_length() {
+        let raw = sample();
+        for length in 4..raw.len() / 2 {
+            assert!(raw_stream(&raw[..length]).is_err(), "{length}");
+        }
+        assert_eq!(raw_stream(b""), Err(ContainerError::Empty));
+        assert_eq!(raw_stream(b"\x7fELF...."), Err(ContainerError::NoSignature));
+    }
+
+    #[test]
+    fn no_flipped_bit_panics() {
+        let raw = sample();
+        let mut refused = 0;
+        for bit in 0..raw.len() * 8 {
+            let mut copy = raw.clone();
+            copy[bit / 8] ^= 1 << (bit % 8);
+            refused += usize::from(raw_stream(&copy).is_err());
+        }
+        assert!(refused > raw.len() / 4, "only {refused} of {} flips are noticed", raw.len() * 8);
+    }
+}

@@ -1,0 +1,243 @@
+//! Step 5 of the front: the modules of clLinkProgram become one, and then the builtins that it uses are added: each
+//! undefined symbol gets the definition that `builtin` writes for it, and the Rust library what those call.
+
+use super::call_graph::CallGraph;
+use super::harden::{kernel_symbol, set_target};
+use super::llvm_access::{self as access, Value};
+use super::llvm_edit as edit;
+use super::{HardenedModule, LinkedModule};
+use crate::api::CompileError;
+use crate::builtin::{self, Resolution, Signature};
+use crate::llvm::{self, LlvmError, Session};
+use crate::program::KernelInfo;
+use inkwell::llvm_sys::LLVMLinkage;
+use inkwell::module::Module;
+use inkwell::targets::TargetMachine;
+use std::collections::{BTreeSet, HashMap};
+use std::sync::OnceLock;
+
+/// Builtins that need builtins that need builtins: more rounds than any does.
+const MAX_ROUNDS: usize = 8;
+
+/// Joins SPIR modules. Errors: `Failed` naming each symbol that several of them define.
+pub(crate) fn join<'s>(session: &'s Session, modules: Vec<Module<'s>>) -> Result<Module<'s>, CompileError> {
+    clashes(&modules)?;
+    let mut modules = modules.into_iter();
+    let Some(first) = modules.next() else {
+        return Err(CompileError::Failed("error: there is nothing to link\n".into()));
+    };
+    for module in modules {
+        llvm::link_in(session, &first, module).map_err(|error| {
+            CompileError::Failed(format!("error: the modules can't be linked: {error}\n"))
+        })?;
+    }
+    Ok(first)
+}
+
+fn clashes(modules: &[Module]) -> Result<(), CompileError> {
+    let mut homes: HashMap<String, usize> = HashMap::new();
+    let mut log = String::new();
+    for (index, module) in modules.iter().enumerate() {
+        for symbol in access::functions(module).into_iter().chain(access::globals(module)) {
+            let strong = !symbol.is_declaration() && symbol.linkage() == LLVMLinkage::LLVMExternalLinkage;
+            if let Some(other) = strong.then(|| homes.insert(symbol.name(), index)).flatten() {
+                let name = readable(&symbol.name());
+                log.push_str(&format!(
+                    "error: {name} is defined by both module {other} and module {index}\n"
+                ));
+            }
+        }
+    }
+    if log.is_empty() { Ok(()) } else { Err(CompileError::Failed(log)) }
+}
+
+/// A symbol for a log: as in the source if it is mangled.
+fn readable(symbol: &str) -> String {
+    match builtin::demangle(symbol) {
+        Some(text) => format!("`{text}` ({symbol})"),
+        None => format!("`{symbol}`"),
+    }
+}
+
+/// Adds the builtins. Errors: `Failed` with a line for each symbol that can't be resolved and the kernels that need it.
+pub(crate) fn link<'s>(
+    session: &'s Session,
+    hardened: HardenedModule<'s>,
+    machine: &TargetMachine,
+) -> Result<LinkedModule<'s>, CompileError> {
+    let HardenedModule { module, kernels } = hardened;
+    for _ in 0..MAX_ROUNDS {
+        let definitions = resolve(&module, &kernels)?;
+        if definitions.is_empty() {
+            break;
+        }
+        let text = assemble(&definitions);
+        let source = llvm::parse_text(session, &text).map_err(|error| internal(&error))?;
+        set_target(&source, machine);
+        llvm::link_in(session, &module, source).map_err(|error| internal(&error))?;
+    }
+    if access::functions(&module).iter().any(|function| is_library_symbol(*function)) {
+        edit::link_lazily(session, &module, library(machine)?).map_err(|error| internal(&error))?;
+    }
+    unify(&module, &kernels);
+    missing(&module)?;
+    llvm::verify(&module).map_err(|error| internal(&error))?;
+    Ok(LinkedModule { module, kernels })
+}
+
+/// A fault of ours, not of the program.
+fn internal(error: &LlvmError) -> CompileError {
+    CompileError::Failed(format!("error: the builtins can't be linked (a fault in Spirula): {error}\n"))
+}
+
+fn is_library_symbol(function: Value) -> bool {
+    function.is_declaration() && function.name().starts_with("spirula_")
+}
+
+/// A definition for each undefined function that is used.
+fn resolve(
+    module: &Module,
+    kernels: &[KernelInfo],
+) -> Result<Vec<(String, builtin::Definition)>, CompileError> {
+    let mut definitions = Vec::new();
+    let mut unresolved = Vec::new();
+    for function in access::functions(module).into_iter().filter(|function| function.is_declaration()) {
+        let name = function.name();
+        let is_ours = name.starts_with("llvm.") || name.starts_with("spirula");
+        if is_ours || !function.has_uses() {
+            continue;
+        }
+        match builtin::resolve(&name, &signature(function)) {
+            Resolution::Definition(definition) => definitions.push((name, definition)),
+            Resolution::WrongSignature { expected } => {
+                let what =
+                    format!("{} is declared with other types than it has: {expected}", readable(&name));
+                unresolved.push((function, what));
+            }
+            Resolution::Unknown => unresolved.push((function, format!("{} is not defined", readable(&name)))),
+        }
+    }
+    for variable in access::globals(module) {
+        if variable.is_declaration() && variable.has_uses() {
+            unresolved.push((variable, format!("the variable `{}` is not defined", variable.name())));
+        }
+    }
+    if unresolved.is_empty() {
+        return Ok(definitions);
+    }
+    let graph = CallGraph::new(module);
+    let log = unresolved
+        .iter()
+        .map(|(symbol, what)| format!("error: {what}{}\n", needed_by(*symbol, &graph, kernels)));
+    Err(CompileError::Failed(log.collect()))
+}
+
+fn signature(function: Value) -> Signature {
+    let ty = function.global_value_type();
+    Signature {
+        ret: ty.return_type().map(|ty| ty.to_string()).unwrap_or_default(),
+        params: ty.parameter_types().iter().map(|ty| ty.to_string()).collect(),
+    }
+}
+
+/// "; the kernels `a`, `b` need it".
+fn needed_by<'m>(symbol: Value<'m>, graph: &CallGraph<'m>, kernels: &[KernelInfo]) -> String {
+    let users = if symbol.is_function() { vec![symbol] } else { access::using_functions(symbol) };
+    let reaching = graph.reaching(users);
+    let names: BTreeSet<String> = reaching.iter().map(|function| function.name()).collect();
+    let needing: Vec<String> = kernels
+        .iter()
+        .filter(|kernel| names.contains(&kernel_symbol(&kernel.name)))
+        .map(|kernel| format!("`{}`", kernel.name))
+        .collect();
+    match needing.len() {
+        0 => String::new(),
+        1 => format!("; the kernel {} needs it", needing[0]),
+        _ => format!("; the kernels {} need it", needing.join(", ")),
+    }
+}
+
+/// One module's text of all definitions and what they declare.
+fn assemble(definitions: &[(String, builtin::Definition)]) -> String {
+    let defined: BTreeSet<&str> = definitions.iter().map(|(name, _)| name.as_str()).collect();
+    let declared: BTreeSet<&str> = definitions
+        .iter()
+        .flat_map(|(_, definition)| definition.declarations.iter().map(String::as_str))
+        .filter(|line| !defined.contains(declared_name(line)))
+        .collect();
+    let bodies = definitions.iter().map(|(_, definition)| definition.ir.as_str());
+    declared.into_iter().chain(bodies).flat_map(|text| [text, "\n"]).collect()
+}
+
+/// The symbol of a `declare` line.
+fn declared_name(line: &str) -> &str {
+    let name = line.split_once('@').map_or("", |(_, rest)| rest);
+    name.split('(').next().unwrap_or("").trim_matches('"')
+}
+
+/// The Rust library's bitcode, made so that LLVM links from it what is needed: prepared once for each process.
+fn library(machine: &TargetMachine) -> Result<&'static [u8], CompileError> {
+    static PREPARED: OnceLock<Result<Vec<u8>, LlvmError>> = OnceLock::new();
+    let prepared = PREPARED.get_or_init(|| {
+        let session = Session::new();
+        let module = llvm::parse_bitcode(&session, builtin::LIBRARY_BITCODE)?;
+        set_target(&module, machine);
+        for symbol in access::functions(&module).into_iter().chain(access::globals(&module)) {
+            if symbol.is_function() {
+                edit::drop_target_attributes(symbol);
+            }
+            if !symbol.is_declaration() && symbol.linkage() == LLVMLinkage::LLVMExternalLinkage {
+                edit::set_linkage(symbol, LLVMLinkage::LLVMLinkOnceODRLinkage);
+            }
+        }
+        Ok(llvm::write_bitcode(&module))
+    });
+    prepared.as_deref().map_err(internal)
+}
+
+/// Linked-in functions become the program's own: one calling convention, internal linkage.
+fn unify(module: &Module, kernels: &[KernelInfo]) {
+    let kernels: BTreeSet<String> = kernels.iter().map(|kernel| kernel_symbol(&kernel.name)).collect();
+    for function in access::functions(module) {
+        let name = function.name();
+        if name.starts_with("llvm.") {
+            continue;
+        }
+        edit::use_c_convention(function);
+        if function.is_declaration() {
+            if !function.has_uses() {
+                edit::erase_function(function);
+            }
+        } else if !kernels.contains(&name) {
+            edit::set_linkage(function, LLVMLinkage::LLVMInternalLinkage);
+        }
+    }
+    for function in access::defined_functions(module) {
+        for instruction in function.instructions() {
+            if instruction.called_function().is_some_and(|callee| !callee.name().starts_with("llvm.")) {
+                edit::use_c_convention(instruction);
+            }
+        }
+    }
+    for global in access::globals(module) {
+        if global.name().starts_with("llvm.") {
+            edit::erase_global(global);
+        } else if !global.is_declaration() {
+            edit::set_linkage(global, LLVMLinkage::LLVMInternalLinkage);
+        }
+    }
+}
+
+/// What is left undefined must be a primitive of ours or an intrinsic.
+fn missing(module: &Module) -> Result<(), CompileError> {
+    let left: Vec<String> = access::functions(module)
+        .iter()
+        .filter(|function| function.is_declaration())
+        .map(|function| function.name())
+        .filter(|name| !name.starts_with("llvm.") && !name.starts_with("spirula."))
+        .collect();
+    if left.is_empty() {
+        return Ok(());
+    }
+    Err(internal(&LlvmError(format!("nothing defines {}", left.join(", ")))))
+}

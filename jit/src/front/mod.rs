@@ -1,0 +1,76 @@
+//! From SPIR bytes to Kernel IR, one stage a file:
+//!
+//! bytes -> `read` -> `check` -> `link::join` -> `metadata` -> [`SpirModule`] -> `harden` -> [`HardenedModule`]
+//! -> `link` (the builtins) -> [`LinkedModule`] -> `cleanup` -> [`CleanModule`] -> `import` -> [`Imported`]
+//!
+//! `llvm_access` and `llvm_edit` are the only files here that touch LLVM's C API.
+
+mod call_graph;
+mod check;
+mod cleanup;
+mod container;
+mod harden;
+mod link;
+mod llvm_access;
+mod llvm_edit;
+mod metadata;
+mod read;
+#[cfg(test)]
+mod testing;
+
+use crate::api::{CompileError, CompileOptions};
+use crate::llvm::Session;
+use crate::program::KernelInfo;
+use inkwell::module::Module;
+
+/// One or more SPIR modules joined, checked, and the kernels' metadata taken out.
+#[derive(Debug)]
+pub struct SpirModule<'s> {
+    /// Still SPIR: triple, calling conventions, undefined builtins.
+    pub module: Module<'s>,
+    /// In the order of the metadata.
+    pub kernels: Vec<KernelInfo>,
+}
+
+/// SPIR's meaning made explicit: LLVM passes may run from here on.
+#[derive(Debug)]
+pub struct HardenedModule<'s> {
+    pub(crate) module: Module<'s>,
+    pub(crate) kernels: Vec<KernelInfo>,
+}
+
+/// Nothing is undefined but intrinsics and the work-item primitives, `spirula.*`.
+#[derive(Debug)]
+pub struct LinkedModule<'s> {
+    pub(crate) module: Module<'s>,
+    pub(crate) kernels: Vec<KernelInfo>,
+}
+
+/// Inlined and simplified.
+#[derive(Debug)]
+pub struct CleanModule<'s> {
+    pub(crate) module: Module<'s>,
+    pub(crate) kernels: Vec<KernelInfo>,
+}
+
+/// Reads, checks and joins modules. The joined module is SPIR again: `write_bitcode` makes a library of it.
+/// Errors: `InvalidBinary` for what isn't this device's SPIR, `Failed` with the log for broken rules.
+pub fn read_modules<'s>(
+    session: &'s Session,
+    modules: &[&[u8]],
+    options: &CompileOptions,
+) -> Result<SpirModule<'s>, CompileError> {
+    let mut list = Vec::new();
+    for bytes in modules {
+        let module = read::read(session, bytes)?;
+        check::check(&module, options)?;
+        list.push(module);
+    }
+    let several = list.len() > 1;
+    let module = link::join(session, list)?;
+    if several {
+        check::check(&module, options)?; // Recursion and signatures across modules.
+    }
+    let kernels = metadata::kernels(&module)?;
+    Ok(SpirModule { module, kernels })
+}
