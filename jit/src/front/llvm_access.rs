@@ -302,6 +302,12 @@ impl<'m> Type<'m> {
         raw.into_iter().filter_map(|raw| unsafe { Type::from_raw(raw) }).collect()
     }
 
+    /// True of a structure without padding.
+    pub(crate) fn is_packed(self) -> bool {
+        // SAFETY: asked of a structure.
+        self.kind() == LLVMTypeKind::LLVMStructTypeKind && unsafe { LLVMIsPackedStruct(self.raw) != 0 }
+    }
+
     /// The name of a named structure.
     pub(crate) fn structure_name(self) -> Option<String> {
         if self.kind() != LLVMTypeKind::LLVMStructTypeKind {
@@ -644,9 +650,19 @@ impl<'m> Value<'m> {
 
 /// Of instructions.
 impl<'m> Value<'m> {
+    /// What an instruction does; `None` for any other value.
     pub(crate) fn opcode(self) -> Option<LLVMOpcode> {
         // SAFETY: asked of instructions.
         self.is_instruction().then(|| unsafe { LLVMGetInstructionOpcode(self.raw) })
+    }
+
+    /// What an instruction or constant expression does.
+    pub(crate) fn operation(self) -> Option<LLVMOpcode> {
+        if self.kind() == LLVMValueKind::LLVMConstantExprValueKind {
+            // SAFETY: asked of constant expressions.
+            return Some(unsafe { LLVMGetConstOpcode(self.raw) });
+        }
+        self.opcode()
     }
 
     /// The callee of a call; a function, or whatever pointer is called.

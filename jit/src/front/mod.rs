@@ -3,13 +3,15 @@
 //! bytes -> `read` -> `check` -> `link::join` -> `metadata` -> [`SpirModule`] -> `harden` -> [`HardenedModule`]
 //! -> `link` (the builtins) -> [`LinkedModule`] -> `cleanup` -> [`CleanModule`] -> `import` -> [`Imported`]
 //!
-//! `llvm_access` and `llvm_edit` are the only files here that touch LLVM's C API.
+//! `llvm_access`, `instruction_access` and `llvm_edit` are the only files here that touch LLVM's C API.
 
 mod call_graph;
 mod check;
 mod cleanup;
 mod container;
 mod harden;
+mod import;
+mod instruction_access;
 mod link;
 mod llvm_access;
 mod llvm_edit;
@@ -21,7 +23,9 @@ mod testing;
 use crate::api::{CompileError, CompileOptions};
 use crate::llvm::Session;
 use crate::program::KernelInfo;
+pub use import::Imported;
 use inkwell::module::Module;
+use inkwell::targets::TargetMachine;
 
 /// One or more SPIR modules joined, checked, and the kernels' metadata taken out.
 #[derive(Debug)]
@@ -73,4 +77,17 @@ pub fn read_modules<'s>(
     }
     let kernels = metadata::kernels(&module)?;
     Ok(SpirModule { module, kernels })
+}
+
+/// Takes an executable's joined modules to Kernel IR. Errors: `Failed` with the log.
+pub fn lower<'s>(
+    session: &'s Session,
+    spir: SpirModule<'s>,
+    machine: &TargetMachine,
+    options: &CompileOptions,
+) -> Result<Imported<'s>, CompileError> {
+    let hardened = harden::harden(spir, machine, options);
+    let linked = link::link(session, hardened, machine)?;
+    let clean = cleanup::clean_up(linked, machine, !options.optimization_disabled)?;
+    import::import(clean, machine)
 }
