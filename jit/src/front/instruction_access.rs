@@ -14,6 +14,79 @@ impl<'m> Value<'m> {
         self.opcode().is_some_and(|opcode| opcodes.contains(&opcode))
     }
 
+    /// What an instruction does; `None` for any other value.
+    pub(crate) fn opcode(self) -> Option<LLVMOpcode> {
+        // SAFETY: asked of instructions.
+        self.is_instruction().then(|| unsafe { LLVMGetInstructionOpcode(self.raw()) })
+    }
+
+    /// What an instruction or constant expression does.
+    pub(crate) fn operation(self) -> Option<LLVMOpcode> {
+        if self.kind() == LLVMValueKind::LLVMConstantExprValueKind {
+            // SAFETY: asked of constant expressions.
+            return Some(unsafe { LLVMGetConstOpcode(self.raw()) });
+        }
+        self.opcode()
+    }
+
+    /// The callee of a call; a function, or whatever pointer is called.
+    pub(crate) fn callee(self) -> Option<Value<'m>> {
+        let call =
+            matches!(self.opcode()?, LLVMOpcode::LLVMCall | LLVMOpcode::LLVMInvoke | LLVMOpcode::LLVMCallBr);
+        // SAFETY: asked of calls.
+        if call { unsafe { Value::from_raw(LLVMGetCalledValue(self.raw())) } } else { None }
+    }
+
+    /// The function that a call names directly.
+    pub(crate) fn called_function(self) -> Option<Value<'m>> {
+        self.callee().filter(|callee| callee.is_function())
+    }
+
+    /// The type that a call gives its callee.
+    pub(crate) fn called_type(self) -> Option<Type<'m>> {
+        self.callee()?;
+        // SAFETY: asked of calls.
+        unsafe { Type::from_raw(LLVMGetCalledFunctionType(self.raw())) }
+    }
+
+    /// A call's arguments.
+    pub(crate) fn call_arguments(self) -> Vec<Value<'m>> {
+        if self.callee().is_none() {
+            return Vec::new();
+        }
+        // SAFETY: a call's first operands are its arguments.
+        let count = unsafe { LLVMGetNumArgOperands(self.raw()) };
+        (0..count).filter_map(|i| self.operand(i)).collect()
+    }
+
+    /// The block of an instruction.
+    pub(crate) fn parent_block(self) -> Option<Block<'m>> {
+        if !self.is_instruction() {
+            return None;
+        }
+        // SAFETY: asked of instructions.
+        unsafe { Block::from_raw(LLVMGetInstructionParent(self.raw())) }
+    }
+
+    /// The function that holds an instruction.
+    pub(crate) fn parent_function(self) -> Option<Value<'m>> {
+        // SAFETY: a block that is in a module has a function.
+        self.parent_block().and_then(|block| unsafe { Value::from_raw(LLVMGetBasicBlockParent(block.raw())) })
+    }
+
+    /// A terminator's successors.
+    pub(crate) fn successors(self) -> Vec<Block<'m>> {
+        // SAFETY: asked of terminators only; the indices are below the count.
+        unsafe {
+            if LLVMIsATerminatorInst(self.raw()).is_null() {
+                return Vec::new();
+            }
+            (0..LLVMGetNumSuccessors(self.raw()))
+                .filter_map(|i| Block::from_raw(LLVMGetSuccessor(self.raw(), i)))
+                .collect()
+        }
+    }
+
     /// No unsigned wrap, no signed wrap.
     pub(crate) fn no_wrap(self) -> (bool, bool) {
         if !self.is(&[LLVMAdd, LLVMSub, LLVMMul, LLVMShl, LLVMTrunc]) {
@@ -103,12 +176,11 @@ impl<'m> Value<'m> {
     }
 
     pub(crate) fn allocated_type(self) -> Option<Type<'m>> {
-        // SAFETY: asked of allocas.
-        if self.is(&[LLVMAlloca]) {
-            unsafe { Type::from_raw(LLVMGetAllocatedType(self.raw())) }
-        } else {
-            None
+        if !self.is(&[LLVMAlloca]) {
+            return None;
         }
+        // SAFETY: asked of allocas.
+        unsafe { Type::from_raw(LLVMGetAllocatedType(self.raw())) }
     }
 
     /// The type that the indices of a `getelementptr`, instruction or constant, walk through.
@@ -223,25 +295,6 @@ impl<'m> Value<'m> {
                 _ => return None,
             };
             Value::from_raw(LLVMConstBitCast(self.raw(), integer))?.constant_bits()
-        }
-    }
-
-    /// True of a function that reads and writes no memory and always returns.
-    pub(crate) fn is_pure_function(self) -> bool {
-        let returns = self.has_function_attribute("willreturn") && self.has_function_attribute("nounwind");
-        returns && self.function_integer_attribute("memory") == Some(0)
-    }
-
-    fn function_integer_attribute(self, attribute: &str) -> Option<u64> {
-        if !self.is_function() {
-            return None;
-        }
-        // SAFETY: asked of functions; an absent attribute is null.
-        unsafe {
-            let kind = LLVMGetEnumAttributeKindForName(attribute.as_ptr().cast(), attribute.len());
-            let index = inkwell::llvm_sys::LLVMAttributeFunctionIndex;
-            let found = LLVMGetEnumAttributeAtIndex(self.raw(), index, kind);
-            (!found.is_null()).then(|| LLVMGetEnumAttributeValue(found))
         }
     }
 

@@ -3,7 +3,7 @@
 
 use super::call_graph::CallGraph;
 use super::harden::{kernel_symbol, set_target};
-use super::llvm_access::{self as access, Value};
+use super::llvm_access::{self as access, Type, Value};
 use super::llvm_edit as edit;
 use super::{HardenedModule, LinkedModule};
 use crate::api::CompileError;
@@ -41,7 +41,7 @@ fn clashes(modules: &[Module]) -> Result<(), CompileError> {
         for symbol in access::functions(module).into_iter().chain(access::globals(module)) {
             let strong = !symbol.is_declaration() && symbol.linkage() == LLVMLinkage::LLVMExternalLinkage;
             if let Some(other) = strong.then(|| homes.insert(symbol.name(), index)).flatten() {
-                let name = readable(&symbol.name());
+                let name = readable(symbol);
                 log.push_str(&format!(
                     "error: {name} is defined by both module {other} and module {index}\n"
                 ));
@@ -51,11 +51,43 @@ fn clashes(modules: &[Module]) -> Result<(), CompileError> {
     if log.is_empty() { Ok(()) } else { Err(CompileError::Failed(log)) }
 }
 
-/// A symbol for a log: as in the source if it is mangled.
-fn readable(symbol: &str) -> String {
-    match builtin::demangle(symbol) {
-        Some(text) => format!("`{text}` ({symbol})"),
-        None => format!("`{symbol}`"),
+/// A symbol for a log, as in the source: from its mangled name, or else from its types.
+fn readable(symbol: Value) -> String {
+    let name = symbol.name();
+    match builtin::demangle(&name) {
+        Some(text) => format!("`{text}` ({name})"),
+        None if symbol.is_function() => {
+            let ty = symbol.global_value_type();
+            let types: Vec<String> = ty.parameter_types().into_iter().map(source_type).collect();
+            let ret = ty.return_type().map_or_else(|| "void".into(), source_type);
+            format!("`{ret} {name}({})`", types.join(", "))
+        }
+        None => format!("`{name}`"),
+    }
+}
+
+/// A type as OpenCL C may have written it: signs and pointees are gone.
+fn source_type(ty: Type) -> String {
+    const SPACES: [&str; 5] = ["", "global ", "constant ", "local ", "generic "];
+    let text = ty.to_string();
+    let known = [
+        ("i8", "char"),
+        ("i16", "short"),
+        ("i32", "int"),
+        ("i64", "long"),
+        ("half", "half"),
+        ("float", "float"),
+        ("double", "double"),
+        ("void", "void"),
+    ];
+    if ty.is_pointer() {
+        return format!("{}void *", SPACES.get(ty.address_space() as usize).unwrap_or(&""));
+    }
+    let scalar = ty.scalar().to_string();
+    match known.iter().find(|(llvm, _)| *llvm == scalar) {
+        Some((_, name)) if ty.is_vector() => format!("{name}{}", ty.element_count()),
+        Some((_, name)) => (*name).to_string(),
+        None => text,
     }
 }
 
@@ -111,10 +143,12 @@ fn resolve(
             Resolution::Definition(definition) => definitions.push((name, definition)),
             Resolution::WrongSignature { expected } => {
                 let what =
-                    format!("{} is declared with other types than it has: {expected}", readable(&name));
+                    format!("{} is declared with other types than it has: {expected}", readable(function));
                 unresolved.push((function, what));
             }
-            Resolution::Unknown => unresolved.push((function, format!("{} is not defined", readable(&name)))),
+            Resolution::Unknown => {
+                unresolved.push((function, format!("{} is not defined", readable(function))))
+            }
         }
     }
     for variable in access::globals(module) {

@@ -4,9 +4,9 @@
 use inkwell::llvm_sys::core::*;
 use inkwell::llvm_sys::prelude::*;
 use inkwell::llvm_sys::target::*;
-use inkwell::llvm_sys::{LLVMLinkage, LLVMOpcode, LLVMTypeKind, LLVMValueKind};
+use inkwell::llvm_sys::{LLVMTypeKind, LLVMValueKind};
 use inkwell::module::Module;
-use std::ffi::{CStr, c_char, c_uint};
+use std::ffi::{CStr, c_char};
 use std::marker::PhantomData;
 
 /// Copies a message that LLVM allocated, and frees it.
@@ -52,6 +52,7 @@ macro_rules! handle {
             }
 
             /// LLVM's pointer, never null.
+            #[allow(dead_code)]
             pub(crate) fn raw(self) -> $raw {
                 self.raw
             }
@@ -191,12 +192,6 @@ impl<'m> Layout<'m> {
         unsafe { LLVMABISizeOfType(self.raw, ty.raw) }
     }
 
-    /// Bytes that a store writes. The type must be sized.
-    pub(crate) fn store_size(self, ty: Type<'m>) -> u64 {
-        // SAFETY: as in `size`.
-        unsafe { LLVMStoreSizeOfType(self.raw, ty.raw) }
-    }
-
     /// The natural alignment in bytes. The type must be sized.
     pub(crate) fn alignment(self, ty: Type<'m>) -> u32 {
         // SAFETY: as in `size`.
@@ -308,18 +303,6 @@ impl<'m> Type<'m> {
         self.kind() == LLVMTypeKind::LLVMStructTypeKind && unsafe { LLVMIsPackedStruct(self.raw) != 0 }
     }
 
-    /// The name of a named structure.
-    pub(crate) fn structure_name(self) -> Option<String> {
-        if self.kind() != LLVMTypeKind::LLVMStructTypeKind {
-            return None;
-        }
-        // SAFETY: asked of a structure; the name is null or NUL-terminated and lives with the type.
-        unsafe {
-            let name = LLVMGetStructName(self.raw);
-            (!name.is_null()).then(|| CStr::from_ptr(name).to_string_lossy().into_owned())
-        }
-    }
-
     /// The parameter types of a function type.
     pub(crate) fn parameter_types(self) -> Vec<Type<'m>> {
         if self.kind() != LLVMTypeKind::LLVMFunctionTypeKind {
@@ -340,12 +323,6 @@ impl<'m> Type<'m> {
         }
         // SAFETY: asked of a function type.
         unsafe { Type::from_raw(LLVMGetReturnType(self.raw)) }
-    }
-
-    /// True of a function type with `...`.
-    pub(crate) fn is_variadic(self) -> bool {
-        // SAFETY: asked of a function type.
-        self.kind() == LLVMTypeKind::LLVMFunctionTypeKind && unsafe { LLVMIsFunctionVarArg(self.raw) != 0 }
     }
 
     /// The name of a `target("...")` type.
@@ -409,11 +386,6 @@ impl<'m> Value<'m> {
     pub(crate) fn is_constant(self) -> bool {
         // SAFETY: see `kind`.
         unsafe { LLVMIsConstant(self.raw) != 0 }
-    }
-
-    pub(crate) fn is_undef_or_poison(self) -> bool {
-        // SAFETY: see `kind`.
-        unsafe { LLVMIsUndef(self.raw) != 0 }
     }
 
     /// True of a zero, null pointer or all-zero aggregate.
@@ -490,135 +462,6 @@ impl<'m> Value<'m> {
     }
 }
 
-/// Of functions and global variables.
-impl<'m> Value<'m> {
-    pub(crate) fn is_declaration(self) -> bool {
-        // SAFETY: asked of globals and functions.
-        unsafe { LLVMIsDeclaration(self.raw) != 0 }
-    }
-
-    pub(crate) fn linkage(self) -> LLVMLinkage {
-        // SAFETY: asked of globals and functions.
-        unsafe { LLVMGetLinkage(self.raw) }
-    }
-
-    /// A function's or global variable's type (not the pointer's).
-    pub(crate) fn global_value_type(self) -> Type<'m> {
-        // SAFETY: asked of globals and functions, which have one.
-        Type { raw: unsafe { LLVMGlobalGetValueType(self.raw) }, module: PhantomData }
-    }
-
-    pub(crate) fn initializer(self) -> Option<Value<'m>> {
-        if !self.is_global_variable() {
-            return None;
-        }
-        // SAFETY: asked of a global variable; null if it has none.
-        unsafe { Value::from_raw(LLVMGetInitializer(self.raw)) }
-    }
-
-    pub(crate) fn is_thread_local(self) -> bool {
-        // SAFETY: asked of a global variable.
-        self.is_global_variable() && unsafe { LLVMIsThreadLocal(self.raw) != 0 }
-    }
-
-    pub(crate) fn is_global_constant(self) -> bool {
-        // SAFETY: asked of a global variable.
-        self.is_global_variable() && unsafe { LLVMIsGlobalConstant(self.raw) != 0 }
-    }
-
-    /// A function's blocks, the entry first.
-    pub(crate) fn blocks(self) -> Vec<Block<'m>> {
-        if !self.is_function() {
-            return Vec::new();
-        }
-        // SAFETY: LLVM writes one entry for each counted block.
-        unsafe {
-            let mut raw = vec![std::ptr::null_mut(); LLVMCountBasicBlocks(self.raw) as usize];
-            LLVMGetBasicBlocks(self.raw, raw.as_mut_ptr());
-            raw.into_iter().filter_map(|raw| Block::from_raw(raw)).collect()
-        }
-    }
-
-    /// All instructions of a function.
-    pub(crate) fn instructions(self) -> Vec<Value<'m>> {
-        self.blocks().into_iter().flat_map(Block::instructions).collect()
-    }
-
-    /// A function's parameters.
-    pub(crate) fn parameters(self) -> Vec<Value<'m>> {
-        if !self.is_function() {
-            return Vec::new();
-        }
-        // SAFETY: the indices are below the count; parameters are never null.
-        unsafe {
-            (0..LLVMCountParams(self.raw))
-                .filter_map(|i| Value::from_raw(LLVMGetParam(self.raw, i)))
-                .collect()
-        }
-    }
-
-    /// A function's calling convention, as LLVM numbers them: 75 is `spir_func`, 76 `spir_kernel`.
-    pub(crate) fn calling_convention(self) -> u32 {
-        // SAFETY: asked of functions.
-        if self.is_function() { unsafe { LLVMGetFunctionCallConv(self.raw) } } else { 0 }
-    }
-
-    /// The type of an attribute such as `byval(T)` on a function's parameter (from 0).
-    pub(crate) fn parameter_type_attribute(self, parameter: u32, attribute: &str) -> Option<Type<'m>> {
-        // SAFETY: LLVM numbers parameters from 1; the attribute found is a type attribute, so it holds a type.
-        unsafe {
-            let kind = LLVMGetEnumAttributeKindForName(attribute.as_ptr().cast(), attribute.len());
-            let found = LLVMGetEnumAttributeAtIndex(self.raw, parameter + 1, kind);
-            if found.is_null() || LLVMIsTypeAttribute(found) == 0 {
-                return None;
-            }
-            Type::from_raw(LLVMGetTypeAttributeValue(found))
-        }
-    }
-
-    /// The value of an integer attribute such as `align` on a function's parameter (from 0).
-    pub(crate) fn parameter_integer_attribute(self, parameter: u32, attribute: &str) -> Option<u64> {
-        // SAFETY: as above, for an enum attribute.
-        unsafe {
-            let kind = LLVMGetEnumAttributeKindForName(attribute.as_ptr().cast(), attribute.len());
-            let found = LLVMGetEnumAttributeAtIndex(self.raw, parameter + 1, kind);
-            if found.is_null() || LLVMIsEnumAttribute(found) == 0 {
-                return None;
-            }
-            Some(LLVMGetEnumAttributeValue(found))
-        }
-    }
-
-    /// True if a function itself has this attribute.
-    pub(crate) fn has_function_attribute(self, attribute: &str) -> bool {
-        // SAFETY: asked of functions.
-        unsafe {
-            let kind = LLVMGetEnumAttributeKindForName(attribute.as_ptr().cast(), attribute.len());
-            !LLVMGetEnumAttributeAtIndex(self.raw, inkwell::llvm_sys::LLVMAttributeFunctionIndex, kind)
-                .is_null()
-        }
-    }
-
-    /// A metadata attachment of a function or instruction.
-    pub(crate) fn attachment(self, kind: &str) -> Option<Value<'m>> {
-        // SAFETY: the kind is passed with its length; functions' attachments come back as a list to dispose of.
-        unsafe {
-            let context = LLVMGetTypeContext(self.ty().raw);
-            let id = LLVMGetMDKindIDInContext(context, kind.as_ptr().cast(), kind.len() as c_uint);
-            if self.is_instruction() {
-                return Value::from_raw(LLVMGetMetadata(self.raw, id));
-            }
-            let mut count = 0;
-            let entries = LLVMGlobalCopyAllMetadata(self.raw, &mut count);
-            let found = (0..count as c_uint)
-                .find(|&i| LLVMValueMetadataEntriesGetKind(entries, i) == id)
-                .map(|i| LLVMMetadataAsValue(context, LLVMValueMetadataEntriesGetMetadata(entries, i)));
-            LLVMDisposeValueMetadataEntries(entries);
-            found.and_then(|raw| Value::from_raw(raw))
-        }
-    }
-}
-
 /// Of metadata.
 impl<'m> Value<'m> {
     /// The operands of a metadata node; `None` if this is no node. An absent operand is `None` within.
@@ -644,83 +487,6 @@ impl<'m> Value<'m> {
             }
             let pointer = LLVMGetMDString(self.raw, &mut length);
             Some(borrowed_text(pointer, length as usize))
-        }
-    }
-}
-
-/// Of instructions.
-impl<'m> Value<'m> {
-    /// What an instruction does; `None` for any other value.
-    pub(crate) fn opcode(self) -> Option<LLVMOpcode> {
-        // SAFETY: asked of instructions.
-        self.is_instruction().then(|| unsafe { LLVMGetInstructionOpcode(self.raw) })
-    }
-
-    /// What an instruction or constant expression does.
-    pub(crate) fn operation(self) -> Option<LLVMOpcode> {
-        if self.kind() == LLVMValueKind::LLVMConstantExprValueKind {
-            // SAFETY: asked of constant expressions.
-            return Some(unsafe { LLVMGetConstOpcode(self.raw) });
-        }
-        self.opcode()
-    }
-
-    /// The callee of a call; a function, or whatever pointer is called.
-    pub(crate) fn callee(self) -> Option<Value<'m>> {
-        let call =
-            matches!(self.opcode()?, LLVMOpcode::LLVMCall | LLVMOpcode::LLVMInvoke | LLVMOpcode::LLVMCallBr);
-        // SAFETY: asked of calls.
-        if call { unsafe { Value::from_raw(LLVMGetCalledValue(self.raw)) } } else { None }
-    }
-
-    /// The function that a call names directly.
-    pub(crate) fn called_function(self) -> Option<Value<'m>> {
-        self.callee().filter(|callee| callee.is_function())
-    }
-
-    /// The type that a call gives its callee.
-    pub(crate) fn called_type(self) -> Option<Type<'m>> {
-        self.callee()?;
-        // SAFETY: asked of calls.
-        unsafe { Type::from_raw(LLVMGetCalledFunctionType(self.raw)) }
-    }
-
-    /// A call's arguments.
-    pub(crate) fn call_arguments(self) -> Vec<Value<'m>> {
-        if self.callee().is_none() {
-            return Vec::new();
-        }
-        // SAFETY: a call's first operands are its arguments.
-        let count = unsafe { LLVMGetNumArgOperands(self.raw) };
-        (0..count).filter_map(|i| self.operand(i)).collect()
-    }
-
-    /// The block of an instruction.
-    pub(crate) fn parent_block(self) -> Option<Block<'m>> {
-        // SAFETY: asked of instructions.
-        if self.is_instruction() {
-            unsafe { Block::from_raw(LLVMGetInstructionParent(self.raw)) }
-        } else {
-            None
-        }
-    }
-
-    /// The function that holds an instruction.
-    pub(crate) fn parent_function(self) -> Option<Value<'m>> {
-        // SAFETY: a block that is in a module has a function.
-        self.parent_block().and_then(|block| unsafe { Value::from_raw(LLVMGetBasicBlockParent(block.raw)) })
-    }
-
-    /// A terminator's successors.
-    pub(crate) fn successors(self) -> Vec<Block<'m>> {
-        // SAFETY: asked of terminators only; the indices are below the count.
-        unsafe {
-            if LLVMIsATerminatorInst(self.raw).is_null() {
-                return Vec::new();
-            }
-            (0..LLVMGetNumSuccessors(self.raw))
-                .filter_map(|i| Block::from_raw(LLVMGetSuccessor(self.raw, i)))
-                .collect()
         }
     }
 }

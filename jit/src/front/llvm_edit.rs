@@ -148,14 +148,6 @@ pub(crate) fn set_operand<'m>(user: Value<'m>, index: u32, value: Value<'m>) {
     }
 }
 
-/// Removes an instruction without uses.
-pub(crate) fn erase_instruction(instruction: Value) {
-    if !instruction.has_uses() {
-        // SAFETY: alive, in a block, unused; the caller lets its handle go.
-        unsafe { LLVMInstructionEraseFromParent(instruction.raw()) };
-    }
-}
-
 /// Removes a function that nothing uses.
 pub(crate) fn erase_function(function: Value) {
     if !function.has_uses() {

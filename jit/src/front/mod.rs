@@ -3,7 +3,7 @@
 //! bytes -> `read` -> `check` -> `link::join` -> `metadata` -> [`SpirModule`] -> `harden` -> [`HardenedModule`]
 //! -> `link` (the builtins) -> [`LinkedModule`] -> `cleanup` -> [`CleanModule`] -> `import` -> [`Imported`]
 //!
-//! `llvm_access`, `instruction_access` and `llvm_edit` are the only files here that touch LLVM's C API.
+//! The files `*_access` and `llvm_edit` are the only files here that touch LLVM's C API.
 
 mod call_graph;
 mod check;
@@ -17,6 +17,7 @@ mod llvm_access;
 mod llvm_edit;
 mod metadata;
 mod read;
+mod symbol_access;
 #[cfg(test)]
 mod testing;
 
@@ -90,4 +91,42 @@ pub fn lower<'s>(
     let linked = link::link(session, hardened, machine)?;
     let clean = cleanup::clean_up(linked, machine, !options.optimization_disabled)?;
     import::import(clean, machine)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::llvm;
+
+    /// All stages over every fixture: whatever only lacks a builtin must import, and verify.
+    #[test]
+    fn every_fixture_becomes_kernel_ir() {
+        let machine = llvm::host_machine(true).unwrap();
+        let (mut kernels, mut unresolved) = (0, std::collections::BTreeMap::<String, usize>::new());
+        for (name, bytes) in testing::fixtures() {
+            let session = Session::new();
+            let options = CompileOptions::default();
+            let spir = read_modules(&session, &[&bytes], &options).unwrap_or_else(|e| panic!("{name}: {e}"));
+            match lower(&session, spir, &machine, &options) {
+                Ok(imported) => {
+                    llvm::verify(&imported.rest).unwrap_or_else(|e| panic!("{name}: {e}"));
+                    for (_, body) in &imported.kernels {
+                        crate::kir::verify(body).unwrap_or_else(|e| panic!("{name}: {e}\n{body}"));
+                        crate::kir::parse(&body.to_string())
+                            .unwrap_or_else(|e| panic!("{name}: {e}\n{body}"));
+                        kernels += 1;
+                    }
+                }
+                Err(CompileError::Failed(log)) if log.contains(" is not defined") => {
+                    for line in log.lines() {
+                        let what = line.split(';').next().unwrap_or("").to_owned();
+                        assert!(what.ends_with("is not defined"), "{name}: {log}");
+                        *unresolved.entry(what).or_default() += 1;
+                    }
+                }
+                Err(error) => panic!("{name}: {error}"),
+            }
+        }
+        eprintln!("{kernels} kernels; unresolved: {unresolved:#?}");
+    }
 }

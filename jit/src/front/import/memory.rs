@@ -165,7 +165,7 @@ impl<'m> Importer<'m, '_> {
                         address = self.push(ty.clone(), op);
                         offset = 0;
                     }
-                    open = Some((self.to_i64(index), scale));
+                    open = Some((self.widened(index), scale));
                 }
             }
         }
@@ -177,7 +177,7 @@ impl<'m> Importer<'m, '_> {
     }
 
     /// An index as LLVM takes it: sign-extended or truncated to the pointer's width.
-    fn to_i64(&mut self, index: kir::Value) -> kir::Value {
+    fn widened(&mut self, index: kir::Value) -> kir::Value {
         let op = match self.function.ty(index).scalar().map_or(64, kir::Scalar::bits) {
             64 => return index,
             0..64 => CastOp::SExt,

@@ -154,10 +154,6 @@ impl<'m> Importer<'m, '_> {
     fn effect(&mut self, op: kir::Op) {
         self.function.push_effect(self.at, op);
     }
-
-    fn i64(&mut self, value: i64) -> kir::Value {
-        self.function.int(Type::I64, u128::from(value as u64))
-    }
 }
 
 /// What an instruction contains that Kernel IR has no word for.
