@@ -26,7 +26,7 @@ const PASSES: &str = "always-inline,globaldce,\
 const FEWEST_PASSES: &str = "always-inline,globaldce,function(sroa<modify-cfg>)";
 
 /// Simplifies a linked module. Errors: `Failed` if a function that must be inlined couldn't be.
-pub(crate) fn clean_up<'s>(
+pub fn clean_up<'s>(
     linked: LinkedModule<'s>,
     machine: &TargetMachine,
     optimize: bool,

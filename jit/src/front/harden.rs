@@ -18,7 +18,7 @@ use inkwell::targets::TargetMachine;
 const KEPT_ATTRIBUTES: [&str; 2] = ["alwaysinline", "noinline"];
 
 /// Makes an executable's module safe to optimize for the machine.
-pub(crate) fn harden<'s>(
+pub fn harden<'s>(
     spir: SpirModule<'s>,
     machine: &TargetMachine,
     options: &CompileOptions,

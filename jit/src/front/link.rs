@@ -92,7 +92,7 @@ fn source_type(ty: Type) -> String {
 }
 
 /// Adds the builtins. Errors: `Failed` with a line for each symbol that can't be resolved and the kernels that need it.
-pub(crate) fn link<'s>(
+pub fn link<'s>(
     session: &'s Session,
     hardened: HardenedModule<'s>,
     machine: &TargetMachine,

@@ -24,9 +24,12 @@ mod testing;
 use crate::api::{CompileError, CompileOptions};
 use crate::llvm::Session;
 use crate::program::KernelInfo;
-pub use import::Imported;
+pub use cleanup::clean_up;
+pub use harden::harden;
+pub use import::{Imported, import};
 use inkwell::module::Module;
 use inkwell::targets::TargetMachine;
+pub use link::link;
 
 /// One or more SPIR modules joined, checked, and the kernels' metadata taken out.
 #[derive(Debug)]

@@ -34,10 +34,7 @@ pub struct Imported<'s> {
 type Import<T> = Result<T, String>;
 
 /// Takes the kernels out of a module. Errors: `Failed`, naming the kernel and what it contains.
-pub(crate) fn import<'s>(
-    clean: CleanModule<'s>,
-    machine: &TargetMachine,
-) -> Result<Imported<'s>, CompileError> {
+pub fn import<'s>(clean: CleanModule<'s>, machine: &TargetMachine) -> Result<Imported<'s>, CompileError> {
     let CleanModule { module, kernels } = clean;
     rename_rest(&module);
     let mut imported = Vec::new();
@@ -55,16 +52,24 @@ pub(crate) fn import<'s>(
     Ok(Imported { kernels: imported, rest: module })
 }
 
-/// Gives what stays LLVM a name that nothing else has: not the C library, not another program.
+/// Gives what stays LLVM a name that nothing else has (not the C library, not another program) and that can stand in text.
 fn rename_rest(module: &Module) {
     for (index, function) in access::defined_functions(module).into_iter().enumerate() {
         if function.linkage() == LLVMLinkage::LLVMInternalLinkage {
-            edit::set_name(function, &format!("spirula.function.{index}.{}", function.name()));
+            rename(function, &format!("spirula.function.{index}"));
         }
     }
     for (index, global) in access::globals(module).into_iter().enumerate() {
-        edit::set_name(global, &format!("spirula.data.{index}.{}", global.name()));
+        rename(global, &format!("spirula.data.{index}"));
     }
+}
+
+/// The new name goes before the old one, if that has plain characters only: SPIR's may be any bytes.
+fn rename(symbol: Value, name: &str) {
+    let old = symbol.name();
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "_.$".contains(c);
+    let suffix = if !old.is_empty() && old.chars().all(is_plain) { format!(".{old}") } else { String::new() };
+    edit::set_name(symbol, &format!("{name}{suffix}"));
 }
 
 /// Removes the kernels' bodies, and makes visible what they use.
