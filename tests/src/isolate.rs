@@ -69,9 +69,8 @@ impl Test {
     }
 
     fn run_in_child(&self, environment: &(&'static str, PathBuf)) -> Outcome {
-        let exe = env::current_exe()?;
-        let mut command = Command::new(exe);
-        command.env(CHILD_VARIABLE, &self.name).env(environment.0, &environment.1);
+        let mut command = child(&self.name)?;
+        command.env(environment.0, &environment.1);
         let done = supervise::run(&mut command, self.limit)?;
         let message = String::from_utf8_lossy(&done.stderr).trim_end().to_string();
         let Some(status) = done.status else {
@@ -87,6 +86,13 @@ impl Test {
             _ => Err(Failure::Failed(format!("{message}\n{}", supervise::describe(status)))),
         }
     }
+}
+
+/// The command that runs one of this program's tests alone.
+pub fn child(test: &str) -> std::io::Result<Command> {
+    let mut command = Command::new(env::current_exe()?);
+    command.env(CHILD_VARIABLE, test);
+    Ok(command)
 }
 
 /// Tests that are known to fail, with the reason: lines `NAME  REASON`, `#` comments; a name may end in `*`.

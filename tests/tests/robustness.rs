@@ -1,6 +1,8 @@
 //! What an application may do to the library for hours: damaged binaries, and objects made and released again and again.
 //! `SPIRULA_MUTANTS=100000` tries that many damaged binaries instead of 200.
 
+use rustix::io::Errno;
+use rustix::process::WaitOptions;
 use spirula_tests::cl::{Context, Device, Program, SPIR12};
 use spirula_tests::isolate::{self, ExpectedFailures, Outcome, Test};
 use spirula_tests::mutate::mutant;
@@ -24,6 +26,10 @@ fn main() -> ExitCode {
     tests.push(long(Test::new("cycles_200", || cycles(200))));
     tests.push(long(Test { ignored: true, ..Test::new("cycles_10000", || cycles(10_000)) }));
     tests.push(long(Test::new("threads_build_and_run", threads)));
+    tests.push(Test::new("no_process_outlives_the_application", || outlived(None)));
+    tests.push(Test::new("no_process_outlives_a_killed_application", || {
+        outlived(Some(Duration::from_millis(300)))
+    }));
     isolate::main(tests, ExpectedFailures::default())
 }
 
@@ -82,4 +88,26 @@ fn threads() -> Outcome {
     let work = move || (0..5).try_for_each(|round| cycle::once(device, round));
     let threads: Vec<_> = (0..8).map(|_| thread::spawn(work)).collect();
     threads.into_iter().try_for_each(|t| t.join().map_err(|_| "a thread panicked")?)
+}
+
+/// Runs an application (this program's own `cycles` tests), to its end or killed after some time, and waits for
+/// whatever processes it started: as their adoptive parent, so that none can hide.
+fn outlived(killed_after: Option<Duration>) -> Outcome {
+    rustix::process::set_child_subreaper(Some(rustix::process::getpid()))?;
+    let test = if killed_after.is_some() { "cycles_10000" } else { "cycles_200" };
+    let mut application = isolate::child(test)?.spawn()?;
+    if let Some(time) = killed_after {
+        thread::sleep(time);
+        application.kill()?;
+    }
+    application.wait()?;
+    let start = Instant::now();
+    while start.elapsed() < Duration::from_secs(5) {
+        match rustix::process::wait(WaitOptions::NOHANG) {
+            Err(Errno::CHILD) => return Ok(()),
+            Err(error) => return Err(error.into()),
+            Ok(_) => thread::sleep(Duration::from_millis(5)),
+        }
+    }
+    Err(format!("{} processes are left", cycle::children()).into())
 }
