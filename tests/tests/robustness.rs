@@ -1,4 +1,4 @@
-//! What an application may do to the library for hours: damaged binaries, and objects made and released again and again.
+//! What applications do to the library: the demo's, and for hours damaged binaries and objects made and released.
 //! `SPIRULA_MUTANTS=100000` tries that many damaged binaries instead of 200.
 
 use rustix::io::Errno;
@@ -6,8 +6,9 @@ use rustix::process::WaitOptions;
 use spirula_tests::cl::{Context, Device, Program, SPIR12};
 use spirula_tests::isolate::{self, ExpectedFailures, Outcome, Test};
 use spirula_tests::mutate::mutant;
-use spirula_tests::{cycle, fixtures};
-use std::process::ExitCode;
+use spirula_tests::{cycle, fixtures, supervise};
+use std::fs;
+use std::process::{Command, ExitCode};
 use std::time::{Duration, Instant};
 use std::{env, ops::Range, thread};
 
@@ -30,6 +31,7 @@ fn main() -> ExitCode {
     tests.push(Test::new("no_process_outlives_a_killed_application", || {
         outlived(Some(Duration::from_millis(300)))
     }));
+    tests.push(Test::new("the_demo_succeeds", demo));
     isolate::main(tests, ExpectedFailures::default())
 }
 
@@ -110,4 +112,18 @@ fn outlived(killed_after: Option<Duration>) -> Outcome {
         }
     }
     Err(format!("{} processes are left", cycle::children()).into())
+}
+
+fn demo() -> Outcome {
+    let folder = tempfile::tempdir()?;
+    let mut command = Command::new(env!("CARGO_BIN_EXE_demo"));
+    let done = supervise::run(command.current_dir(&folder), Duration::from_secs(50))?;
+    eprintln!("{}{}", String::from_utf8_lossy(&done.stdout), String::from_utf8_lossy(&done.stderr));
+    match done.status {
+        Some(status) if status.success() => {}
+        Some(status) => return Err(supervise::describe(status).into()),
+        None => return Err("the demo hangs".into()),
+    }
+    let picture = fs::read(folder.path().join("target/demo/mandelbrot.png"))?;
+    if picture.starts_with(b"\x89PNG") { Ok(()) } else { Err("the picture is no PNG file".into()) }
 }
