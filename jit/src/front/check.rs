@@ -12,7 +12,10 @@ use std::ffi::CStr;
 /// Findings that a log lists; a hostile module may have any number.
 const MAX_FINDINGS: usize = 20;
 
-/// The intrinsic tables of LLVM hold types only; these globals hold lists of symbols, and mean nothing here.
+/// Structures within arrays within structures; more than a program has, and few enough to walk.
+const MAX_TYPE_DEPTH: u32 = 64;
+
+/// Globals that tell LLVM which symbols to keep, and mean nothing here.
 const IGNORED_GLOBALS: [&str; 2] = ["llvm.used", "llvm.compiler.used"];
 
 /// Checks a module that was read. Errors: `InvalidBinary` for another device's or version's module, `Failed` with a
@@ -197,6 +200,9 @@ fn global_variable(global: Value, findings: &mut Findings) {
         let space = global.ty().address_space();
         findings.add(format!("the variable `{name}` is in address space {space}; SPIR's are 0 to 4"));
     }
+    if is_foreign(global.global_value_type(), 0) {
+        findings.add(format!("the variable `{name}` has the type {}", global.global_value_type()));
+    }
 }
 
 fn function(function: Value, findings: &mut Findings) {
@@ -212,6 +218,9 @@ fn function(function: Value, findings: &mut Findings) {
         findings.add(format!(
             "the address of the function `{name}` is taken; OpenCL C has no function pointers (6.9.a)"
         ));
+    }
+    for parameter in function.parameters().into_iter().filter(|parameter| is_foreign(parameter.ty(), 0)) {
+        findings.add(format!("the function `{name}` has a parameter of type {}", parameter.ty()));
     }
     for instruction in function.instructions() {
         if let Some(what) = forbidden(instruction) {
@@ -252,28 +261,30 @@ fn forbidden(instruction: Value) -> Option<String> {
     Some(what.to_owned())
 }
 
-/// Types that no OpenCL C program has.
+/// A type in an instruction that no OpenCL C program has.
 fn type_of(instruction: Value) -> Option<String> {
-    fn is_foreign(ty: Type, depth: u32) -> bool {
-        use LLVMTypeKind::*;
-        match ty.kind() {
-            LLVMX86_FP80TypeKind
-            | LLVMFP128TypeKind
-            | LLVMPPC_FP128TypeKind
-            | LLVMBFloatTypeKind
-            | LLVMScalableVectorTypeKind
-            | LLVMX86_AMXTypeKind
-            | LLVMTokenTypeKind => true,
-            LLVMIntegerTypeKind => ty.integer_width() > 128,
-            LLVMPointerTypeKind => ty.address_space() > 4,
-            LLVMStructTypeKind => {
-                depth < 16 && ty.members().into_iter().any(|member| is_foreign(member, depth + 1))
-            }
-            _ => depth < 16 && ty.element().is_some_and(|element| is_foreign(element, depth + 1)),
-        }
+    let types = [Some(instruction.ty()), instruction.allocated_type(), instruction.element_pointer_type()];
+    let operands = instruction.operands().into_iter().map(Value::ty);
+    let foreign = types.into_iter().flatten().chain(operands).find(|ty| is_foreign(*ty, 0))?;
+    Some(format!("a value of type {foreign}"))
+}
+
+fn is_foreign(ty: Type, depth: u32) -> bool {
+    use LLVMTypeKind::*;
+    match ty.kind() {
+        _ if depth > MAX_TYPE_DEPTH => true,
+        LLVMX86_FP80TypeKind
+        | LLVMFP128TypeKind
+        | LLVMPPC_FP128TypeKind
+        | LLVMBFloatTypeKind
+        | LLVMScalableVectorTypeKind
+        | LLVMX86_AMXTypeKind
+        | LLVMTokenTypeKind => true,
+        LLVMIntegerTypeKind => ty.integer_width() > 128,
+        LLVMPointerTypeKind => ty.address_space() > 4,
+        LLVMStructTypeKind => ty.members().into_iter().any(|member| is_foreign(member, depth + 1)),
+        _ => ty.element().is_some_and(|element| is_foreign(element, depth + 1)),
     }
-    let ty = instruction.ty();
-    is_foreign(ty, 0).then(|| format!("a value of type {ty}"))
 }
 
 #[cfg(test)]
@@ -357,7 +368,9 @@ mod tests {
                 "declare void @g(i32)\ndefine void @f() {\n call void @g(i64 1)\n ret void\n}",
                 "another signature",
             ),
-            ("define void @f(x86_fp80 %x) {\n %y = fadd x86_fp80 %x, %x\n ret void\n}", "type x86_fp80"),
+            ("define void @f(x86_fp80 %x) {\n ret void\n}", "a parameter of type x86_fp80"),
+            ("define void @f() {\n %x = alloca <vscale x 4 x i32>\n ret void\n}", "type <vscale x 4 x i32>"),
+            ("define void @f(i32 %x) {\n %y = zext i32 %x to i256\n ret void\n}", "type i256"),
             (
                 "define void @f() {\n call void @g()\n ret void\n}\ndefine void @g() {\n call void @f()\n ret void\n}",
                 "recursion is not allowed in OpenCL C (6.9.i): `f` calls `g` calls `f`",

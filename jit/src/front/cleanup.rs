@@ -70,3 +70,81 @@ fn all_inlined(module: &Module, kernels: &[KernelInfo]) -> Result<(), CompileErr
         .collect();
     if left.is_empty() { Ok(()) } else { Err(CompileError::Failed(left.concat())) }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::front::testing;
+    use crate::llvm::Session;
+
+    fn cleaned(text: &str, optimize: bool) -> String {
+        let session = Session::new();
+        let machine = llvm::host_machine(true).unwrap();
+        let module = testing::module(&session, text);
+        crate::front::harden::set_target(&module, &machine);
+        let named = testing::module(&session, "define spir_kernel void @k() {\n ret void\n}");
+        let kernel = crate::front::metadata::kernels(&named).unwrap().remove(0);
+        let clean = clean_up(LinkedModule { module, kernels: vec![kernel] }, &machine, optimize).unwrap();
+        llvm::verify(&clean.module).unwrap_or_else(|e| panic!("{e}"));
+        llvm::print_text(&clean.module)
+    }
+
+    /// A kernel that reaches a barrier and local memory by two functions, one of them `noinline`.
+    const NESTED: &str = "declare void @spirula.barrier(i32) convergent
+        @l = internal addrspace(3) global i32 undef
+        define internal void @sync() noinline {\n call void @spirula.barrier(i32 1)\n ret void\n}
+        define internal void @put(i32 %x) noinline {\n store i32 %x, ptr addrspace(3) @l\n call void @sync()\n ret void\n}
+        define internal i32 @far(i32 %x) noinline {\n %y = mul i32 %x, %x\n ret i32 %y\n}
+        define void @spirula.kernel.k(i32 %x) {\n %y = call i32 @far(i32 %x)\n call void @put(i32 %y)\n ret void\n}";
+
+    #[test]
+    fn what_is_bound_to_its_kernel_is_inlined() {
+        for optimize in [true, false] {
+            let text = cleaned(NESTED, optimize);
+            assert!(!text.contains("@put") && !text.contains("@sync"), "{text}");
+            assert!(text.contains("call i32 @far"), "a function that needn't be inlined may stay: {text}");
+            let body = text.split("@spirula.kernel.k").nth(1).unwrap();
+            assert!(body.contains("store i32") && body.contains("@spirula.barrier"), "{text}");
+        }
+    }
+
+    #[test]
+    fn memory_becomes_values_but_not_across_barriers() {
+        let text = cleaned(
+            "declare void @spirula.barrier(i32) convergent
+             define void @spirula.kernel.k(ptr addrspace(3) %l, ptr addrspace(1) %p) {
+               %s = alloca i32\n store i32 7, ptr %s\n store i32 1, ptr addrspace(3) %l\n call void @spirula.barrier(i32 1)
+               %a = load i32, ptr addrspace(3) %l\n %b = load i32, ptr %s\n %c = add i32 %a, %b
+               store i32 %c, ptr addrspace(1) %p\n ret void\n}",
+            true,
+        );
+        assert!(!text.contains("alloca"), "{text}");
+        assert!(
+            text.contains("%a = load i32, ptr addrspace(3) %l") && text.contains("add i32 %a, 7"),
+            "{text}"
+        );
+    }
+
+    #[test]
+    fn barriers_of_two_branches_stay_two() {
+        let text = cleaned(
+            "declare void @spirula.barrier(i32) convergent\ndefine void @spirula.kernel.k(ptr addrspace(3) %l, i1 %c) {
+             br i1 %c, label %a, label %b\na:\n store i32 1, ptr addrspace(3) %l\n call void @spirula.barrier(i32 1)\n br label %e
+             b:\n store i32 2, ptr addrspace(3) %l\n call void @spirula.barrier(i32 1)\n br label %e\ne:\n ret void\n}",
+            true,
+        );
+        assert_eq!(text.matches("call void @spirula.barrier").count(), 2, "{text}");
+    }
+
+    #[test]
+    fn loops_are_left_alone() {
+        let text = cleaned(
+            "define void @spirula.kernel.k(ptr addrspace(1) %p) {\n br label %h\nh:\n %i = phi i64 [ 0, %0 ], [ %j, %b ]
+             %c = icmp ult i64 %i, 4\n br i1 %c, label %b, label %e\nb:\n %q = getelementptr i64, ptr addrspace(1) %p, i64 %i
+             store i64 %i, ptr addrspace(1) %q\n %j = add i64 %i, 1\n br label %h\ne:\n ret void\n}",
+            true,
+        );
+        assert_eq!(text.matches("store i64").count(), 1, "{text}");
+        assert!(text.contains("phi i64"), "{text}");
+    }
+}

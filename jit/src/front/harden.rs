@@ -40,9 +40,11 @@ pub fn harden<'s>(
     HardenedModule { module, kernels }
 }
 
+const KERNEL_PREFIX: &str = "spirula.kernel.";
+
 /// The symbol of a kernel from here on: no library function can be called so.
 pub(crate) fn kernel_symbol(name: &str) -> String {
-    format!("spirula.kernel.{name}")
+    format!("{KERNEL_PREFIX}{name}")
 }
 
 /// Gives a module the machine's triple and data layout, which agrees with SPIR's on all types that SPIR has.
@@ -92,9 +94,16 @@ fn declare<'m>(function: Value<'m>, layout: Layout<'m>) {
         edit::add_attributes(function, added);
         return;
     }
-    for (parameter, (ty, alignment)) in function.parameters().into_iter().zip(by_value) {
-        if let Some(ty) = ty {
-            copy_by_value(function, parameter, ty, alignment, layout);
+    for (index, (ty, alignment)) in by_value.into_iter().enumerate() {
+        let Some(ty) = ty else { continue };
+        let natural = layout.alignment(ty);
+        let alignment = alignment.and_then(|a| u32::try_from(a).ok()).map_or(natural, |a| a.max(natural));
+        copy_by_value(function, function.parameters()[index], ty, alignment, layout);
+        if name.starts_with(KERNEL_PREFIX) {
+            // Nothing writes to the argument block: where the copy is only read, LLVM drops it.
+            let size = ("dereferenceable", layout.size(ty));
+            let facts = [("noalias", 0), ("readonly", 0), ("align", u64::from(alignment)), size];
+            edit::add_parameter_attributes(function, index as u32, &facts);
         }
     }
 }
@@ -115,7 +124,7 @@ fn copy_by_value<'m>(
     function: Value<'m>,
     parameter: Value<'m>,
     ty: Type<'m>,
-    alignment: Option<u64>,
+    alignment: u32,
     layout: Layout<'m>,
 ) {
     let entry = function.blocks().first().map(|block| block.instructions());
@@ -123,8 +132,6 @@ fn copy_by_value<'m>(
     if !parameter.has_uses() {
         return;
     }
-    let natural = layout.alignment(ty);
-    let alignment = alignment.and_then(|a| u32::try_from(a).ok()).map_or(natural, |a| a.max(natural));
     let editor = Editor::before(first);
     let copy = editor.alloca(ty, alignment);
     edit::replace_uses(parameter, copy);
@@ -326,7 +333,11 @@ mod tests {
              store i32 1, ptr %s\n ret void\n}",
             &CompileOptions::default(),
         );
-        assert!(text.contains("(ptr %s)") && text.contains("alloca %S, align 8"), "{text}");
+        assert!(
+            text.contains("(ptr noalias readonly align 8 dereferenceable(16) %s)")
+                && text.contains("alloca %S, align 8"),
+            "{text}"
+        );
         assert!(text.contains("llvm.memcpy.p0.p0.i64(ptr align 8 %1, ptr align 8 %s, i64 16"), "{text}");
         assert!(text.contains("store i32 1, ptr %1"), "{text}");
     }

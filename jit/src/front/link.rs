@@ -275,3 +275,118 @@ fn missing(module: &Module) -> Result<(), CompileError> {
     }
     Err(internal(&LlvmError(format!("nothing defines {}", left.join(", ")))))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::api::CompileOptions;
+    use crate::front::{read_modules, testing};
+
+    fn linked(texts: &[&str]) -> Result<String, String> {
+        let session = Session::new();
+        let machine = llvm::host_machine(true).unwrap();
+        let options = CompileOptions::default();
+        let binaries: Vec<Vec<u8>> = texts.iter().map(|text| testing::bitcode(text)).collect();
+        let binaries: Vec<&[u8]> = binaries.iter().map(Vec::as_slice).collect();
+        let spir = read_modules(&session, &binaries, &options).map_err(|error| error.to_string())?;
+        let hardened = crate::front::harden(spir, &machine, &options);
+        link(&session, hardened, &machine)
+            .map(|linked| llvm::print_text(&linked.module))
+            .map_err(|error| error.to_string())
+    }
+
+    const KERNEL: &str = "define spir_kernel void @k(ptr addrspace(1) %p) {\n";
+
+    #[test]
+    fn modules_join_and_keep_their_statics_apart() {
+        let one = format!(
+            "{KERNEL} %x = call spir_func i32 @f()\n %y = call spir_func i32 @s()\n %z = add i32 %x, %y
+             store i32 %z, ptr addrspace(1) %p\n ret void\n}}\ndeclare spir_func i32 @f()
+             define internal spir_func i32 @s() {{\n ret i32 1\n}}"
+        );
+        let two = "define internal spir_func i32 @s() {\n ret i32 2\n}
+             define spir_func i32 @f() {\n %x = call spir_func i32 @s()\n ret i32 %x\n}";
+        let text = linked(&[&one, two]).unwrap();
+        assert!(text.contains("ret i32 1") && text.contains("ret i32 2"), "{text}");
+        assert!(!text.contains("spir_func") && !text.contains("declare i32 @f"), "{text}");
+    }
+
+    #[test]
+    fn clashes_name_the_symbol() {
+        let f = "define spir_func i32 @f() {\n ret i32 2\n}";
+        let log = linked(&[f, f]).unwrap_err();
+        assert_eq!(log, "error: `int f()` is defined by both module 0 and module 1\n");
+        let other = "declare spir_func i64 @f()\ndefine spir_kernel void @k() {\n %x = call spir_func i64 @f()\n ret void\n}";
+        let log = linked(&[f, other]).unwrap_err();
+        assert!(log.contains("`k` calls `f` with another signature"), "{log}");
+    }
+
+    #[test]
+    fn recursion_across_modules_is_found() {
+        let one = "declare spir_func void @g()\ndefine spir_func void @f() {\n call spir_func void @g()\n ret void\n}";
+        let two = "declare spir_func void @f()\ndefine spir_func void @g() {\n call spir_func void @f()\n ret void\n}";
+        assert!(linked(&[one, two]).unwrap_err().contains("recursion"));
+    }
+
+    #[test]
+    fn unresolved_symbols_name_signature_and_kernels() {
+        let text = "declare spir_func i32 @_Z7nowhereiPU3AS1f(i32, ptr addrspace(1))\ndeclare spir_func <4 x float> @lost(i8)
+             @data = external addrspace(2) constant i32
+             define internal spir_func i32 @via(ptr addrspace(1) %p) {
+               %x = call spir_func i32 @_Z7nowhereiPU3AS1f(i32 1, ptr addrspace(1) %p)\n ret i32 %x\n}
+             define spir_kernel void @a(ptr addrspace(1) %p) {\n %x = call spir_func i32 @via(ptr addrspace(1) %p)
+               %y = call spir_func <4 x float> @lost(i8 1)\n ret void\n}
+             define spir_kernel void @b(ptr addrspace(1) %p) {\n %x = call spir_func i32 @via(ptr addrspace(1) %p)
+               %y = load i32, ptr addrspace(2) @data\n ret void\n}";
+        let log = linked(&[text]).unwrap_err();
+        for line in [
+            "error: `nowhere(int, global float *)` (_Z7nowhereiPU3AS1f) is not defined; the kernels `a`, `b` need it\n",
+            "error: `float4 lost(char)` is not defined; the kernel `a` needs it\n",
+            "error: the variable `data` is not defined; the kernel `b` needs it\n",
+        ] {
+            assert!(log.contains(line), "{line} in {log}");
+        }
+    }
+
+    #[test]
+    fn builtins_with_wrong_types_are_named() {
+        let text = "declare spir_func i32 @_Z13get_global_idj(i32)
+             define spir_kernel void @k() {\n %x = call spir_func i32 @_Z13get_global_idj(i32 0)\n ret void\n}";
+        let log = linked(&[text]).unwrap_err();
+        assert!(log.contains("`get_global_id(uint)`") && log.contains("declare i64"), "{log}");
+    }
+
+    #[test]
+    fn builtins_are_defined_and_library_functions_pulled_in() {
+        let text = format!(
+            "{KERNEL} %x = call spir_func i64 @_Z13get_global_idj(i32 0)\n call spir_func void @_Z7barrierj(i32 1)
+             %f = load float, ptr addrspace(1) %p\n %y = call spir_func float @_Z4sqrtf(float %f)
+             store float %y, ptr addrspace(1) %p\n ret void\n}}\ndeclare spir_func i64 @_Z13get_global_idj(i32)
+             declare spir_func void @_Z7barrierj(i32)\ndeclare spir_func float @_Z4sqrtf(float)"
+        );
+        let text = linked(&[&text]).unwrap();
+        assert!(text.contains("define internal i64 @_Z13get_global_idj"), "{text}");
+        assert!(text.contains("declare void @spirula.barrier(i32)"), "{text}");
+        assert!(!text.contains("declare float @spirula_") && !text.contains("target-cpu"), "{text}");
+    }
+
+    #[test]
+    fn inline_definitions_are_used_unless_there_is_an_external_one() {
+        let inline = "@g = available_externally addrspace(2) constant i32 1
+             define spir_kernel void @k(ptr addrspace(1) %p) {\n %x = load i32, ptr addrspace(2) @g
+             store i32 %x, ptr addrspace(1) %p\n ret void\n}";
+        assert!(linked(&[inline]).unwrap().contains("@g = internal addrspace(2) constant i32 1"));
+        let text = linked(&[inline, "@g = addrspace(2) constant i32 2"]).unwrap();
+        assert!(text.contains("@g = internal addrspace(2) constant i32 2"), "{text}");
+    }
+
+    #[test]
+    fn user_functions_may_have_the_builtins_names() {
+        let text = "define spir_func float @sqrt(float %x) {\n ret float %x\n}
+             define spir_func i32 @_Z3maxii(i32 %a, i32 %b) {\n ret i32 42\n}
+             define spir_kernel void @floor(ptr addrspace(1) %p) {\n %x = call spir_func i32 @_Z3maxii(i32 1, i32 2)
+             store i32 %x, ptr addrspace(1) %p\n ret void\n}";
+        let text = linked(&[text]).unwrap();
+        assert!(text.contains("ret i32 42") && text.contains("@spirula.kernel.floor"), "{text}");
+    }
+}

@@ -268,6 +268,18 @@ pub(crate) fn add_attributes(value: Value, names: &[&str]) {
     }
 }
 
+/// Adds attributes with their values (0 for none) to a function's parameter (from 0).
+pub(crate) fn add_parameter_attributes(function: Value, parameter: u32, attributes: &[(&str, u64)]) {
+    for &(name, value) in attributes {
+        // SAFETY: the kind is one of LLVM's; asked of functions; LLVM numbers parameters from 1.
+        unsafe {
+            let context = LLVMGetTypeContext(function.ty().raw());
+            let attribute = LLVMCreateEnumAttribute(context, attribute_kind(name), value);
+            LLVMAddAttributeAtIndex(function.raw(), parameter + 1, attribute);
+        }
+    }
+}
+
 /// Removes string attributes that tie a function to the machine that it was compiled for.
 pub(crate) fn drop_target_attributes(function: Value) {
     for name in ["target-cpu", "target-features", "tune-cpu", "probe-stack", "frame-pointer"] {

@@ -61,6 +61,13 @@ pub struct CleanModule<'s> {
     pub(crate) kernels: Vec<KernelInfo>,
 }
 
+impl CleanModule<'_> {
+    /// The module as LLVM assembly, to look at.
+    pub fn text(&self) -> String {
+        crate::llvm::print_text(&self.module)
+    }
+}
+
 /// Reads, checks and joins modules. The joined module is SPIR again: `write_bitcode` makes a library of it.
 /// Errors: `InvalidBinary` for what isn't this device's SPIR, `Failed` with the log for broken rules.
 pub fn read_modules<'s>(

@@ -2,8 +2,11 @@
 
 use super::{Import, Importer, types, unsupported};
 use crate::front::llvm_access::Value;
-use crate::kir::{self, CastOp, Constant, Flags, Op, Ordering, RmwOp, Type};
+use crate::kir::{self, AddressSpace, CastOp, Constant, Flags, Op, Ordering, RmwOp, Type};
 use inkwell::llvm_sys::{LLVMAtomicOrdering, LLVMAtomicRMWBinOp, LLVMTypeKind};
+
+/// One private variable of one work-item.
+const MAX_PRIVATE_BYTES: u64 = 1 << 28;
 
 /// Copies of at most so many bytes become loads and stores, which can be widened.
 const MAX_UNROLLED_BYTES: u64 = 128;
@@ -16,24 +19,38 @@ impl<'m> Importer<'m, '_> {
         let Some(count) = source.operand(0).and_then(Value::constant_bits) else {
             return Err("has a private array of variable length".into());
         };
-        let size = self.layout.size(ty).checked_mul(count).ok_or("has a private array that is too large")?;
+        let size = self.layout.size(ty).checked_mul(count).filter(|&size| size <= MAX_PRIVATE_BYTES);
+        let size = size.ok_or("has a private array that is too large")?;
         let slot = self.function.add_slot(size, source.alignment());
         Ok(self.push(types::import(source.ty())?, Op::SlotAddress(slot)))
     }
 
     pub(super) fn load(&mut self, source: Value<'m>) -> Import<kir::Value> {
         let pointer = self.operand(source, 0)?;
+        let ty = types::import(source.ty())?;
         let ordering = ordering(source.ordering());
-        let (align, volatile) = (source.alignment(), source.is_volatile());
-        Ok(self.push(types::import(source.ty())?, Op::Load { pointer, align, volatile, ordering }))
+        let (align, volatile) = (self.access_alignment(source, pointer, &ty), source.is_volatile());
+        Ok(self.push(ty, Op::Load { pointer, align, volatile, ordering }))
     }
 
     pub(super) fn store(&mut self, source: Value<'m>) -> Import<()> {
         let (value, pointer) = (self.operand(source, 0)?, self.operand(source, 1)?);
         let ordering = ordering(source.ordering());
-        let (align, volatile) = (source.alignment(), source.is_volatile());
+        let align = self.access_alignment(source, pointer, &self.function.ty(value).clone());
+        let volatile = source.is_volatile();
         self.effect(Op::Store { pointer, value, align, volatile, ordering });
         Ok(())
+    }
+
+    /// What may be relied on: an application's buffers and sub-buffers are often less aligned than a `float16` should
+    /// be, and must not fault. Unaligned vector accesses cost nothing where the data happens to be aligned.
+    fn access_alignment(&self, source: Value<'m>, pointer: kir::Value, ty: &Type) -> u32 {
+        let stated = source.alignment();
+        let lane = ty.scalar().map_or(1, |scalar| Type::Scalar(scalar).align() as u32);
+        match self.function.ty(pointer).address_space() {
+            Some(AddressSpace::Private | AddressSpace::Local) => stated,
+            _ => stated.min(lane),
+        }
     }
 
     pub(super) fn modify(&mut self, source: Value<'m>) -> Import<kir::Value> {
@@ -194,6 +211,8 @@ impl<'m> Importer<'m, '_> {
         let volatile = arguments.get(3).is_some_and(|volatile| !volatile.is_null());
         let (to, from) = (self.operand(source, 0)?, self.operand(source, 1)?);
         let (to_align, from_align) = (argument_alignment(source, 0), argument_alignment(source, 1));
+        let (to_align, from_align) =
+            (self.copy_alignment(to, to_align), self.copy_alignment(from, from_align));
         let pieces = pieces(size, to_align.min(from_align));
         // All loads first: the blocks of a memmove may overlap.
         let mut loaded = Vec::new();
@@ -211,6 +230,14 @@ impl<'m> Importer<'m, '_> {
         Ok(true)
     }
 
+    /// As [`Importer::access_alignment`], for words.
+    fn copy_alignment(&self, pointer: kir::Value, stated: u64) -> u64 {
+        match self.function.ty(pointer).address_space() {
+            Some(AddressSpace::Private | AddressSpace::Local) => stated,
+            _ => stated.min(8),
+        }
+    }
+
     /// `llvm.memset` of few constant bytes as stores. False if it must stay an intrinsic.
     pub(super) fn set(&mut self, source: Value<'m>) -> Import<bool> {
         let arguments = source.call_arguments();
@@ -221,7 +248,7 @@ impl<'m> Importer<'m, '_> {
         };
         let volatile = arguments.get(3).is_some_and(|volatile| !volatile.is_null());
         let to = self.operand(source, 0)?;
-        let alignment = argument_alignment(source, 0);
+        let alignment = self.copy_alignment(to, argument_alignment(source, 0));
         for (offset, bytes) in pieces(size, alignment) {
             let pattern = (0..bytes).fold(0_u128, |all, _| all << 8 | u128::from(byte & 0xff));
             let value = self.function.int(Type::int(bytes as u32 * 8), pattern);

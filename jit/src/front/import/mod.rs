@@ -6,6 +6,8 @@ mod constant;
 mod control;
 mod instruction;
 mod memory;
+#[cfg(test)]
+mod tests;
 mod types;
 
 use super::harden::kernel_symbol;
