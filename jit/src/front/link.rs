@@ -5,6 +5,7 @@ use super::call_graph::CallGraph;
 use super::harden::{kernel_symbol, set_target};
 use super::llvm_access::{self as access, Type, Value};
 use super::llvm_edit as edit;
+use super::opaque::SAMPLER_INITIALIZER;
 use super::{HardenedModule, LinkedModule};
 use crate::api::CompileError;
 use crate::builtin::{self, Resolution, Signature};
@@ -58,7 +59,8 @@ fn readable(symbol: Value) -> String {
         Some(text) => format!("`{text}` ({name})"),
         None if symbol.is_function() => {
             let ty = symbol.global_value_type();
-            let types: Vec<String> = ty.parameter_types().into_iter().map(source_type).collect();
+            let mut types: Vec<String> = ty.parameter_types().into_iter().map(source_type).collect();
+            types.extend(ty.is_variadic().then(|| "...".to_owned()));
             let ret = ty.return_type().map_or_else(|| "void".into(), source_type);
             format!("`{ret} {name}({})`", types.join(", "))
         }
@@ -139,6 +141,10 @@ fn resolve(
         if is_ours || !function.has_uses() {
             continue;
         }
+        if name == SAMPLER_INITIALIZER {
+            definitions.push((name, sampler_initializer()));
+            continue;
+        }
         match builtin::resolve(&name, &signature(function)) {
             Resolution::Definition(definition) => definitions.push((name, definition)),
             Resolution::WrongSignature { expected } => {
@@ -164,6 +170,11 @@ fn resolve(
         .iter()
         .map(|(symbol, what)| format!("error: {what}{}\n", needed_by(*symbol, &graph, kernels)));
     Err(CompileError::Failed(log.collect()))
+}
+
+fn sampler_initializer() -> builtin::Definition {
+    let ir = format!("define i32 @{SAMPLER_INITIALIZER}(i32 %bits) alwaysinline {{\n ret i32 %bits\n}}");
+    builtin::Definition { ir, declarations: BTreeSet::new() }
 }
 
 fn signature(function: Value) -> Signature {

@@ -325,6 +325,12 @@ impl<'m> Type<'m> {
         unsafe { Type::from_raw(LLVMGetReturnType(self.raw)) }
     }
 
+    /// True of a function type with `...`.
+    pub(crate) fn is_variadic(self) -> bool {
+        // SAFETY: asked of a function type.
+        self.kind() == LLVMTypeKind::LLVMFunctionTypeKind && unsafe { LLVMIsFunctionVarArg(self.raw) != 0 }
+    }
+
     /// The name of a `target("...")` type.
     pub(crate) fn target_type_name(self) -> Option<String> {
         if self.kind() != LLVMTypeKind::LLVMTargetExtTypeKind {

@@ -167,7 +167,7 @@ fn argument(
         alignment =
             function.parameter_integer_attribute(index as u32, "align").map_or(natural, |a| a.max(natural));
         ArgumentKind::Value { size: value_size(structure, layout)? }
-    } else if let Some(image) = image.filter(|_| is_opaque(ty)) {
+    } else if let Some(image) = image.filter(|_| ty.is_pointer()) {
         ArgumentKind::Image(image)
     } else if ty.is_pointer() {
         match ty.address_space() {
@@ -199,16 +199,10 @@ fn argument(
 
 /// Bytes of a value that is passed in the argument block.
 fn value_size(ty: Type, layout: Layout) -> Result<u32, String> {
-    let is_opaque_target = ty.target_type_name().is_some();
-    if !ty.is_sized() || is_opaque_target {
+    if !ty.is_sized() || ty.target_type_name().is_some() {
         return Err(format!("has the type {ty}, which can't be passed"));
     }
     u32::try_from(layout.size(ty)).map_err(|_| format!("has the type {ty}, which is too large"))
-}
-
-/// Whether a parameter can be an image: a pointer, or one of clang's `target("spirv.Image")`.
-fn is_opaque(ty: Type) -> bool {
-    ty.is_pointer() || ty.target_type_name().is_some()
 }
 
 fn image_kind(name: &str) -> Option<ImageKind> {

@@ -1,6 +1,6 @@
 //! From SPIR bytes to Kernel IR, one stage a file:
 //!
-//! bytes -> `read` -> `check` -> `link::join` -> `metadata` -> [`SpirModule`] -> `harden` -> [`HardenedModule`]
+//! bytes -> `read` -> `check` -> `opaque` -> `link::join` -> `metadata` -> [`SpirModule`] -> `harden` -> [`HardenedModule`]
 //! -> `link` (the builtins) -> [`LinkedModule`] -> `cleanup` -> [`CleanModule`] -> `import` -> [`Imported`]
 //!
 //! The files `*_access` and `llvm_edit` are the only files here that touch LLVM's C API.
@@ -16,6 +16,7 @@ mod link;
 mod llvm_access;
 mod llvm_edit;
 mod metadata;
+mod opaque;
 mod read;
 mod symbol_access;
 #[cfg(test)]
@@ -28,7 +29,6 @@ pub use cleanup::clean_up;
 pub use harden::harden;
 pub use import::{Imported, import};
 use inkwell::module::Module;
-use inkwell::targets::TargetMachine;
 pub use link::link;
 
 /// One or more SPIR modules joined, checked, and the kernels' metadata taken out.
@@ -79,7 +79,7 @@ pub fn read_modules<'s>(
     for bytes in modules {
         let module = read::read(session, bytes)?;
         check::check(&module, options)?;
-        list.push(module);
+        list.push(opaque::replace(session, module)?);
     }
     let several = list.len() > 1;
     let module = link::join(session, list)?;
@@ -90,34 +90,39 @@ pub fn read_modules<'s>(
     Ok(SpirModule { module, kernels })
 }
 
-/// Takes an executable's joined modules to Kernel IR. Errors: `Failed` with the log.
-pub fn lower<'s>(
-    session: &'s Session,
-    spir: SpirModule<'s>,
-    machine: &TargetMachine,
-    options: &CompileOptions,
-) -> Result<Imported<'s>, CompileError> {
-    let hardened = harden::harden(spir, machine, options);
-    let linked = link::link(session, hardened, machine)?;
-    let clean = cleanup::clean_up(linked, machine, !options.optimization_disabled)?;
-    import::import(clean, machine)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::llvm;
+    use inkwell::targets::TargetMachine;
+
+    /// All stages behind `read_modules`.
+    fn lower<'s>(
+        session: &'s Session,
+        spir: SpirModule<'s>,
+        machine: &TargetMachine,
+        options: &CompileOptions,
+    ) -> Result<Imported<'s>, CompileError> {
+        let hardened = harden(spir, machine, options);
+        let linked = link(session, hardened, machine)?;
+        let clean = clean_up(linked, machine, !options.optimization_disabled)?;
+        import(clean, machine)
+    }
 
     /// All stages over every fixture: whatever only lacks a builtin must import, and verify.
     #[test]
     fn every_fixture_becomes_kernel_ir() {
         let machine = llvm::host_machine(true).unwrap();
         let (mut kernels, mut unresolved) = (0, std::collections::BTreeMap::<String, usize>::new());
-        for (name, bytes) in testing::fixtures() {
+        let optimizations = [false, true]
+            .map(|disabled| CompileOptions { optimization_disabled: disabled, ..CompileOptions::default() });
+        let fixtures = testing::fixtures();
+        for ((name, bytes), options) in
+            fixtures.iter().flat_map(|f| optimizations.iter().map(move |o| (f, o)))
+        {
             let session = Session::new();
-            let options = CompileOptions::default();
-            let spir = read_modules(&session, &[&bytes], &options).unwrap_or_else(|e| panic!("{name}: {e}"));
-            match lower(&session, spir, &machine, &options) {
+            let spir = read_modules(&session, &[bytes], options).unwrap_or_else(|e| panic!("{name}: {e}"));
+            match lower(&session, spir, &machine, options) {
                 Ok(imported) => {
                     llvm::verify(&imported.rest).unwrap_or_else(|e| panic!("{name}: {e}"));
                     for (_, body) in &imported.kernels {
