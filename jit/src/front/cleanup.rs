@@ -11,7 +11,7 @@ use crate::llvm;
 use crate::program::KernelInfo;
 use inkwell::module::Module;
 use inkwell::targets::TargetMachine;
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 /// In order: what must be inlined, before anything looks at calls; private memory to values, so that the inliner sees
 /// true sizes; the inliner by cost; then values to a fixed point of sorts.
@@ -51,11 +51,47 @@ fn bound_to_kernels<'m>(module: &'m Module) -> HashSet<Value<'m>> {
     CallGraph::new(module).reaching(targets)
 }
 
+/// Marks what is to be inlined: what must be, and what isn't large, because a call can't be widened.
 fn mark(module: &Module) {
-    for function in bound_to_kernels(module).into_iter().filter(|f| !f.is_declaration()) {
-        edit::drop_function_attribute(function, "noinline");
-        edit::drop_function_attribute(function, "optnone");
-        edit::add_attributes(function, &["alwaysinline"]);
+    let bound = bound_to_kernels(module);
+    let mut sizes = Sizes::default();
+    for function in access::defined_functions(module) {
+        if bound.contains(&function) {
+            edit::drop_function_attribute(function, "noinline");
+            edit::drop_function_attribute(function, "optnone");
+            edit::add_attributes(function, &["alwaysinline"]);
+            continue;
+        }
+        let rare = ["noinline", "cold", "optnone"].iter().any(|name| function.has_function_attribute(name));
+        let size = sizes.of(function);
+        let copies = size.saturating_mul(function.users().len());
+        if !rare && size <= MAX_INLINED_SIZE && copies <= MAX_COPIED_SIZE {
+            edit::add_attributes(function, &["alwaysinline"]);
+        }
+    }
+}
+
+/// The number of instructions of a function with all that it calls. Code without optimization counts as it is.
+const MAX_INLINED_SIZE: usize = 2_000;
+/// The same, summed over all calls of the function.
+const MAX_COPIED_SIZE: usize = 30_000;
+
+/// Functions' sizes as if everything were inlined.
+#[derive(Default)]
+struct Sizes<'m>(HashMap<Value<'m>, usize>);
+
+impl<'m> Sizes<'m> {
+    fn of(&mut self, function: Value<'m>) -> usize {
+        if let Some(&known) = self.0.get(&function) {
+            return known;
+        }
+        self.0.insert(function, 0); // In a cycle, which only the library could have.
+        let instructions = function.instructions();
+        let callees: Vec<_> = instructions.iter().filter_map(|call| call.called_function()).collect();
+        let inner = callees.into_iter().fold(0_usize, |sum, callee| sum.saturating_add(self.of(callee)));
+        let size = instructions.len().saturating_add(inner);
+        self.0.insert(function, size);
+        size
     }
 }
 
@@ -106,6 +142,34 @@ mod tests {
             let body = text.split("@spirula.kernel.k").nth(1).unwrap();
             assert!(body.contains("store i32") && body.contains("@spirula.barrier"), "{text}");
         }
+    }
+
+    #[test]
+    fn small_functions_are_inlined_and_large_ones_are_called() {
+        let adds = |n: usize| -> String {
+            (0..n)
+                .map(|i| format!("%v{} = add i32 %v{i}, {i}\n %w{i} = mul i32 %v{}, %x\n", i + 1, i + 1))
+                .collect()
+        };
+        let function = |name: &str, n: usize| {
+            let body =
+                format!("%v0 = add i32 %x, 1\n {} %r = xor i32 %v{n}, %w{}\n ret i32 %r", adds(n), n - 1);
+            format!("define internal i32 @{name}(i32 %x) {{\n {body}\n}}\n")
+        };
+        let calls = "%a = call i32 @f(i32 %x)\n %b = call i32 @f(i32 %a)\n %c = call i32 @g(i32 %b)\n %d = call i32 @g(i32 %c)";
+        let kernel = format!(
+            "define void @spirula.kernel.k(ptr addrspace(1) %p, i32 %x) {{\n {calls}\n store i32 %d, ptr addrspace(1) %p\n ret void\n}}"
+        );
+        // LLVM's own inliner would see to `g` if its body shrank to nothing: the loads keep it large.
+        let large = function("g", 3).replace(
+            "%r =",
+            &(0..2100)
+                .map(|i| format!("%l{i} = load volatile i32, ptr null\n"))
+                .chain(["%r =".into()])
+                .collect::<String>(),
+        );
+        let text = cleaned(&format!("{}{large}{kernel}", function("f", 60)), true);
+        assert!(!text.contains("@f(") && text.contains("call i32 @g("), "{text}");
     }
 
     #[test]

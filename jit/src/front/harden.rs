@@ -148,6 +148,8 @@ fn harden_instruction(instruction: Value, fast_math: u32) {
         Some(LLVMCall) => harden_call(instruction),
         _ => {}
     }
+    // Scopes of `restrict`, which a compiler that inlined has left: see `KEPT_ATTRIBUTES`.
+    edit::drop_attachments(instruction, &["alias.scope", "noalias"]);
     if fast_math != 0 {
         edit::add_fast_math(instruction, fast_math);
     }
@@ -340,6 +342,15 @@ mod tests {
         );
         assert!(text.contains("llvm.memcpy.p0.p0.i64(ptr align 8 %1, ptr align 8 %s, i64 16"), "{text}");
         assert!(text.contains("store i32 1, ptr %1"), "{text}");
+    }
+
+    #[test]
+    fn scopes_of_restrict_are_dropped() {
+        let text = body(
+            "store i32 1, ptr %p, !noalias !0, !alias.scope !0\nret void\n}\n!0 = !{!1}\n!1 = distinct !{!1, !2}
+             !2 = distinct !{!2}\ndefine void @g() {",
+        );
+        assert!(text.contains("store i32 1, ptr %p, align 4\n"), "{text}");
     }
 
     #[test]

@@ -305,6 +305,21 @@ pub(crate) fn set_target(module: &Module, triple: &str, data_layout: &str) {
     }
 }
 
+/// Removes metadata attachments of an instruction.
+pub(crate) fn drop_attachments(instruction: Value, kinds: &[&str]) {
+    // SAFETY: asked of instructions; each kind is passed with its length, and null removes the attachment.
+    unsafe {
+        if !instruction.is_instruction() || LLVMHasMetadata(instruction.raw()) == 0 {
+            return;
+        }
+        let context = LLVMGetTypeContext(instruction.ty().raw());
+        for kind in kinds {
+            let id = LLVMGetMDKindIDInContext(context, kind.as_ptr().cast(), kind.len() as c_uint);
+            LLVMSetMetadata(instruction.raw(), id, std::ptr::null_mut());
+        }
+    }
+}
+
 /// Adds fast-math permissions (LLVM's bits) to an instruction that takes them.
 pub(crate) fn add_fast_math(instruction: Value, flags: u32) {
     // SAFETY: asked only where LLVM says that the instruction has such flags.
