@@ -24,12 +24,12 @@ impl ControlFlow {
                 to
             })
             .collect();
-        Self::from_successors(successors)
+        Self::from_successors(successors, Block(0))
     }
 
-    /// Of a graph given by each block's successors; block 0 is the entry.
-    pub fn from_successors(successors: Vec<Vec<Block>>) -> Self {
-        let order = reverse_post_order(&successors);
+    /// Of a graph given by each block's distinct successors, from `entry` on.
+    pub fn from_successors(successors: Vec<Vec<Block>>, entry: Block) -> Self {
+        let order = reverse_post_order(&successors, entry);
         let mut position = vec![None; successors.len()];
         for (i, block) in order.iter().enumerate() {
             position[block.index()] = Some(i);
@@ -63,32 +63,25 @@ impl ControlFlow {
         self.position[block.index()]
     }
 
+    /// Blocks, reachable or not.
+    pub fn block_count(&self) -> usize {
+        self.successors.len()
+    }
+
     /// Whether the entry reaches the block.
     pub fn is_reachable(&self, block: Block) -> bool {
         self.position(block).is_some()
     }
-
-    /// The blocks that `from` reaches, itself included, without walking out of blocks that `stop` names.
-    pub fn reachable_from(&self, from: Block, stop: impl Fn(Block) -> bool) -> Vec<bool> {
-        let mut seen = vec![false; self.successors.len()];
-        let mut work = vec![from];
-        while let Some(block) = work.pop() {
-            if !std::mem::replace(&mut seen[block.index()], true) && !stop(block) {
-                work.extend(self.successors(block));
-            }
-        }
-        seen
-    }
 }
 
-fn reverse_post_order(successors: &[Vec<Block>]) -> Vec<Block> {
+fn reverse_post_order(successors: &[Vec<Block>], entry: Block) -> Vec<Block> {
     let mut order = Vec::new();
     let mut seen = vec![false; successors.len()];
     // Each entry: a block and how many of its successors were visited.
     let mut stack = Vec::new();
-    if !successors.is_empty() {
-        seen[0] = true;
-        stack.push((Block(0), 0));
+    if entry.index() < successors.len() {
+        seen[entry.index()] = true;
+        stack.push((entry, 0));
     }
     while let Some((block, next)) = stack.last_mut() {
         if let Some(&to) = successors[block.index()].get(*next) {

@@ -79,7 +79,8 @@ mod tests {
     use super::*;
 
     fn graph(edges: &[&[u32]]) -> ControlFlow {
-        ControlFlow::from_successors(edges.iter().map(|to| to.iter().map(|&b| Block(b)).collect()).collect())
+        let successors = edges.iter().map(|to| to.iter().map(|&b| Block(b)).collect()).collect();
+        ControlFlow::from_successors(successors, Block(0))
     }
 
     #[test]

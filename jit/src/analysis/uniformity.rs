@@ -22,17 +22,16 @@ pub struct Uniformity {
 impl Uniformity {
     /// Analyses a kernel whose barriers stand in it (before region formation).
     pub fn new(function: &Function, flow: &ControlFlow) -> Self {
-        let mut solver = Solver {
-            function,
-            flow,
-            post_dominators: PostDominators::new(flow),
-            dirty: DirtyMemory::new(function, flow),
-            varying: FixedBitSet::with_capacity(function.value_count()),
-            diverged: FixedBitSet::with_capacity(function.blocks.len()),
-            split: FixedBitSet::with_capacity(function.blocks.len()),
+        // First as if an early return parted the group for good; that tells which branches diverge at all.
+        let full = PostDominators::new(flow);
+        let first = Solver::solve(function, flow, &full);
+        let varies = |b: Block| {
+            let condition = function.block(b).terminator.condition();
+            condition.is_some_and(|c| first.varying.contains(c.index()))
         };
-        while solver.step() {}
-        Uniformity { varying: solver.varying, diverged: solver.diverged }
+        let mut post_dominators = PostDominators::new(&without_early_returns(function, flow, varies));
+        post_dominators.complete(&full);
+        Solver::solve(function, flow, &post_dominators)
     }
 
     /// Whether all work-items that compute the value get the same.
@@ -49,7 +48,7 @@ impl Uniformity {
 struct Solver<'a> {
     function: &'a Function,
     flow: &'a ControlFlow,
-    post_dominators: PostDominators,
+    post_dominators: &'a PostDominators,
     dirty: DirtyMemory,
     varying: FixedBitSet,
     diverged: FixedBitSet,
@@ -57,7 +56,25 @@ struct Solver<'a> {
     split: FixedBitSet,
 }
 
-impl Solver<'_> {
+impl<'a> Solver<'a> {
+    fn solve(
+        function: &'a Function,
+        flow: &'a ControlFlow,
+        post_dominators: &'a PostDominators,
+    ) -> Uniformity {
+        let mut solver = Solver {
+            function,
+            flow,
+            post_dominators,
+            dirty: DirtyMemory::new(function, flow),
+            varying: FixedBitSet::with_capacity(function.value_count()),
+            diverged: FixedBitSet::with_capacity(function.blocks.len()),
+            split: FixedBitSet::with_capacity(function.blocks.len()),
+        };
+        while solver.step() {}
+        Uniformity { varying: solver.varying, diverged: solver.diverged }
+    }
+
     /// One walk over all blocks; whether anything became varying.
     fn step(&mut self) -> bool {
         let mut changed = false;
@@ -172,6 +189,29 @@ enum Way {
     Meeting(Block),
 }
 
+/// The graph without the ways to an early return: where a divergent branch can still reach a barrier on one way and on
+/// another can't, the work-items on the latter are gone from the group, and the rest stays together.
+fn without_early_returns(
+    function: &Function,
+    flow: &ControlFlow,
+    varies: impl Fn(Block) -> bool,
+) -> ControlFlow {
+    let mut reaches = FixedBitSet::with_capacity(function.blocks.len());
+    let mut work: Vec<Block> = flow.reverse_post_order().to_vec();
+    work.retain(|&b| matches!(function.block(b).terminator, Terminator::Barrier(_)));
+    while let Some(block) = work.pop() {
+        if !reaches.put(block.index()) {
+            work.extend(flow.predecessors(block));
+        }
+    }
+    let kept = |block: Block| {
+        let to = flow.successors(block).iter().copied();
+        let some_reach = varies(block) && flow.successors(block).iter().any(|s| reaches.contains(s.index()));
+        to.filter(|s| !some_reach || reaches.contains(s.index())).collect()
+    };
+    ControlFlow::from_successors(function.block_ids().map(kept).collect(), Block(0))
+}
+
 /// Immediate post-dominators; the blocks without successors share one virtual end.
 struct PostDominators {
     immediate: Vec<Option<Block>>,
@@ -182,7 +222,7 @@ impl PostDominators {
         let blocks = flow.reverse_post_order();
         // Positions: 0 is the virtual end, then the blocks in post-order of the reversed graph.
         let mut order: Vec<Block> = Vec::new();
-        let size = blocks.iter().map(|b| b.index() + 1).max().unwrap_or(0);
+        let size = flow.block_count();
         let mut position = vec![None; size];
         let mut seen = vec![false; size];
         let ends = blocks.iter().copied().filter(|&b| flow.successors(b).is_empty());
@@ -204,6 +244,13 @@ impl PostDominators {
             immediate[block.index()] = tree[i + 1].checked_sub(1).and_then(|at| order.get(at).copied());
         }
         PostDominators { immediate }
+    }
+
+    /// Takes another answer for the blocks of which this one knows nothing, as in a loop without end.
+    fn complete(&mut self, other: &PostDominators) {
+        for (own, other) in self.immediate.iter_mut().zip(&other.immediate) {
+            *own = own.or(*other);
+        }
     }
 
     /// The block where all ways from `block` meet, if they do before the end.

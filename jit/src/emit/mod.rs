@@ -1,1 +1,53 @@
-//! LLVM IR text from lowered Kernel IR.
+//! From barrier regions to a work-group function: LLVM IR text. Address spaces end here; what they say about aliasing
+//! becomes metadata. Text keeps this a pure function that golden tests can read; LLVM's parser is a small part of a build.
+
+mod instruction;
+mod layout;
+mod types;
+mod work_group;
+
+#[cfg(test)]
+mod tests;
+
+use crate::kir::Function;
+use crate::transform::form_regions;
+
+/// A kernel's work-group function and what the host must provide for it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Lowered {
+    /// LLVM IR: the definition of `symbol` and declarations of what it uses.
+    pub ir: String,
+    /// The work-group function; its signature is [`crate::program::RawWorkGroupFn`].
+    pub symbol: String,
+    /// Bytes of static local memory.
+    pub static_local_size: u64,
+    /// Bytes of private memory and of values kept over barriers, for one work-item.
+    pub private_size: u64,
+    /// See [`crate::program::KernelInfo::scratch_per_item`].
+    pub scratch_per_item: u64,
+    /// See [`crate::program::KernelInfo::scratch_fixed`].
+    pub scratch_fixed: u64,
+    /// What was decided, a line each.
+    pub remarks: Vec<String>,
+}
+
+/// Lowers one kernel to its work-group function of that symbol.
+pub fn lower(kernel: Function, symbol: &str) -> Lowered {
+    let (name, local_size) = (kernel.name.clone(), kernel.local_size);
+    let group = form_regions(kernel);
+    let layout = layout::Layout::new(&group);
+    let ir = work_group::emit(&group, &layout, symbol);
+    let kept = group.context.len();
+    Lowered {
+        ir,
+        symbol: symbol.to_owned(),
+        static_local_size: local_size,
+        private_size: layout.private_size,
+        scratch_per_item: layout.per_item,
+        scratch_fixed: layout.fixed,
+        remarks: vec![format!(
+            "kernel {name}: {} barrier region(s), {kept} context slot(s)",
+            group.regions.len()
+        )],
+    }
+}

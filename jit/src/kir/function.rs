@@ -257,6 +257,11 @@ impl Function {
         self.insts.len()
     }
 
+    /// Whether some instruction takes the slot's address.
+    pub fn uses_slot(&self, slot: Slot) -> bool {
+        self.blocks.iter().flat_map(|b| &b.insts).any(|&i| *self.op(i) == Op::SlotAddress(slot))
+    }
+
     /// All blocks in order.
     pub fn block_ids(&self) -> impl DoubleEndedIterator<Item = Block> + use<> {
         (0..self.blocks.len() as u32).map(Block)

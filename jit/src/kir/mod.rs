@@ -18,5 +18,6 @@ pub use instruction::{
     Terminator, UnaryOp, WorkItemQuery,
 };
 pub use parse::{ParseError, parse};
+pub(crate) use print::Commas;
 pub use types::{AddressSpace, Constant, Scalar, Type};
 pub use verify::verify;
