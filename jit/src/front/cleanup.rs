@@ -17,7 +17,7 @@ use std::collections::{HashMap, HashSet};
 /// true sizes; the inliner by cost; then values to a fixed point of sorts.
 const PASSES: &str = "always-inline,globaldce,\
     function(sroa<modify-cfg>,early-cse,simplifycfg,instcombine<no-verify-fixpoint>),\
-    cgscc(inline),globaldce,\
+    cgscc(inline,function-attrs),globaldce,\
     function(sroa<modify-cfg>,early-cse<memssa>,simplifycfg,instcombine<no-verify-fixpoint>,\
     sroa<modify-cfg>,early-cse<memssa>,simplifycfg,instcombine<no-verify-fixpoint>,adce,simplifycfg),\
     globaldce";
