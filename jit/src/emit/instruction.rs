@@ -313,9 +313,9 @@ impl RegionText<'_> {
     }
 }
 
-/// The number of a region's access group in the metadata.
+/// The number of a region's access group in the metadata; the next four are its parallel accesses and its three loops.
 pub(super) fn access_group(region: usize) -> usize {
-    100 + 2 * region
+    100 + 8 * region
 }
 
 /// `llvm.memcpy.p1.p0.i64` -> `llvm.memcpy.p0.p0.i64`.

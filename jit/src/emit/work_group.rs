@@ -263,10 +263,9 @@ impl RegionWriter<'_> {
             out.line(&format!("%r{r}.step.{d} = add nuw nsw i64 %r{r}.local.{d}, 1"));
             out.line(&format!("%r{r}.more.{d} = icmp ult i64 %r{r}.step.{d}, %local_size.{d}"));
             let out_of = if d == 2 { "end".into() } else { format!("next{}", d + 1) };
-            let metadata = access_group(r) + 1;
             out.line(&format!(
                 "br i1 %r{r}.more.{d}, label %r{r}.loop{d}, label %r{r}.{out_of}, !llvm.loop !{}",
-                1000 + 3 * metadata + d
+                access_group(r) + 2 + d
             ));
         }
     }
@@ -403,7 +402,7 @@ fn write_metadata(group: &WorkGroup, out: &mut Writer) {
         let _ = writeln!(text, "!{accesses} = distinct !{{}}");
         let _ = writeln!(text, "!{parallel} = !{{!\"llvm.loop.parallel_accesses\", !{accesses}}}");
         for d in 0..3 {
-            let id = 1000 + 3 * parallel + d;
+            let id = parallel + 1 + d;
             let _ = writeln!(text, "!{id} = distinct !{{!{id}, !{parallel}}}");
         }
     }
