@@ -1,12 +1,16 @@
 //! The CPU device: what `clGetDeviceInfo` tells, found out from the machine once.
 
-use crate::platform::Extension;
+use crate::machine::{self, CpuInfo};
+use crate::memory::raw::PAGE;
+use crate::platform::{DEVICE_EXTENSIONS, Extension};
+use crate::scheduler::Scheduler;
 
 /// A CPU device.
 #[derive(Debug)]
 pub struct Device {
     /// What `clGetDeviceInfo` tells.
     pub info: DeviceInfo,
+    pub(crate) scheduler: Scheduler,
 }
 
 /// What `clGetDeviceInfo` tells (OpenCL 1.2, table 4.3). Sizes in bytes unless said otherwise. Constant facts that
@@ -99,14 +103,116 @@ pub struct ImageLimits {
     pub max_samplers: u32,
 }
 
+/// CL_DEVICE_MAX_WORK_GROUP_SIZE.
+pub(crate) const MAX_WORK_GROUP_SIZE: usize = 4096;
+/// CL_DEVICE_LOCAL_MEM_SIZE: lies in the caches of one CPU.
+const LOCAL_MEM_SIZE: u64 = 256 << 10;
+/// Alignment of sub-buffers and of OpenCL's largest type, long16 (128 bytes).
+const BASE_ALIGN_BITS: u32 = 1024;
+
 impl Device {
     /// Looks at the machine.
     pub(crate) fn detect() -> Device {
-        todo!()
+        let cpu = CpuInfo::read();
+        let compute_units = machine::usable_cpus();
+        let info = DeviceInfo::detect(&cpu, compute_units);
+        Device { info, scheduler: Scheduler::new(compute_units) }
     }
 
     /// Nanoseconds of the monotonic clock that event profiling uses.
     pub fn timer() -> u64 {
-        todo!()
+        let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
+        now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
+    }
+}
+
+impl DeviceInfo {
+    fn detect(cpu: &CpuInfo, compute_units: usize) -> DeviceInfo {
+        let (cache_size, cache_line_size) = machine::cache(cpu);
+        let global_mem_size = machine::memory_size();
+        let page = PAGE as u64;
+        let vendor = cpu.field("vendor_id").unwrap_or(std::env::consts::ARCH);
+        let model = cpu.field("model name").unwrap_or(std::env::consts::ARCH);
+        DeviceInfo {
+            name: format!("{model} (Spirula)"),
+            vendor: vendor.to_string(),
+            vendor_id: match vendor {
+                "GenuineIntel" => 0x8086,
+                "AuthenticAMD" => 0x1022,
+                _ => 0,
+            },
+            compute_units: compute_units as u32,
+            max_clock_mhz: machine::max_clock_mhz(cpu),
+            max_work_group_size: MAX_WORK_GROUP_SIZE,
+            max_work_item_sizes: [MAX_WORK_GROUP_SIZE; 3],
+            preferred_vector_width: VectorWidths::of_registers(0),
+            native_vector_width: VectorWidths::of_registers(machine::vector_bytes()),
+            global_mem_size,
+            max_mem_alloc_size: (global_mem_size / 2).max(128 << 20) / page * page,
+            cache_size,
+            cache_line_size,
+            local_mem_size: LOCAL_MEM_SIZE,
+            max_constant_buffer_size: 128 << 10,
+            max_constant_args: 128,
+            max_parameter_size: 4096,
+            mem_base_addr_align_bits: BASE_ALIGN_BITS,
+            address_bits: usize::BITS,
+            profiling_timer_resolution: 1,
+            printf_buffer_size: 1 << 20,
+            compiler_available: false,
+            linker_available: true,
+            spir_versions: "1.2",
+            extensions: DEVICE_EXTENSIONS,
+            images: Some(ImageLimits {
+                max_2d: [16384, 16384],
+                max_3d: [2048, 2048, 2048],
+                max_buffer: 1 << 27,
+                max_array: 2048,
+                max_read_args: 128,
+                max_write_args: 64,
+                max_samplers: 32,
+            }),
+        }
+    }
+}
+
+impl VectorWidths {
+    /// Elements that a register of `bytes` holds, at least one; no half.
+    fn of_registers(bytes: u32) -> VectorWidths {
+        let width = |element: u32| (bytes / element).clamp(1, 16);
+        VectorWidths {
+            char: width(1),
+            short: width(2),
+            int: width(4),
+            long: width(8),
+            half: 0,
+            float: width(4),
+            double: width(8),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn limits_reach_the_full_profiles_minimums() {
+        let info = &Device::detect().info;
+        assert!(info.max_mem_alloc_size >= (info.global_mem_size / 4).max(128 << 20));
+        assert!(info.local_mem_size >= 32 << 10 && info.max_constant_buffer_size >= 64 << 10);
+        assert!(info.max_parameter_size >= 1024 && info.max_constant_args >= 8);
+        let images = info.images.unwrap();
+        assert!(images.max_2d[0] >= 8192 && images.max_3d[2] >= 2048 && images.max_buffer >= 65536);
+        assert!(images.max_read_args >= 128 && images.max_write_args >= 8 && images.max_samplers >= 16);
+        assert!(info.compute_units >= 1 && !info.name.is_empty());
+    }
+
+    #[test]
+    fn the_timer_runs() {
+        let before = Device::timer();
+        std::thread::sleep(std::time::Duration::from_millis(2));
+        let passed = Device::timer() - before;
+        assert!((2_000_000..10_000_000_000).contains(&passed), "{passed} ns");
     }
 }

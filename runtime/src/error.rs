@@ -16,6 +16,14 @@ macro_rules! statuses {
             pub fn name(self) -> &'static str {
                 match self { $(Status::$name => $cl,)* }
             }
+
+            /// The status with this code.
+            pub fn from_code(code: i32) -> Option<Status> {
+                match code {
+                    $($code => Some(Status::$name),)*
+                    _ => None,
+                }
+            }
         }
     };
 }

@@ -1,11 +1,14 @@
 //! Kernels: their arguments, checked as they are set, and what the device says of them.
 
-use crate::error::Result;
-use crate::memory::Mem;
+use crate::device::{Device, MAX_WORK_GROUP_SIZE};
+use crate::error::{Error, Result, Status};
+use crate::launch::{ArgumentBlock, BLOCK_ALIGN, Code, Invocation};
+use crate::memory::{Mem, MemFlags};
 use crate::program::Program;
 use crate::sampler::Sampler;
-use spirula_jit::program::{ArgumentKind, KernelInfo};
-use std::sync::Arc;
+use crate::scheduler::Pace;
+use spirula_jit::program::{AccessQualifier, ArgumentKind, KernelInfo, Launch};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// A `cl_kernel`.
 #[derive(Debug)]
@@ -14,6 +17,24 @@ pub struct Kernel {
     pub program: Arc<Program>,
     /// Name, attributes, arguments, work-group facts.
     pub info: Arc<KernelInfo>,
+    code: Code,
+    /// CL_KERNEL_WORK_GROUP_SIZE.
+    max_group: usize,
+    arguments: Mutex<Arc<Arguments>>,
+    pub(crate) pace: Arc<Pace>,
+}
+
+/// The values set so far; a launch holds on to its own.
+pub(crate) type Arguments = Vec<Option<Argument>>;
+
+/// An argument's value and the object it keeps.
+#[derive(Clone, Debug)]
+pub(crate) enum Argument {
+    Bytes(Vec<u8>),
+    Buffer(Option<Arc<Mem>>),
+    Image(Arc<Mem>),
+    Sampler(Arc<Sampler>),
+    Local(usize),
 }
 
 /// A value for clSetKernelArg, as [`Kernel::argument_kind`] says it must be read.
@@ -44,35 +65,247 @@ pub struct WorkGroupInfo {
     pub private_mem_size: u64,
 }
 
+/// Scratch of a work-group; larger groups of a kernel that needs more are refused.
+const MAX_SCRATCH: u64 = 64 << 20;
+
 impl Kernel {
     /// clCreateKernel. CL_INVALID_PROGRAM_EXECUTABLE, CL_INVALID_KERNEL_NAME.
     pub fn new(program: &Arc<Program>, name: &str) -> Result<Arc<Kernel>> {
-        let _ = (program, name);
-        todo!()
+        let kernels = program.attach_kernels(|kernels| {
+            let named = kernels.iter().find(|kernel| kernel.info.name == name).cloned();
+            named.map(|kernel| vec![kernel]).ok_or_else(|| {
+                Status::InvalidKernelName.because(format!("the program has no kernel \"{name}\""))
+            })
+        })?;
+        let mut kernels = Kernel::over(program, kernels);
+        kernels.pop().ok_or_else(|| Status::InvalidKernelName.because(name))
     }
 
     /// clCreateKernelsInProgram: all, in the program's order. CL_INVALID_PROGRAM_EXECUTABLE.
     pub fn all(program: &Arc<Program>) -> Result<Vec<Arc<Kernel>>> {
-        let _ = program;
-        todo!()
+        let kernels = program.attach_kernels(|kernels| Ok(kernels.to_vec()))?;
+        Ok(Kernel::over(program, kernels))
+    }
+
+    /// The program counts them as attached; `drop` takes that back.
+    fn over(program: &Arc<Program>, kernels: Vec<crate::program::BuiltKernel>) -> Vec<Arc<Kernel>> {
+        let build = |kernel: crate::program::BuiltKernel| {
+            Arc::new(Kernel {
+                program: program.clone(),
+                max_group: max_group_size(&kernel.info),
+                arguments: Mutex::new(Arc::new(vec![None; kernel.info.arguments.len()])),
+                info: kernel.info,
+                code: kernel.code,
+                pace: kernel.pace,
+            })
+        };
+        kernels.into_iter().map(build).collect()
     }
 
     /// How clSetKernelArg must read `arg_value` of `arg_size` bytes, which is NULL or not. CL_INVALID_ARG_INDEX,
     /// CL_INVALID_ARG_SIZE, CL_INVALID_ARG_VALUE.
     pub fn argument_kind(&self, index: usize, size: usize, is_null: bool) -> Result<ArgumentKind> {
-        let _ = (index, size, is_null);
-        todo!()
+        let count = self.info.arguments.len();
+        let kind = self.info.arguments.get(index).map(|argument| argument.kind).ok_or_else(|| {
+            Status::InvalidArgIndex.because(format!("{} has {count} arguments, not {index}", self.info.name))
+        })?;
+        let handle = size_of::<usize>();
+        let fits = match kind {
+            ArgumentKind::Value { size: wanted } => size == wanted as usize,
+            ArgumentKind::Local => size > 0,
+            ArgumentKind::Buffer | ArgumentKind::Image(_) | ArgumentKind::Sampler => size == handle,
+        };
+        if !fits {
+            return Err(self.wrong(Status::InvalidArgSize, index, format!("is {kind:?}, but was given {size} bytes")));
+        }
+        let null_is_right = match kind {
+            ArgumentKind::Buffer => true,
+            ArgumentKind::Local => is_null,
+            _ => !is_null,
+        };
+        match null_is_right {
+            true => Ok(kind),
+            false => {
+                let given = if is_null { "NULL" } else { "a value" };
+                Err(self.wrong(Status::InvalidArgValue, index, format!("is {kind:?}, but was given {given}")))
+            }
+        }
+    }
+
+    /// An error that names the kernel and the argument.
+    fn wrong(&self, status: Status, index: usize, what: impl std::fmt::Display) -> Error {
+        let name = self.info.arguments.get(index).and_then(|argument| argument.name.as_deref()).unwrap_or("");
+        status.because(format!("{}: argument {index} {name} {what}", self.info.name))
     }
 
     /// Sets an argument. CL_INVALID_ARG_INDEX, CL_INVALID_ARG_SIZE, CL_INVALID_ARG_VALUE, CL_INVALID_MEM_OBJECT (a buffer for
     /// an image, another context's, …), CL_INVALID_SAMPLER.
     pub fn set_argument(&self, index: usize, value: ArgumentValue<'_>) -> Result<()> {
-        let _ = (index, value);
-        todo!()
+        let size = match &value {
+            ArgumentValue::Bytes(bytes) => bytes.len(),
+            ArgumentValue::Local(size) => *size,
+            _ => size_of::<usize>(),
+        };
+        let is_null = matches!(value, ArgumentValue::Local(_));
+        let kind = self.argument_kind(index, size, is_null)?;
+        let argument = match (kind, value) {
+            (ArgumentKind::Value { .. }, ArgumentValue::Bytes(bytes)) => Argument::Bytes(bytes.to_vec()),
+            (ArgumentKind::Local, ArgumentValue::Local(size)) => Argument::Local(size),
+            (ArgumentKind::Buffer, ArgumentValue::Memory(None)) => Argument::Buffer(None),
+            (ArgumentKind::Buffer, ArgumentValue::Memory(Some(mem))) => {
+                self.check_memory(index, &mem, false)?;
+                Argument::Buffer(Some(mem))
+            }
+            (ArgumentKind::Image(_), ArgumentValue::Memory(Some(mem))) => {
+                self.check_memory(index, &mem, true)?;
+                self.check_image(index, &mem)?;
+                Argument::Image(mem)
+            }
+            (ArgumentKind::Sampler, ArgumentValue::Sampler(sampler)) => Argument::Sampler(sampler),
+            (ArgumentKind::Sampler, _) => {
+                return Err(self.wrong(Status::InvalidSampler, index, "is a sampler"));
+            }
+            (ArgumentKind::Image(_), _) => {
+                return Err(self.wrong(Status::InvalidMemObject, index, "is an image"));
+            }
+            (kind, _) => return Err(self.wrong(Status::InvalidArgValue, index, format!("is {kind:?}"))),
+        };
+        Arc::make_mut(&mut self.lock())[index] = Some(argument);
+        Ok(())
+    }
+
+    /// CL_INVALID_MEM_OBJECT unless it is of the program's context, and an image exactly where one is declared.
+    fn check_memory(&self, index: usize, mem: &Mem, image: bool) -> Result<()> {
+        if mem.image_info().is_some() != image {
+            let given = if image { "an image, but was given a buffer" } else { "a buffer, but was given an image" };
+            return Err(self.wrong(Status::InvalidMemObject, index, format!("is {given}")));
+        }
+        match Arc::ptr_eq(&mem.context, &self.program.context) {
+            true => Ok(()),
+            false => Err(self.wrong(Status::InvalidMemObject, index, "was given another context's object")),
+        }
+    }
+
+    /// CL_INVALID_ARG_VALUE for an image of another kind, or one whose flags forbid what the kernel does.
+    fn check_image(&self, index: usize, mem: &Mem) -> Result<()> {
+        let declared = &self.info.arguments[index];
+        let given = mem.image_info().map(|info| info.kind);
+        if Some(declared.kind) != given.map(ArgumentKind::Image) {
+            return Err(self.wrong(Status::InvalidArgValue, index, format!("was given {given:?}")));
+        }
+        let forbidden = match declared.access {
+            AccessQualifier::ReadOnly => MemFlags::WRITE_ONLY,
+            AccessQualifier::WriteOnly => MemFlags::READ_ONLY,
+            AccessQualifier::ReadWrite => MemFlags::READ_ONLY | MemFlags::WRITE_ONLY,
+            AccessQualifier::None => MemFlags::empty(),
+        };
+        match mem.flags.intersects(forbidden) {
+            true => Err(self.wrong(Status::InvalidArgValue, index, format!("was given an image with {:?}", mem.flags))),
+            false => Ok(()),
+        }
     }
 
     /// clGetKernelWorkGroupInfo.
     pub fn work_group_info(&self) -> WorkGroupInfo {
-        todo!()
+        let mut local = LocalLayout::new(&self.info);
+        for argument in self.lock().iter().flatten() {
+            if let Argument::Local(size) = argument {
+                local.place(*size);
+            }
+        }
+        let required = self.info.required_work_group_size.unwrap_or([0; 3]);
+        WorkGroupInfo {
+            work_group_size: self.max_group,
+            compile_work_group_size: required.map(|size| size as usize),
+            local_mem_size: local.size,
+            preferred_multiple: 16,
+            private_mem_size: self.info.private_size,
+        }
+    }
+
+    /// CL_KERNEL_WORK_GROUP_SIZE.
+    pub(crate) fn max_group_size(&self) -> usize {
+        self.max_group
+    }
+
+    /// The arguments as they are now.
+    pub(crate) fn arguments(&self) -> Arc<Arguments> {
+        self.lock().clone()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Arc<Arguments>> {
+        self.arguments.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What a launch with these arguments calls. CL_INVALID_KERNEL_ARGS if one isn't set; CL_OUT_OF_RESOURCES if there is not
+    /// enough local memory.
+    pub(crate) fn invocation(&self, arguments: &Arguments, device: &Device, launch: Launch) -> Result<Invocation> {
+        let no_memory = || Status::OutOfHostMemory.because(format!("{}: no memory for arguments", self.info.name));
+        let mut block = ArgumentBlock::new(self.info.argument_block_size as usize).ok_or_else(no_memory)?;
+        let mut local = LocalLayout::new(&self.info);
+        for (index, declared) in self.info.arguments.iter().enumerate() {
+            let Some(argument) = &arguments[index] else {
+                return Err(self.wrong(Status::InvalidKernelArgs, index, "is not set"));
+            };
+            let offset = declared.offset as usize;
+            let mut put_word = |word: usize| block.put(offset, &(word as u64).to_ne_bytes());
+            match argument {
+                Argument::Buffer(mem) => put_word(mem.as_ref().map_or(0, |mem| mem.address() as usize)),
+                Argument::Image(mem) => put_word(mem.descriptor().map_or(0, |image| image as *const _ as usize)),
+                Argument::Local(size) => put_word(local.place(*size) as usize),
+                Argument::Sampler(sampler) => block.put(offset, &sampler.bits().to_ne_bytes()),
+                Argument::Bytes(bytes) => block.put(offset, bytes),
+            }
+        }
+        let most = device.info.local_mem_size;
+        if local.size > most {
+            return Err(Status::OutOfResources.because(format!(
+                "{}: {} bytes of local memory where the device has {most}",
+                self.info.name, local.size
+            )));
+        }
+        let items = launch.local_size.iter().product();
+        Ok(Invocation {
+            code: self.code.clone(),
+            arguments: block,
+            launch,
+            local_size: local.size as usize,
+            scratch_size: self.info.scratch_size(items) as usize,
+        })
     }
 }
+
+impl Drop for Kernel {
+    fn drop(&mut self) {
+        self.program.detach_kernel();
+    }
+}
+
+/// Local memory: the kernel's own variables, then its local arguments, each aligned.
+struct LocalLayout {
+    size: u64,
+}
+
+impl LocalLayout {
+    fn new(info: &KernelInfo) -> LocalLayout {
+        LocalLayout { size: info.static_local_size }
+    }
+
+    /// Appends an argument; returns its offset.
+    fn place(&mut self, size: usize) -> u64 {
+        let offset = self.size.saturating_add(BLOCK_ALIGN as u64 - 1) / BLOCK_ALIGN as u64 * BLOCK_ALIGN as u64;
+        self.size = offset.saturating_add(size as u64);
+        offset
+    }
+}
+
+/// The largest group whose scratch is bearable, a power of two; or the required one.
+fn max_group_size(info: &KernelInfo) -> usize {
+    let bearable = |items: &usize| info.scratch_size(*items as u64) <= MAX_SCRATCH;
+    let mut sizes = std::iter::successors(Some(MAX_WORK_GROUP_SIZE), |size| (*size > 1).then_some(size / 2));
+    let required = info.required_work_group_size.map(|size| size.iter().product::<u32>() as usize);
+    required.or_else(|| sizes.find(bearable)).unwrap_or(1).min(MAX_WORK_GROUP_SIZE)
+}
+
+#[cfg(test)]
+pub(crate) mod tests;

@@ -6,17 +6,22 @@
 
 #![deny(unsafe_code)]
 
+mod arena;
+mod callbacks;
 pub mod command;
 pub mod context;
 pub mod device;
 pub mod error;
 pub mod event;
 pub mod kernel;
+mod launch;
+mod machine;
 pub mod memory;
 pub mod platform;
 pub mod program;
 pub mod queue;
 pub mod sampler;
+mod scheduler;
 
 pub use error::{Error, Result, Status};
 pub use spirula_jit::program::{

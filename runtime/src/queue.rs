@@ -1,11 +1,26 @@
 //! Command queues: in order, each with a thread of its own that a channel feeds.
+//!
+//! Whoever holds the lock of the channel's end runs commands: usually the queue's thread, but also a thread that waits
+//! for one of them (clFinish, clWaitForEvents, a blocking read), which spares two thread switches. Short commands don't
+//! even wake the queue's thread before somebody flushes, waits, asks, or [`DEFERRED`] of them have come together.
 
-use crate::command::Command;
+use crate::callbacks;
+use crate::command::{Command, Work};
 use crate::context::Context;
 use crate::device::Device;
-use crate::error::Result;
-use crate::event::Event;
-use std::sync::Arc;
+use crate::error::{Error, Result, Status};
+use crate::event::{Event, status};
+use crate::scheduler::STACK_SIZE;
+use crossbeam::channel::{Receiver, Sender, unbounded};
+use crossbeam::sync::{Parker, Unparker};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering, fence};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
+
+/// So many short commands may wait for a flush.
+const DEFERRED: usize = 64;
+/// How often an idle queue thread, or one that waits for an event, looks before it sleeps.
+const SPINS: u32 = 500;
 
 /// A `cl_command_queue`. Dropping it lets what is queued finish in the background.
 #[derive(Debug)]
@@ -16,6 +31,15 @@ pub struct Queue {
     pub device: Arc<Device>,
     /// CL_QUEUE_PROFILING_ENABLE.
     pub profiling: bool,
+    executor: Arc<Executor>,
+    tail: Mutex<Tail>,
+}
+
+/// The end at which commands are queued.
+#[derive(Debug)]
+struct Tail {
+    commands: Sender<Pending>,
+    last: Option<Arc<Event>>,
 }
 
 impl Queue {
@@ -26,25 +50,246 @@ impl Queue {
         profiling: bool,
         out_of_order: bool,
     ) -> Result<Arc<Queue>> {
-        let _ = (context, device, profiling, out_of_order);
-        todo!()
+        if out_of_order {
+            return Err(Status::InvalidQueueProperties.because("queues are in order"));
+        }
+        let (commands, receiver) = unbounded();
+        let parker = Parker::new();
+        let executor = Arc::new(Executor {
+            device: device.clone(),
+            commands: receiver,
+            front: Mutex::new(None),
+            unparker: parker.unparker().clone(),
+            deferred: AtomicUsize::new(0),
+            released: AtomicBool::new(false),
+        });
+        let worker = executor.clone();
+        std::thread::Builder::new()
+            .name("spirula-queue".into())
+            .stack_size(STACK_SIZE)
+            .spawn(move || worker.serve(&parker))
+            .map_err(|error| Status::OutOfHostMemory.because(format!("no thread for a queue: {error}")))?;
+        Ok(Arc::new(Queue {
+            context: context.clone(),
+            device: device.clone(),
+            profiling,
+            executor,
+            tail: Mutex::new(Tail { commands, last: None }),
+        }))
     }
 
     /// Queues a command that runs after what is queued and after `wait`. Errors: CL_INVALID_CONTEXT when an event or a
     /// memory object is of another context; with `blocking`, what the command itself ended with, or
     /// CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST.
     pub fn submit(&self, command: Command, wait: &[Arc<Event>], blocking: bool) -> Result<Arc<Event>> {
-        let _ = (command, wait, blocking);
-        todo!()
+        let foreign = |context: &Arc<Context>| !Arc::ptr_eq(context, &self.context);
+        if command.context.as_ref().is_some_and(foreign) || wait.iter().any(|event| foreign(&event.context)) {
+            return Err(Status::InvalidContext.because("the queue is of another context than its objects or events"));
+        }
+        for event in wait {
+            event.flush();
+        }
+        let executor = Arc::downgrade(&self.executor);
+        let event = Event::of_command(&self.context, command.command_type, executor, self.profiling);
+        let short = command.short;
+        let pending = Pending { command: Some(command), wait: wait.to_vec(), event: event.clone() };
+        {
+            let mut tail = self.tail.lock().unwrap_or_else(PoisonError::into_inner);
+            tail.last = Some(event.clone());
+            // The executor holds the other end as long as this queue lives.
+            let _ = tail.commands.send(pending);
+        }
+        if blocking {
+            return match event.wait() {
+                Ok(()) => Ok(event),
+                Err(code) => {
+                    let status = Status::from_code(code).unwrap_or(Status::OutOfResources);
+                    Err(status.because(format!("the blocking command ended with {code}")))
+                }
+            };
+        }
+        if !short || self.executor.deferred.fetch_add(1, Ordering::Relaxed) >= DEFERRED {
+            self.executor.wake();
+        }
+        Ok(event)
     }
 
     /// clFlush.
     pub fn flush(&self) -> Result<()> {
-        todo!()
+        self.executor.wake();
+        Ok(())
     }
 
     /// clFinish: returns when all commands have ended, well or not.
     pub fn finish(&self) -> Result<()> {
-        todo!()
+        let last = self.tail.lock().unwrap_or_else(PoisonError::into_inner).last.take();
+        // In order: when the last has ended, all have. How each ended is told by its event.
+        if let Some(event) = last {
+            let _ = event.wait();
+        }
+        Ok(())
     }
 }
+
+impl Drop for Queue {
+    fn drop(&mut self) {
+        self.executor.released.store(true, Ordering::SeqCst);
+        self.executor.wake();
+    }
+}
+
+/// The end of a queue at which commands are run.
+#[derive(Debug)]
+pub(crate) struct Executor {
+    device: Arc<Device>,
+    commands: Receiver<Pending>,
+    /// Who holds the lock may run commands. A command in it was taken from the channel but left to the queue's thread.
+    front: Mutex<Option<Pending>>,
+    unparker: Unparker,
+    /// Short commands since the thread was last woken.
+    deferred: AtomicUsize,
+    /// The queue is gone: its thread ends when nothing is left.
+    released: AtomicBool,
+}
+
+impl Executor {
+    /// Has the queue's thread look for commands.
+    pub(crate) fn wake(&self) {
+        self.deferred.store(0, Ordering::Relaxed);
+        self.unparker.unpark();
+    }
+
+    /// The queue's thread.
+    fn serve(&self, parker: &Parker) {
+        loop {
+            // Read before looking for commands: what was queued before the release is found below.
+            let released = self.released.load(Ordering::SeqCst);
+            let emptied = self.drain();
+            if released && emptied {
+                return;
+            }
+            parker.park();
+        }
+    }
+
+    /// Runs commands until none is left. False when another thread is at it, which wakes this one if it leaves any behind.
+    fn drain(&self) -> bool {
+        // Pairs with the fence in `help_until`: one of the two sees what the other left.
+        fence(Ordering::SeqCst);
+        let Some(mut front) = self.try_front() else { return false };
+        let mut idle = 0;
+        while idle < SPINS {
+            if let Some(pending) = self.next(&mut front) {
+                pending.run(&self.device);
+                idle = 0;
+            } else {
+                std::hint::spin_loop();
+                idle += 1;
+            }
+        }
+        true
+    }
+
+    fn try_front(&self) -> Option<MutexGuard<'_, Option<Pending>>> {
+        match self.front.try_lock() {
+            Ok(front) => Some(front),
+            Err(TryLockError::Poisoned(poisoned)) => Some(poisoned.into_inner()),
+            Err(TryLockError::WouldBlock) => None,
+        }
+    }
+
+    fn next(&self, front: &mut Option<Pending>) -> Option<Pending> {
+        front.take().or_else(|| self.commands.try_recv().ok())
+    }
+
+    /// Runs commands on this thread until `event` has ended, or until a command must wait for others or must not run here.
+    pub(crate) fn help_until(&self, event: &Event) {
+        let mut left = true;
+        if let Some(mut front) = self.try_front() {
+            while !event.has_ended() {
+                match self.next(&mut front) {
+                    Some(pending) if pending.may_run_anywhere() => pending.run(&self.device),
+                    other => {
+                        *front = other;
+                        break;
+                    }
+                }
+            }
+            left = front.is_some();
+        }
+        fence(Ordering::SeqCst);
+        if left || !self.commands.is_empty() || self.released.load(Ordering::SeqCst) {
+            self.wake();
+        } else {
+            self.deferred.store(0, Ordering::Relaxed);
+        }
+        let mut spins = 0;
+        while !event.has_ended() && spins < SPINS {
+            std::hint::spin_loop();
+            spins += 1;
+        }
+    }
+}
+
+/// A queued command. However it ends — even in a panic — its event does.
+#[derive(Debug)]
+struct Pending {
+    command: Option<Command>,
+    wait: Vec<Arc<Event>>,
+    event: Arc<Event>,
+}
+
+impl Pending {
+    /// It needs neither other queues nor the queue thread's stack.
+    fn may_run_anywhere(&self) -> bool {
+        self.command.as_ref().is_none_or(|command| command.anywhere) && self.wait.iter().all(|event| event.has_ended())
+    }
+
+    fn run(mut self, device: &Device) {
+        self.event.advance(status::SUBMITTED);
+        let failed = self.wait.drain(..).filter(|event| event.block().is_err()).count();
+        if failed > 0 {
+            self.event.advance(Status::ExecStatusErrorForEventsInWaitList.code());
+            return;
+        }
+        let Some(command) = self.command.take() else { return };
+        self.event.advance(status::RUNNING);
+        let result = catch_unwind(AssertUnwindSafe(|| perform(command.work, device)));
+        let result = result.unwrap_or_else(|panic| Err(panicked(panic.as_ref())));
+        // With `work` went the objects: they are released before anyone hears of the end.
+        match result {
+            Ok(()) => self.event.advance(status::COMPLETE),
+            Err(error) => self.fail(&error),
+        };
+    }
+
+    fn fail(&self, error: &Error) -> bool {
+        let (context, message) = (self.event.context.clone(), error.to_string());
+        callbacks::run(Box::new(move || context.report(&message)));
+        self.event.advance(error.code())
+    }
+}
+
+impl Drop for Pending {
+    fn drop(&mut self) {
+        if !self.event.has_ended() {
+            self.fail(&Status::OutOfResources.because("the command was dropped before it ran"));
+        }
+    }
+}
+
+fn perform(work: Work, device: &Device) -> Result<()> {
+    match work {
+        Work::Nothing => Ok(()),
+        Work::Kernel(launch) => device.scheduler.run(&launch.invocation, &launch.pace),
+        Work::Call(call) => call(),
+    }
+}
+
+fn panicked(panic: &(dyn std::any::Any + Send)) -> Error {
+    let text = panic.downcast_ref::<&str>().copied().or(panic.downcast_ref::<String>().map(String::as_str));
+    Status::OutOfResources.because(format!("a command panicked: {}", text.unwrap_or("(no message)")))
+}
+
+#[cfg(test)]
+mod tests;

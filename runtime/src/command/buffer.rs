@@ -1,7 +1,8 @@
 //! Commands on buffers: read, write, copy, fill, and their rectangular forms (OpenCL 1.2, 5.2.2 to 5.2.4).
 
-use super::Command;
-use crate::error::Result;
+use super::{Command, CommandType, check_box, check_overlap, check_range, expect_buffer, same_context};
+use crate::error::{Result, Status};
+use crate::memory::rect::{self, Placement};
 use crate::memory::{HostPtr, Mem};
 use std::sync::Arc;
 
@@ -16,17 +17,44 @@ pub struct RectSide {
     pub slice_pitch: usize,
 }
 
+impl RectSide {
+    /// CL_INVALID_VALUE for an empty region, and for pitches that don't fit it or overflow.
+    fn placement(self, region: [usize; 3]) -> Result<Placement> {
+        let wrong = || Status::InvalidValue.because(format!("{self:?} for a region of {region:?}"));
+        if region.contains(&0) {
+            return Err(wrong());
+        }
+        let row_pitch = if self.row_pitch == 0 { region[0] } else { self.row_pitch };
+        let tight_slice = row_pitch.checked_mul(region[1]).ok_or_else(wrong)?;
+        let slice_pitch = if self.slice_pitch == 0 { tight_slice } else { self.slice_pitch };
+        if row_pitch < region[0] || slice_pitch < tight_slice || !slice_pitch.is_multiple_of(row_pitch) {
+            return Err(wrong());
+        }
+        let [x, y, z] = self.origin;
+        let offset = || z.checked_mul(slice_pitch)?.checked_add(y.checked_mul(row_pitch)?)?.checked_add(x);
+        Ok(Placement { offset: offset().ok_or_else(wrong)?, row_pitch, slice_pitch })
+    }
+}
+
 /// clEnqueueReadBuffer. CL_INVALID_VALUE out of bounds or size 0, CL_INVALID_OPERATION if the host may not read it,
 /// CL_INVALID_MEM_OBJECT for images.
 pub fn read(buffer: &Arc<Mem>, offset: usize, size: usize, to: HostPtr) -> Result<Command> {
-    let _ = (buffer, offset, size, to);
-    todo!()
+    expect_buffer(buffer)?;
+    check_range(buffer, offset, size)?;
+    buffer.check_host_access(true, false)?;
+    let held = buffer.clone();
+    let call = move || to.span(size).write(held.span().slice(offset, size));
+    Ok(Command::transfer(CommandType::ReadBuffer, buffer, size, call))
 }
 
 /// clEnqueueWriteBuffer. Errors as [`read`].
 pub fn write(buffer: &Arc<Mem>, offset: usize, size: usize, from: HostPtr) -> Result<Command> {
-    let _ = (buffer, offset, size, from);
-    todo!()
+    expect_buffer(buffer)?;
+    check_range(buffer, offset, size)?;
+    buffer.check_host_access(false, true)?;
+    let held = buffer.clone();
+    let call = move || held.span().slice(offset, size).write(from.span(size));
+    Ok(Command::transfer(CommandType::WriteBuffer, buffer, size, call))
 }
 
 /// clEnqueueReadBufferRect; `region` is width in bytes, height in rows, depth in slices.
@@ -37,8 +65,11 @@ pub fn read_rect(
     host: RectSide,
     region: [usize; 3],
 ) -> Result<Command> {
-    let _ = (buffer, side, to, host, region);
-    todo!()
+    let (place, host) = check_rect(buffer, side, host, region)?;
+    buffer.check_host_access(true, false)?;
+    let held = buffer.clone();
+    let call = move || rect::copy(to.span(host.end(region).unwrap_or(0)), host, held.span(), place, region);
+    Ok(Command::transfer(CommandType::ReadBufferRect, buffer, region.iter().product(), call))
 }
 
 /// clEnqueueWriteBufferRect.
@@ -49,8 +80,26 @@ pub fn write_rect(
     host: RectSide,
     region: [usize; 3],
 ) -> Result<Command> {
-    let _ = (buffer, side, from, host, region);
-    todo!()
+    let (place, host) = check_rect(buffer, side, host, region)?;
+    buffer.check_host_access(false, true)?;
+    let held = buffer.clone();
+    let call = move || rect::copy(held.span(), place, from.span(host.end(region).unwrap_or(0)), host, region);
+    Ok(Command::transfer(CommandType::WriteBufferRect, buffer, region.iter().product(), call))
+}
+
+fn check_rect(
+    buffer: &Mem,
+    side: RectSide,
+    host: RectSide,
+    region: [usize; 3],
+) -> Result<(Placement, Placement)> {
+    expect_buffer(buffer)?;
+    let (place, host) = (side.placement(region)?, host.placement(region)?);
+    check_box(buffer, place, region)?;
+    match host.end(region) {
+        Some(_) => Ok((place, host)),
+        None => Err(Status::InvalidValue.because("the host's box has no end")),
+    }
 }
 
 /// clEnqueueCopyBuffer. CL_MEM_COPY_OVERLAP when they overlap.
@@ -61,8 +110,13 @@ pub fn copy(
     destination_offset: usize,
     size: usize,
 ) -> Result<Command> {
-    let _ = (source, destination, source_offset, destination_offset, size);
-    todo!()
+    check_range(source, source_offset, size)?;
+    check_range(destination, destination_offset, size)?;
+    let run = |offset| RectSide { origin: [offset, 0, 0], row_pitch: size, slice_pitch: size };
+    let mut command =
+        copy_rect(source, destination, run(source_offset), run(destination_offset), [size, 1, 1])?;
+    command.command_type = CommandType::CopyBuffer;
+    Ok(command)
 }
 
 /// clEnqueueCopyBufferRect.
@@ -73,12 +127,34 @@ pub fn copy_rect(
     destination_side: RectSide,
     region: [usize; 3],
 ) -> Result<Command> {
-    let _ = (source, destination, source_side, destination_side, region);
-    todo!()
+    expect_buffer(source)?;
+    expect_buffer(destination)?;
+    same_context(source, destination)?;
+    let (from, to) = (source_side.placement(region)?, destination_side.placement(region)?);
+    let pitches = |place: Placement| (place.row_pitch, place.slice_pitch);
+    if Arc::ptr_eq(source, destination) && pitches(from) != pitches(to) {
+        return Err(Status::InvalidValue.because("a copy inside a buffer has one set of pitches"));
+    }
+    check_box(source, from, region)?;
+    check_box(destination, to, region)?;
+    check_overlap((source, from), (destination, to), region)?;
+    let (read, written) = (source.clone(), destination.clone());
+    let call = move || rect::copy(written.span(), to, read.span(), from, region);
+    Ok(Command::transfer(CommandType::CopyBufferRect, source, region.iter().product(), call))
 }
 
 /// clEnqueueFillBuffer; `pattern` has 1, 2, 4 … 128 bytes (else CL_INVALID_VALUE).
 pub fn fill(buffer: &Arc<Mem>, pattern: &[u8], offset: usize, size: usize) -> Result<Command> {
-    let _ = (buffer, pattern, offset, size);
-    todo!()
+    expect_buffer(buffer)?;
+    check_range(buffer, offset, size)?;
+    let length = pattern.len();
+    if !length.is_power_of_two() || length > 128 {
+        return Err(Status::InvalidValue.because(format!("a pattern of {length} bytes")));
+    }
+    if !offset.is_multiple_of(length) || !size.is_multiple_of(length) {
+        return Err(Status::InvalidValue.because(format!("bytes {offset}..+{size} in patterns of {length}")));
+    }
+    let (held, pattern) = (buffer.clone(), pattern.to_vec());
+    let call = move || held.span().slice(offset, size).fill(&pattern);
+    Ok(Command::transfer(CommandType::FillBuffer, buffer, size, call))
 }

@@ -1,7 +1,7 @@
 //! Mapping memory objects: nothing moves, as host and device share memory; the books are kept.
 
-use super::Command;
-use crate::error::Result;
+use super::{Command, CommandType, check_range, expect_buffer, expect_image};
+use crate::error::{Result, Status};
 use crate::memory::{MapFlags, Mem};
 use std::sync::Arc;
 
@@ -21,23 +21,58 @@ pub struct Mapping {
 /// clEnqueueMapBuffer. CL_INVALID_VALUE out of bounds or for contradicting flags, CL_INVALID_OPERATION if the host has no
 /// such access.
 pub fn map_buffer(buffer: &Arc<Mem>, flags: MapFlags, offset: usize, size: usize) -> Result<Mapping> {
-    let _ = (buffer, flags, offset, size);
-    todo!()
+    expect_buffer(buffer)?;
+    check_range(buffer, offset, size)?;
+    check_access(buffer, flags)?;
+    let address = buffer.span().slice(offset, size).address();
+    let command = count_map(CommandType::MapBuffer, buffer, address);
+    Ok(Mapping { command, address, row_pitch: 0, slice_pitch: 0 })
 }
 
 /// clEnqueueMapImage.
-pub fn map_image(
-    image: &Arc<Mem>,
-    flags: MapFlags,
-    origin: [usize; 3],
-    region: [usize; 3],
-) -> Result<Mapping> {
-    let _ = (image, flags, origin, region);
-    todo!()
+pub fn map_image(image: &Arc<Mem>, flags: MapFlags, origin: [usize; 3], region: [usize; 3]) -> Result<Mapping> {
+    let info = expect_image(image)?;
+    info.check_region(origin, region)?;
+    check_access(image, flags)?;
+    let address = image.span().slice(info.placement(origin).offset, info.element_size).address();
+    let command = count_map(CommandType::MapImage, image, address);
+    Ok(Mapping { command, address, row_pitch: info.row_pitch, slice_pitch: info.slice_pitch })
 }
 
 /// clEnqueueUnmapMemObject. CL_INVALID_VALUE if `address` isn't mapped.
 pub fn unmap(object: &Arc<Mem>, address: *mut u8) -> Result<Command> {
-    let _ = (object, address);
-    todo!()
+    if !object.remove_map(address as usize) {
+        return Err(Status::InvalidValue.because(format!("{address:p} is not mapped from this object")));
+    }
+    let held = object.clone();
+    Ok(Command::transfer(CommandType::UnmapMemObject, object, 0, move || drop(held)))
+}
+
+fn check_access(mem: &Mem, flags: MapFlags) -> Result<()> {
+    if flags.contains(MapFlags::WRITE_INVALIDATE_REGION) && flags.intersects(MapFlags::READ | MapFlags::WRITE) {
+        return Err(Status::InvalidValue.because("CL_MAP_WRITE_INVALIDATE_REGION excludes READ and WRITE"));
+    }
+    let writes = flags.intersects(MapFlags::WRITE | MapFlags::WRITE_INVALIDATE_REGION);
+    mem.check_host_access(flags.contains(MapFlags::READ), writes)
+}
+
+/// A mapping that ends again unless its command runs.
+struct Claim {
+    object: Arc<Mem>,
+    address: usize,
+    kept: bool,
+}
+
+impl Drop for Claim {
+    fn drop(&mut self) {
+        if !self.kept {
+            self.object.remove_map(self.address);
+        }
+    }
+}
+
+fn count_map(command_type: CommandType, object: &Arc<Mem>, address: *mut u8) -> Command {
+    object.add_map(address as usize);
+    let mut claim = Claim { object: object.clone(), address: address as usize, kept: false };
+    Command::transfer(command_type, object, 0, move || claim.kept = true)
 }

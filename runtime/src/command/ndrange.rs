@@ -1,9 +1,24 @@
 //! Kernel launches: the checks of clEnqueueNDRangeKernel and the choice of a work-group size.
 
-use super::Command;
+use super::{Command, CommandType, Work};
 use crate::device::Device;
-use crate::error::Result;
-use crate::kernel::Kernel;
+use crate::error::{Result, Status};
+use crate::kernel::{Arguments, Kernel};
+use crate::launch::Invocation;
+use crate::scheduler::Pace;
+use spirula_jit::program::Launch;
+use std::sync::Arc;
+
+/// A launch that was checked, with what it must hold until it ends.
+pub(crate) struct KernelLaunch {
+    pub invocation: Arc<Invocation>,
+    pub pace: Arc<Pace>,
+    /// Memory objects and samplers.
+    pub _arguments: Arc<Arguments>,
+}
+
+/// Private memory of a group that fits any thread's stack.
+const SMALL_STACK: u64 = 64 << 10;
 
 /// clEnqueueNDRangeKernel. `global.len()` is work_dim; the optional ones are as long. The kernel's arguments are taken as
 /// they are now. Errors: CL_INVALID_WORK_DIMENSION, _GLOBAL_WORK_SIZE, _WORK_GROUP_SIZE, _WORK_ITEM_SIZE, _GLOBAL_OFFSET,
@@ -15,12 +30,156 @@ pub fn ndrange(
     global: &[usize],
     local: Option<&[usize]>,
 ) -> Result<Command> {
-    let _ = (kernel, device, offset, global, local);
-    todo!()
+    let launch = check_range(kernel, device, offset, global, local)?;
+    let arguments = kernel.arguments();
+    let invocation = kernel.invocation(&arguments, device, launch)?;
+    let items = invocation.groups().saturating_mul(invocation.group_items());
+    let anywhere = kernel.info.private_size.saturating_mul(invocation.group_items()) <= SMALL_STACK;
+    let short = kernel.pace.is_short(items);
+    Ok(Command {
+        command_type: CommandType::NdrangeKernel,
+        work: Work::Kernel(KernelLaunch { invocation: Arc::new(invocation), pace: kernel.pace.clone(), _arguments: arguments }),
+        context: Some(kernel.program.context.clone()),
+        short,
+        anywhere,
+    })
 }
 
 /// clEnqueueTask.
 pub fn task(kernel: &Kernel, device: &Device) -> Result<Command> {
-    let _ = (kernel, device);
-    todo!()
+    let mut command = ndrange(kernel, device, None, &[1], Some(&[1]))?;
+    command.command_type = CommandType::Task;
+    Ok(command)
+}
+
+/// The NDRange, padded to three dimensions, if it is one that the kernel and the device can run.
+fn check_range(
+    kernel: &Kernel,
+    device: &Device,
+    offset: Option<&[usize]>,
+    global: &[usize],
+    local: Option<&[usize]>,
+) -> Result<Launch> {
+    let name = &kernel.info.name;
+    let dimensions = global.len();
+    if !(1..=3).contains(&dimensions) {
+        return Err(Status::InvalidWorkDimension.because(format!("{name}: {dimensions} dimensions")));
+    }
+    if offset.is_some_and(|offset| offset.len() != dimensions) || local.is_some_and(|local| local.len() != dimensions)
+    {
+        return Err(Status::InvalidValue.because(format!("{name}: sizes of different dimensions")));
+    }
+    let padded = |values: &[usize], missing: u64| -> [u64; 3] {
+        std::array::from_fn(|axis| values.get(axis).map_or(missing, |&value| value as u64))
+    };
+    let global_size = padded(global, 1);
+    if global_size.contains(&0) || global_size.iter().try_fold(1u64, |all, &size| all.checked_mul(size)).is_none() {
+        return Err(Status::InvalidGlobalWorkSize.because(format!("{name}: global size {global:?}")));
+    }
+    let global_offset = padded(offset.unwrap_or(&[]), 0);
+    if (0..3).any(|axis| global_offset[axis].checked_add(global_size[axis]).is_none()) {
+        return Err(
+            Status::InvalidGlobalOffset.because(format!("{name}: offset {global_offset:?} + {global:?} overflows"))
+        );
+    }
+    let local_size = match local {
+        Some(local) => check_local(kernel, device, global_size, padded(local, 1))?,
+        None => choose_local(kernel, device, global_size)?,
+    };
+    Ok(Launch {
+        work_dim: dimensions as u32,
+        reserved: 0,
+        global_offset,
+        global_size,
+        local_size,
+        group_count: std::array::from_fn(|axis| global_size[axis] / local_size[axis]),
+    })
+}
+
+/// The application's work-group size, if it can be.
+fn check_local(kernel: &Kernel, device: &Device, global: [u64; 3], local: [u64; 3]) -> Result<[u64; 3]> {
+    let name = &kernel.info.name;
+    let wrong =
+        |why: String| Status::InvalidWorkGroupSize.because(format!("{name}: local size {local:?} {why}"));
+    if local.contains(&0) || (0..3).any(|axis| !global[axis].is_multiple_of(local[axis])) {
+        return Err(wrong(format!("doesn't divide the global size {global:?}")));
+    }
+    if let Some(required) = kernel.info.required_work_group_size
+        && required.map(u64::from) != local
+    {
+        return Err(wrong(format!("where the kernel requires {required:?}")));
+    }
+    let most = device.info.max_work_item_sizes;
+    if (0..3).any(|axis| local[axis] > most[axis] as u64) {
+        return Err(Status::InvalidWorkItemSize.because(format!("{name}: local size {local:?}, at most {most:?}")));
+    }
+    let most = kernel.max_group_size() as u64;
+    if local.iter().product::<u64>() > most {
+        return Err(wrong(format!("has more than {most} work-items")));
+    }
+    Ok(local)
+}
+
+/// Work-items that a group of our choosing has at most, if that leaves enough groups for all CPUs.
+const GOOD_GROUP: u64 = 256;
+
+/// A work-group size for a NULL `local_work_size`: the required one, or one that vectorizes and balances well.
+fn choose_local(kernel: &Kernel, device: &Device, global: [u64; 3]) -> Result<[u64; 3]> {
+    if let Some(required) = kernel.info.required_work_group_size {
+        return check_local(kernel, device, global, required.map(u64::from));
+    }
+    let most = kernel.max_group_size() as u64;
+    Ok(good_local(global, most, device.scheduler.threads() as u64))
+}
+
+/// Divides `global` into groups of at most `most` work-items for `threads` CPUs.
+fn good_local(global: [u64; 3], most: u64, threads: u64) -> [u64; 3] {
+    let items: u64 = global.iter().product();
+    let wanted = (items / (4 * threads)).clamp(64, GOOD_GROUP).min(most);
+    let mut local = [1; 3];
+    let mut room = wanted;
+    for axis in 0..3 {
+        local[axis] = best_divisor(global[axis], room);
+        room /= local[axis];
+    }
+    // A prime row, say: rather a large group than one work-item at a time.
+    if local.iter().product::<u64>() < 8 && items >= 8 {
+        local = [best_divisor(global[0], most), 1, 1];
+    }
+    local
+}
+
+/// The divisor of `size` up to `room` that wastes the fewest lanes of 16 in the fewest groups.
+fn best_divisor(size: u64, room: u64) -> u64 {
+    if size.is_multiple_of(room) && room.is_multiple_of(16) {
+        return room;
+    }
+    // A group's own cost counts as half a vector.
+    let score = |divisor: u64| divisor as f64 / (divisor.next_multiple_of(16) + 8) as f64;
+    let divisors = (1..=room.min(size)).filter(|&divisor| size.is_multiple_of(divisor));
+    divisors.max_by(|&a, &b| score(a).total_cmp(&score(b)).then(a.cmp(&b))).unwrap_or(1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn chosen_groups_divide_fit_and_fill_vectors() {
+        let sizes = [1, 2, 7, 16, 60, 97, 100, 1000, 1009, 1024, 1920, 4096, 65537, 1 << 20];
+        for x in sizes {
+            for y in [1, 3, 64, 1080] {
+                for (most, threads) in [(4096, 2), (4096, 64), (32, 8), (1, 4)] {
+                    let local = good_local([x, y, 1], most, threads);
+                    assert!(x.is_multiple_of(local[0]) && y.is_multiple_of(local[1]) && local[2] == 1);
+                    assert!(local.iter().product::<u64>() <= most, "{x} {y}: {local:?}");
+                }
+            }
+        }
+        assert_eq!(good_local([1 << 20, 1, 1], 4096, 2), [256, 1, 1]);
+        assert_eq!(good_local([1920, 1080, 1], 4096, 2), [240, 1, 1]);
+        assert_eq!(good_local([1024, 1, 1], 4096, 64), [64, 1, 1]);
+        assert_eq!(good_local([1009, 1, 1], 4096, 2), [1009, 1, 1]);
+        assert_eq!(good_local([4, 1024, 1], 4096, 2), [4, 64, 1]);
+    }
 }

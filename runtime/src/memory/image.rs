@@ -1,7 +1,11 @@
 //! Images: what an application describes, and what that becomes in memory.
 
 use super::Mem;
-use super::format::ImageFormat;
+use super::format::{ImageFormat, supported};
+use super::rect::Placement;
+use crate::context::Context;
+use crate::error::{Result, Status};
+use spirula_jit::ImageDescriptor;
 use spirula_jit::program::ImageKind;
 use std::sync::Arc;
 
@@ -53,4 +57,191 @@ pub struct ImageInfo {
     pub slice_pitch: usize,
     /// CL_IMAGE_BUFFER.
     pub buffer: Option<Arc<Mem>>,
+}
+
+/// Row and slice pitch in bytes.
+pub(crate) type Pitches = (usize, usize);
+
+/// Whether a kind has rows, slices (of a 3-D image), layers.
+fn axes(kind: ImageKind) -> (bool, bool, bool) {
+    match kind {
+        ImageKind::Image1d | ImageKind::Image1dBuffer => (false, false, false),
+        ImageKind::Image1dArray => (false, false, true),
+        ImageKind::Image2d => (true, false, false),
+        ImageKind::Image2dArray => (true, false, true),
+        ImageKind::Image3d => (true, true, false),
+    }
+}
+
+impl ImageInfo {
+    /// Checks a description (OpenCL 1.2, 5.3.1.2) and lays the image out tightly; also returns the pitches of the host's
+    /// memory, which only a host pointer may bring.
+    pub(crate) fn new(
+        context: &Context,
+        format: ImageFormat,
+        description: &ImageDescription,
+        has_host_ptr: bool,
+    ) -> Result<(ImageInfo, Pitches)> {
+        let element_size = format.checked_element_size()?;
+        if !supported(super::MemFlags::READ_WRITE).contains(&format) {
+            return Err(Status::ImageFormatNotSupported.because(format!("{format:x?}")));
+        }
+        let (has_rows, has_slices, has_layers) = axes(description.kind);
+        let pick = |has: bool, value: usize| if has { value } else { 0 };
+        let mut info = ImageInfo {
+            kind: description.kind,
+            format,
+            element_size,
+            width: description.width,
+            height: pick(has_rows, description.height),
+            depth: pick(has_slices, description.depth),
+            array_size: pick(has_layers, description.array_size),
+            row_pitch: 0,
+            slice_pitch: 0,
+            buffer: description.buffer.clone(),
+        };
+        info.check_size(context)?;
+        let is_buffer = description.kind == ImageKind::Image1dBuffer;
+        let wrong = |what: &str| Err(Status::InvalidImageDescriptor.because(what));
+        if description.num_mip_levels != 0 || description.num_samples != 0 {
+            return wrong("mip levels and samples must be 0");
+        }
+        if is_buffer != description.buffer.is_some() {
+            return wrong("a buffer belongs to a 1-D image buffer, and only to that");
+        }
+        let tight = info.tight_pitches(0, 0, info.extent());
+        (info.row_pitch, info.slice_pitch) = (tight.0, if has_slices || has_layers { tight.1 } else { 0 });
+        if let Some(buffer) = &description.buffer {
+            if buffer.image_info().is_some() {
+                return wrong("a 1-D image buffer over an image");
+            }
+            if info.row_pitch > buffer.size {
+                return Err(Status::InvalidImageSize
+                    .because(format!("an image of {} bytes over a buffer of {}", info.row_pitch, buffer.size)));
+            }
+        }
+        let host = info.check_pitches(description.row_pitch, description.slice_pitch, has_host_ptr)?;
+        Ok((info, host))
+    }
+
+    /// CL_INVALID_IMAGE_SIZE for empty images and those beyond the device's limits.
+    fn check_size(&self, context: &Context) -> Result<()> {
+        let Some(limits) = &context.device().info.images else {
+            return Err(Status::InvalidOperation.because("the device has no images"));
+        };
+        let (has_rows, has_slices, has_layers) = axes(self.kind);
+        let most = match self.kind {
+            ImageKind::Image1dBuffer => [limits.max_buffer, 1, 1],
+            ImageKind::Image3d => limits.max_3d,
+            _ => [limits.max_2d[0], limits.max_2d[1], 1],
+        };
+        let fits = |has: bool, size: usize, most: usize| !has || (1..=most).contains(&size);
+        let good = fits(true, self.width, most[0])
+            && fits(has_rows, self.height, most[1])
+            && fits(has_slices, self.depth, most[2])
+            && fits(has_layers, self.array_size, limits.max_array);
+        match good {
+            true => Ok(()),
+            false => Err(Status::InvalidImageSize.because(format!(
+                "{:?} of {} x {} x {}, {} layers",
+                self.kind, self.width, self.height, self.depth, self.array_size
+            ))),
+        }
+    }
+
+    /// CL_INVALID_IMAGE_DESCRIPTOR for pitches that are too small, crooked, or come without a host pointer.
+    fn check_pitches(&self, row: usize, slice: usize, has_host_ptr: bool) -> Result<Pitches> {
+        let wrong = |what: &str| Err(Status::InvalidImageDescriptor.because(what));
+        if !has_host_ptr && (row != 0 || slice != 0) && self.buffer.is_none() {
+            return wrong("pitches without a host pointer");
+        }
+        let tight = self.tight_pitches(row, 0, self.extent());
+        if row != 0 && (row < self.width * self.element_size || !row.is_multiple_of(self.element_size)) {
+            return wrong("the row pitch is shorter than a row, or no multiple of the element's size");
+        }
+        if slice != 0 && self.slice_pitch != 0 && (slice < tight.1 || !slice.is_multiple_of(tight.0)) {
+            return wrong("the slice pitch is shorter than a slice, or no multiple of the row pitch");
+        }
+        Ok(self.tight_pitches(row, slice, self.extent()))
+    }
+
+    /// The pitches with 0 replaced by what a tight box of `region` texels has.
+    pub(crate) fn tight_pitches(&self, row: usize, slice: usize, region: [usize; 3]) -> Pitches {
+        let row = if row == 0 { region[0].saturating_mul(self.element_size) } else { row };
+        let rows = if self.kind == ImageKind::Image1dArray { 1 } else { region[1] };
+        (row, if slice == 0 { row.saturating_mul(rows) } else { slice })
+    }
+
+    pub(crate) fn with_pitches(self, (row_pitch, slice_pitch): Pitches) -> ImageInfo {
+        let slice_pitch = if self.slice_pitch == 0 { 0 } else { slice_pitch };
+        ImageInfo { row_pitch, slice_pitch, ..self }
+    }
+
+    /// Texels along the three axes of an origin: a 1-D array's second axis is its layers, a 2-D array's third.
+    pub(crate) fn extent(&self) -> [usize; 3] {
+        match self.kind {
+            ImageKind::Image1dArray => [self.width, self.array_size, 1],
+            _ => [self.width, self.height.max(1), self.depth.max(self.array_size).max(1)],
+        }
+    }
+
+    /// CL_MEM_SIZE.
+    pub(crate) fn byte_size(&self) -> usize {
+        let (_, rows, slices) = (self.width, self.extent()[1], self.extent()[2]);
+        match self.kind {
+            ImageKind::Image1dArray => self.slice_pitch.saturating_mul(rows),
+            _ if self.slice_pitch != 0 => self.slice_pitch.saturating_mul(slices),
+            _ => self.row_pitch.saturating_mul(rows),
+        }
+    }
+
+    /// A region of texels as bytes, rows, slices.
+    pub(crate) fn byte_region(&self, region: [usize; 3]) -> [usize; 3] {
+        [region[0] * self.element_size, region[1], region[2]]
+    }
+
+    /// Where a box at `origin` lies in the image's memory.
+    pub(crate) fn placement(&self, origin: [usize; 3]) -> Placement {
+        let place = self.host_placement(self.row_pitch, self.slice_pitch, self.extent());
+        Placement { offset: place.offset_of(origin, self.element_size), ..place }
+    }
+
+    /// How a box of `region` texels with these pitches (0: tight) lies in the host's memory.
+    pub(crate) fn host_placement(&self, row_pitch: usize, slice_pitch: usize, region: [usize; 3]) -> Placement {
+        let (row_pitch, slice_pitch) = self.tight_pitches(row_pitch, slice_pitch, region);
+        match self.kind {
+            // Its second axis steps by layers.
+            ImageKind::Image1dArray => Placement { offset: 0, row_pitch: slice_pitch, slice_pitch },
+            _ => Placement { offset: 0, row_pitch, slice_pitch },
+        }
+    }
+
+    /// What kernels see, with the first texel at `data`.
+    pub(crate) fn descriptor(&self, data: *mut u8) -> ImageDescriptor {
+        let texels = |count: usize| count.max(1) as u32;
+        ImageDescriptor {
+            data,
+            width: texels(self.width),
+            height: texels(self.height),
+            depth: texels(self.depth),
+            array_size: texels(self.array_size),
+            row_pitch: self.row_pitch as u64,
+            slice_pitch: self.slice_pitch as u64,
+            channel_order: self.format.channel_order,
+            channel_type: self.format.channel_type,
+        }
+    }
+
+    /// CL_INVALID_VALUE unless a box of texels is inside and not empty.
+    pub(crate) fn check_region(&self, origin: [usize; 3], region: [usize; 3]) -> Result<()> {
+        let extent = self.extent();
+        let inside = |axis: usize| {
+            region[axis] > 0 && origin[axis].checked_add(region[axis]).is_some_and(|end| end <= extent[axis])
+        };
+        match (0..3).all(inside) {
+            true => Ok(()),
+            false => Err(Status::InvalidValue
+                .because(format!("texels {origin:?} + {region:?} of an image of {extent:?}"))),
+        }
+    }
 }

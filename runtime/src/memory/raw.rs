@@ -1,8 +1,11 @@
 //! Raw memory: the application's pointers, our allocations, and the copies between them. All of the runtime's pointer
-//! arithmetic is here; lengths are checked by the callers that know them.
+//! arithmetic is here. A [`Span`] knows its length and refuses to leave it (by a panic, which fails the command).
 
 #![allow(unsafe_code)]
 
+use spirula_jit::ImageDescriptor;
+use std::alloc::{Layout, alloc, dealloc};
+use std::marker::PhantomData;
 use std::ptr::NonNull;
 
 /// A pointer into the application's memory.
@@ -26,5 +29,179 @@ impl HostPtr {
     /// The address.
     pub fn as_ptr(self) -> *mut u8 {
         self.0.as_ptr()
+    }
+
+    /// The address `bytes` further on, in the same object.
+    pub(crate) fn at(self, bytes: usize) -> HostPtr {
+        HostPtr(NonNull::new(self.0.as_ptr().wrapping_add(bytes)).unwrap_or(self.0))
+    }
+
+    /// The `bytes` from here on.
+    pub(crate) fn span<'a>(self, bytes: usize) -> Span<'a> {
+        Span { start: self.0, len: bytes, owner: PhantomData }
+    }
+}
+
+/// Alignment of buffers: a page, so that no kernel's vector type and no `mmap`-minded application can complain.
+pub(crate) const PAGE: usize = 4096;
+/// From this size on, memory is asked for in huge pages.
+const HUGE_PAGE: usize = 2 << 20;
+
+/// Memory of our own; uninitialized at first, which OpenCL allows to show.
+#[derive(Debug)]
+pub(crate) struct Allocation {
+    start: NonNull<u8>,
+    size: usize,
+    layout: Layout,
+}
+
+// SAFETY: it is plain memory that this value owns.
+unsafe impl Send for Allocation {}
+// SAFETY: shared use is through raw copies and kernels, whose races OpenCL leaves to the application.
+unsafe impl Sync for Allocation {}
+
+impl Allocation {
+    /// `size` bytes aligned to `align` (a power of two). The end is rounded up to 128, so that a vector load that starts
+    /// inside never leaves it. None when the system has no memory.
+    pub(crate) fn new(size: usize, align: usize) -> Option<Allocation> {
+        let padded = size.max(1).checked_next_multiple_of(128)?;
+        let huge = padded >= 2 * HUGE_PAGE;
+        let layout = Layout::from_size_align(padded, if huge { HUGE_PAGE } else { align }).ok()?;
+        // SAFETY: the layout's size isn't zero.
+        let start = NonNull::new(unsafe { alloc(layout) })?;
+        if huge {
+            // SAFETY: the range is ours; the advice changes no contents. Failure costs only speed.
+            let _ = unsafe {
+                rustix::mm::madvise(start.as_ptr().cast(), padded & !(PAGE - 1), rustix::mm::Advice::LinuxHugepage)
+            };
+        }
+        Some(Allocation { start, size, layout })
+    }
+
+    /// All of it.
+    pub(crate) fn span(&self) -> Span<'_> {
+        Span { start: self.start, len: self.size, owner: PhantomData }
+    }
+}
+
+impl Drop for Allocation {
+    fn drop(&mut self) {
+        // SAFETY: allocated in `new` with this layout.
+        unsafe { dealloc(self.start.as_ptr(), self.layout) }
+    }
+}
+
+/// A stretch of raw memory that lives for `'a`. Others (kernels, the application) may change it at any time, so it is
+/// never seen as a slice.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Span<'a> {
+    start: NonNull<u8>,
+    len: usize,
+    owner: PhantomData<&'a u8>,
+}
+
+impl<'a> Span<'a> {
+    /// A Rust slice to copy from.
+    pub(crate) fn of(bytes: &'a [u8]) -> Span<'a> {
+        Span { start: NonNull::from(bytes).cast(), len: bytes.len(), owner: PhantomData }
+    }
+
+    /// The address of its first byte.
+    pub(crate) fn address(self) -> *mut u8 {
+        self.start.as_ptr()
+    }
+
+    pub(crate) fn len(self) -> usize {
+        self.len
+    }
+
+    /// Whether the two have a byte in common.
+    pub(crate) fn overlaps(self, other: Span<'_>) -> bool {
+        let (a, b) = (self.address() as usize, other.address() as usize);
+        a < b.saturating_add(other.len) && b < a.saturating_add(self.len)
+    }
+
+    /// `len` bytes from `offset` on. Panics when they are not all inside.
+    pub(crate) fn slice(self, offset: usize, len: usize) -> Span<'a> {
+        let inside = offset.checked_add(len).is_some_and(|end| end <= self.len);
+        assert!(inside, "bytes {offset}..+{len} of memory that has {}", self.len);
+        // SAFETY: offset <= self.len, checked above; the result stays in the same memory.
+        Span { start: unsafe { self.start.add(offset) }, len, owner: PhantomData }
+    }
+
+    /// Copies all of `source` here; they may overlap. Panics when it doesn't fit. Must not be a span made by [`Span::of`].
+    pub(crate) fn write(self, source: Span<'_>) {
+        assert!(source.len <= self.len, "{} bytes into {}", source.len, self.len);
+        // SAFETY: both stretches are valid for `source.len` bytes by their constructors; `copy` allows overlap.
+        unsafe { std::ptr::copy(source.start.as_ptr(), self.start.as_ptr(), source.len) }
+    }
+
+    /// Repeats `pattern` until the end; a last partial one is cut.
+    pub(crate) fn fill(self, pattern: &[u8]) {
+        let mut done = pattern.len().min(self.len);
+        self.write(Span::of(&pattern[..done]));
+        // What is copied doubles until it is worth a copy, and then stays in the cache.
+        let mut block = done;
+        while done > 0 && done < self.len {
+            let step = block.min(self.len - done);
+            self.slice(done, step).write(self.slice(0, step));
+            done += step;
+            block = if block < 16 << 10 { done } else { block };
+        }
+    }
+}
+
+/// An image descriptor at an address that kernels can be given.
+#[derive(Debug)]
+pub(crate) struct DescriptorBox(Box<ImageDescriptor>);
+
+// SAFETY: the pointer inside is only followed by kernels, while the image is held.
+unsafe impl Send for DescriptorBox {}
+// SAFETY: nobody writes to it.
+unsafe impl Sync for DescriptorBox {}
+
+impl DescriptorBox {
+    pub(crate) fn new(descriptor: ImageDescriptor) -> DescriptorBox {
+        DescriptorBox(Box::new(descriptor))
+    }
+
+    pub(crate) fn get(&self) -> &ImageDescriptor {
+        &self.0
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+
+    /// The byte at `index`.
+    pub(crate) fn byte(span: Span<'_>, index: usize) -> u8 {
+        // SAFETY: `slice` checks that the byte is inside.
+        unsafe { span.slice(index, 1).address().read_volatile() }
+    }
+
+    /// A pointer to a test's bytes, which must outlive its use.
+    pub(crate) fn host(bytes: &mut [u8]) -> Option<HostPtr> {
+        // SAFETY: the tests keep `bytes` until their commands have ended.
+        unsafe { HostPtr::new(bytes.as_mut_ptr()) }
+    }
+
+    #[test]
+    fn allocations_are_aligned_and_sized() {
+        for size in [1, 127, 4096, 5 << 20] {
+            let memory = Allocation::new(size, PAGE).unwrap();
+            assert_eq!(memory.span().address() as usize % PAGE, 0);
+            assert_eq!(memory.span().len(), size);
+            memory.span().fill(&[7]);
+            assert_eq!(byte(memory.span(), size - 1), 7);
+        }
+        assert!(Allocation::new(usize::MAX - 5, PAGE).is_none());
+    }
+
+    #[test]
+    #[should_panic(expected = "memory that has 8")]
+    fn spans_refuse_to_be_left() {
+        let memory = Allocation::new(8, PAGE).unwrap();
+        memory.span().slice(4, 5);
     }
 }

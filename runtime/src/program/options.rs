@@ -1,1 +1,151 @@
 //! The options of clBuildProgram, clCompileProgram and clLinkProgram (OpenCL 1.2, 5.6.4 and 5.6.5; cl_khr_spir).
+
+use crate::error::{Result, Status};
+use spirula_jit::api::CompileOptions;
+
+/// Whose options they are, and hence which error a bad one is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Step {
+    Build,
+    Compile,
+    Link,
+}
+
+/// Options, understood.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Options {
+    /// What code generation must know.
+    pub compile: CompileOptions,
+    /// `-create-library`.
+    pub create_library: bool,
+}
+
+/// An option without a value, what it sets, and whether clLinkProgram takes it too.
+type Flag = (&'static str, fn(&mut Options), bool);
+
+const FLAGS: &[Flag] = &[
+    ("-cl-single-precision-constant", |_| (), false),
+    ("-cl-denorms-are-zero", |_| (), true),
+    ("-cl-fp32-correctly-rounded-divide-sqrt", |_| (), false),
+    ("-cl-opt-disable", |options| options.compile.optimization_disabled = true, false),
+    ("-cl-strict-aliasing", |_| (), false),
+    ("-cl-mad-enable", |options| options.compile.mad_enable = true, false),
+    ("-cl-no-signed-zeros", |options| options.compile.no_signed_zeros = true, true),
+    ("-cl-unsafe-math-optimizations", |options| options.compile.unsafe_math = true, true),
+    ("-cl-finite-math-only", |options| options.compile.finite_math_only = true, true),
+    ("-cl-fast-relaxed-math", |options| options.compile.fast_relaxed_math = true, true),
+    ("-cl-kernel-arg-info", |_| (), false),
+    ("-w", |_| (), false),
+    ("-Werror", |_| (), false),
+    ("-g", |_| (), false),
+];
+
+/// Reads the options of one call. CL_INVALID_BUILD_OPTIONS, _COMPILER_OPTIONS or _LINKER_OPTIONS for others than the
+/// specification's.
+pub(crate) fn parse(text: &str, step: Step) -> Result<Options> {
+    let mut options = Options::default();
+    let mut words = split(text).into_iter();
+    while let Some(word) = words.next() {
+        let mut value = |joined: &str| match joined.is_empty() {
+            true => words.next().ok_or_else(|| refuse(step, &format!("{word} without its value"))),
+            false => Ok(joined.to_string()),
+        };
+        if let Some((_, set, _)) = FLAGS.iter().find(|flag| flag.0 == word && (flag.2 || step != Step::Link)) {
+            set(&mut options);
+        } else if word == "-create-library" && step == Step::Link {
+            options.create_library = true;
+        } else if word == "-enable-link-options" && step == Step::Link {
+            // Only means something for libraries: link options of later links apply anyway.
+        } else if let Some(version) = word.strip_prefix("-spir-std=") {
+            options.compile.spir_std = Some(version.to_string());
+        } else if let Some(language) = word.strip_prefix("-x") {
+            let language = value(language)?;
+            if language != "spir" {
+                return Err(refuse(step, &format!("-x {language}")));
+            }
+        } else if step == Step::Link {
+            return Err(refuse(step, &word));
+        } else if let Some(definition) = word.strip_prefix("-D").or(word.strip_prefix("-I")) {
+            // For the preprocessor, which binaries have behind them.
+            value(definition)?;
+        } else if !matches!(word.strip_prefix("-cl-std="), Some("CL1.0" | "CL1.1" | "CL1.2")) {
+            return Err(refuse(step, &word));
+        }
+    }
+    // It includes both (5.6.4.3).
+    let compile = &mut options.compile;
+    if compile.fast_relaxed_math {
+        (compile.unsafe_math, compile.finite_math_only) = (true, true);
+    }
+    if compile.unsafe_math {
+        (compile.mad_enable, compile.no_signed_zeros) = (true, true);
+    }
+    Ok(options)
+}
+
+fn refuse(step: Step, word: &str) -> crate::Error {
+    let status = match step {
+        Step::Build => Status::InvalidBuildOptions,
+        Step::Compile => Status::InvalidCompilerOptions,
+        Step::Link => Status::InvalidLinkerOptions,
+    };
+    status.because(format!("unknown option: {word}"))
+}
+
+/// Words as a shell would see them: quotes keep spaces, a backslash keeps the next character.
+fn split(text: &str) -> Vec<String> {
+    let (mut words, mut word, mut quote) = (Vec::new(), None::<String>, None);
+    let mut characters = text.chars();
+    while let Some(character) = characters.next() {
+        match (character, quote) {
+            ('\\', _) => word.get_or_insert_default().extend(characters.next()),
+            (_, Some(open)) if character == open => quote = None,
+            ('"' | '\'', None) => {
+                quote = Some(character);
+                word.get_or_insert_default();
+            }
+            (_, None) if character.is_whitespace() => words.extend(word.take()),
+            _ => word.get_or_insert_default().push(character),
+        }
+    }
+    words.extend(word);
+    words
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn status(text: &str, step: Step) -> Status {
+        parse(text, step).unwrap_err().status
+    }
+
+    #[test]
+    fn words_are_split_like_a_shells() {
+        assert_eq!(split(" -D a='b c'  \"-I x\" d\\ e\t"), ["-D", "a=b c", "-I x", "d e"]);
+        assert_eq!(split("  "), [""; 0]);
+    }
+
+    #[test]
+    fn the_standard_options_are_understood() {
+        let all = "-x spir -spir-std=1.2 -D A -DB=\"1 2\" -I dir -cl-std=CL1.2 -w -Werror -cl-mad-enable \
+                   -cl-opt-disable -cl-kernel-arg-info -cl-single-precision-constant -cl-denorms-are-zero";
+        let options = parse(all, Step::Build).unwrap().compile;
+        assert_eq!(options.spir_std.as_deref(), Some("1.2"));
+        assert!(options.mad_enable && options.optimization_disabled && !options.unsafe_math);
+        let fast = parse("-cl-fast-relaxed-math", Step::Compile).unwrap().compile;
+        assert!(fast.unsafe_math && fast.finite_math_only && fast.no_signed_zeros && fast.mad_enable);
+        assert!(parse("-create-library -enable-link-options", Step::Link).unwrap().create_library);
+    }
+
+    #[test]
+    fn others_are_refused_by_the_steps_own_error() {
+        assert_eq!(status("-cl-frobnicate", Step::Build), Status::InvalidBuildOptions);
+        assert_eq!(status("nonsense", Step::Compile), Status::InvalidCompilerOptions);
+        assert_eq!(status("-DA", Step::Link), Status::InvalidLinkerOptions);
+        assert_eq!(status("-create-library", Step::Build), Status::InvalidBuildOptions);
+        assert_eq!(status("-x cl", Step::Build), Status::InvalidBuildOptions);
+        assert_eq!(status("-D", Step::Build), Status::InvalidBuildOptions);
+        assert_eq!(status("-cl-std=CL9", Step::Build), Status::InvalidBuildOptions);
+    }
+}

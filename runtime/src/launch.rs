@@ -1,0 +1,94 @@
+//! A kernel launch, ready to run: the work-group function, its argument block and NDRange. The one place that calls
+//! generated code.
+
+#![allow(unsafe_code)]
+
+use crate::arena::Arena;
+use crate::memory::raw::{Allocation, Span};
+use spirula_jit::api::{LoadedKernel, LoadedProgram};
+use spirula_jit::program::{Launch, RawWorkGroupFn};
+use std::sync::Arc;
+
+/// A work-group function that stays loaded.
+#[derive(Clone, Debug)]
+pub(crate) struct Code {
+    entry: RawWorkGroupFn,
+    /// Keeps `entry` mapped; None for functions that are part of this process.
+    _program: Option<Arc<LoadedProgram>>,
+}
+
+impl Code {
+    pub(crate) fn of(kernel: &LoadedKernel) -> Code {
+        Code { entry: kernel.entry, _program: Some(kernel.program.clone()) }
+    }
+
+    /// A hand-written work-group function.
+    #[cfg(test)]
+    pub(crate) fn native(entry: RawWorkGroupFn) -> Code {
+        Code { entry, _program: None }
+    }
+}
+
+/// Alignment of what generated code is given.
+pub(crate) const BLOCK_ALIGN: usize = 128;
+
+/// The bytes of a kernel's arguments, as [`spirula_jit::program::ArgumentInfo::offset`] lays them out.
+#[derive(Debug)]
+pub(crate) struct ArgumentBlock(Allocation);
+
+impl ArgumentBlock {
+    /// `size` zero bytes; None without memory.
+    pub(crate) fn new(size: usize) -> Option<ArgumentBlock> {
+        let block = Allocation::new(size, BLOCK_ALIGN)?;
+        block.span().fill(&[0]);
+        Some(ArgumentBlock(block))
+    }
+
+    /// Puts `bytes` at `offset`. Panics outside the block.
+    pub(crate) fn put(&mut self, offset: usize, bytes: &[u8]) {
+        self.0.span().slice(offset, bytes.len()).write(Span::of(bytes));
+    }
+}
+
+/// What one launch calls, for any range of its work-groups.
+#[derive(Debug)]
+pub(crate) struct Invocation {
+    pub code: Code,
+    pub arguments: ArgumentBlock,
+    pub launch: Launch,
+    /// Bytes of local memory per group.
+    pub local_size: usize,
+    /// Bytes of scratch per group.
+    pub scratch_size: usize,
+}
+
+impl Invocation {
+    /// Work-groups in all dimensions.
+    pub(crate) fn groups(&self) -> u64 {
+        self.launch.group_count.iter().product()
+    }
+
+    /// Work-items in a group.
+    pub(crate) fn group_items(&self) -> u64 {
+        self.launch.local_size.iter().product()
+    }
+
+    /// Runs the groups `first..end` here. `arena` was made for this invocation.
+    pub(crate) fn run(&self, arena: &mut Arena, first: u64, end: u64) {
+        let (local, scratch) = arena.parts(self.local_size, self.scratch_size);
+        // SAFETY: `entry` is a work-group function of a program that `code` keeps loaded. The argument block has the
+        // layout and the alignment that the compiler asked for, and the objects in it are held by the command. Local
+        // memory and scratch have the sizes of `KernelInfo`, are aligned to 128 and used by this thread only. What the
+        // kernel does with its buffers is the application's promise.
+        unsafe {
+            (self.code.entry)(
+                self.arguments.0.span().address(),
+                &self.launch,
+                first,
+                end,
+                local.address(),
+                scratch.address(),
+            );
+        }
+    }
+}

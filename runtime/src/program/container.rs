@@ -1,0 +1,129 @@
+//! Program binaries of our own (CL_PROGRAM_BINARIES): IR and, for executables, the compiled object, for this machine and
+//! this version only.
+//!
+//! Layout: magic (8 bytes), checksum of the rest (8 bytes, little endian), then the [`Contents`] as postcard.
+
+use super::BinaryType;
+use crate::machine::CpuInfo;
+use serde::{Deserialize, Serialize};
+use spirula_jit::program::CompiledProgram;
+use std::sync::LazyLock;
+
+/// Changes with the layout.
+const MAGIC: [u8; 8] = *b"SPIRULA\x01";
+
+/// What a container holds.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct Contents {
+    /// Who may load it; see [`host`].
+    host: String,
+    /// A `cl_program_binary_type`.
+    kind: u32,
+    /// Bitcode: what was compiled or linked, and for an executable what it was built of.
+    pub modules: Vec<Vec<u8>>,
+    /// An executable's code.
+    pub compiled: Option<CompiledProgram>,
+}
+
+/// This build of Spirula on this kind of CPU: code made elsewhere could use missing instructions or another ABI.
+fn host() -> &'static str {
+    static HOST: LazyLock<String> = LazyLock::new(|| {
+        let cpu = CpuInfo::read();
+        let field = |key| cpu.field(key).unwrap_or("");
+        let features = checksum(field("flags").as_bytes()) ^ checksum(field("Features").as_bytes());
+        let (version, arch) = (env!("CARGO_PKG_VERSION"), std::env::consts::ARCH);
+        format!("{version} {arch} {} {features:x}", field("model name"))
+    });
+    &HOST
+}
+
+impl Contents {
+    pub(crate) fn new(kind: BinaryType, modules: Vec<Vec<u8>>, compiled: Option<CompiledProgram>) -> Contents {
+        Contents { host: host().to_string(), kind: kind as u32, modules, compiled }
+    }
+
+    pub(crate) fn kind(&self) -> Option<BinaryType> {
+        let kinds = [BinaryType::CompiledObject, BinaryType::Library, BinaryType::Executable];
+        kinds.into_iter().find(|kind| *kind as u32 == self.kind)
+    }
+
+    /// The container's bytes.
+    pub(crate) fn encode(&self) -> Result<Vec<u8>, postcard::Error> {
+        let body = postcard::to_stdvec(self)?;
+        Ok([&MAGIC[..], &checksum(&body).to_le_bytes(), &body].concat())
+    }
+
+    /// Reads a container; the error says why it can't be used here.
+    pub(crate) fn decode(bytes: &[u8]) -> Result<Contents, &'static str> {
+        let body = bytes.strip_prefix(&MAGIC[..]).ok_or("not a container of this version")?;
+        let (sum, body) = body.split_first_chunk::<8>().ok_or("a truncated container")?;
+        if checksum(body) != u64::from_le_bytes(*sum) {
+            return Err("a damaged container");
+        }
+        let contents: Contents = postcard::from_bytes(body).map_err(|_| "a container that can't be read")?;
+        let whole = match contents.kind() {
+            Some(BinaryType::Executable) => contents.compiled.is_some(),
+            Some(_) => contents.compiled.is_none() && contents.modules.len() == 1,
+            None => false,
+        };
+        if !whole {
+            return Err("a container whose parts contradict each other");
+        }
+        match contents.host == host() {
+            true => Ok(contents),
+            false => Err("built by another version or for another CPU"),
+        }
+    }
+}
+
+/// Whether these bytes claim to be a container (of any version).
+pub(crate) fn is_container(bytes: &[u8]) -> bool {
+    bytes.starts_with(&MAGIC[..7])
+}
+
+/// FNV-1a over words of 8 bytes, the rest as single bytes: finds damage, not malice.
+fn checksum(bytes: &[u8]) -> u64 {
+    let mix = |hash: u64, word: u64| {
+        let mixed = (hash ^ word).wrapping_mul(0x100_0000_01b3);
+        mixed ^ mixed >> 32
+    };
+    let (words, rest) = bytes.as_chunks::<8>();
+    let hash = words.iter().fold(0xcbf2_9ce4_8422_2325, |hash, word| mix(hash, u64::from_le_bytes(*word)));
+    rest.iter().fold(mix(hash, bytes.len() as u64), |hash, &byte| mix(hash, byte.into()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn executable() -> Contents {
+        let compiled = CompiledProgram { object: vec![1, 2, 3], kernels: Vec::new(), log: "fine".into() };
+        Contents::new(BinaryType::Executable, vec![vec![9; 100]], Some(compiled))
+    }
+
+    #[test]
+    fn containers_come_back() {
+        let back = Contents::decode(&executable().encode().unwrap()).unwrap();
+        assert_eq!((back.kind(), back.modules), (Some(BinaryType::Executable), vec![vec![9; 100]]));
+        assert_eq!(back.compiled.unwrap().object, [1, 2, 3]);
+    }
+
+    #[test]
+    fn every_flipped_bit_and_every_truncation_is_noticed() {
+        let good = executable().encode().unwrap();
+        for position in 0..good.len() * 8 {
+            let mut bad = good.clone();
+            bad[position / 8] ^= 1 << (position % 8);
+            assert!(Contents::decode(&bad).is_err(), "bit {position}");
+        }
+        assert!((0..good.len()).all(|length| Contents::decode(&good[..length]).is_err()));
+    }
+
+    #[test]
+    fn foreign_containers_are_refused() {
+        let foreign = Contents { host: "another".into(), ..executable() };
+        assert!(Contents::decode(&foreign.encode().unwrap()).unwrap_err().contains("another"));
+        let halved = Contents { compiled: None, ..executable() };
+        assert!(Contents::decode(&halved.encode().unwrap()).is_err());
+    }
+}

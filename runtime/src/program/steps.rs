@@ -1,0 +1,157 @@
+//! What building, compiling and linking do: they call the compiler and turn its answers into programs and logs.
+
+use super::{BinaryType, BuiltKernel};
+use crate::error::Status;
+use crate::launch::Code;
+use spirula_jit::api::{self, CompileError, CompileOptions, LoadedKernel};
+use spirula_jit::program::{CompiledProgram, KernelInfo};
+use std::sync::Arc;
+
+/// The SPIR versions that `-spir-std=` can name, as CL_DEVICE_SPIR_VERSIONS lists them.
+pub(crate) const SPIR_VERSIONS: &str = "1.2";
+
+/// A step's result.
+#[derive(Debug)]
+pub(super) struct Built {
+    pub kind: BinaryType,
+    pub modules: Arc<[Vec<u8>]>,
+    pub compiled: Option<Arc<CompiledProgram>>,
+    pub kernels: Option<Arc<[BuiltKernel]>>,
+    pub log: String,
+}
+
+/// Why there is none.
+#[derive(Debug)]
+pub(super) struct Failure {
+    pub status: Status,
+    pub log: String,
+}
+
+impl Failure {
+    /// `failed` is the step's own error.
+    fn of(error: CompileError, failed: Status) -> Failure {
+        let status = match error {
+            CompileError::InvalidBinary(_) => Status::InvalidBinary,
+            CompileError::Failed(_) | CompileError::Crashed(_) => failed,
+        };
+        Failure { status, log: error.to_string() }
+    }
+
+    pub(super) fn panicked() -> Failure {
+        Failure { status: Status::OutOfResources, log: "The runtime panicked during the build.".into() }
+    }
+}
+
+/// The step's own error for a `-spir-std=` that the device doesn't have (cl_khr_spir).
+fn check_version(options: &CompileOptions, failed: Status) -> Result<(), Failure> {
+    match &options.spir_std {
+        Some(version) if !SPIR_VERSIONS.split(' ').any(|known| known == version) => {
+            let log = format!("error: -spir-std={version} is not supported; this device takes SPIR {SPIR_VERSIONS}");
+            Err(Failure { status: failed, log })
+        }
+        _ => Ok(()),
+    }
+}
+
+fn slices(modules: &[Vec<u8>]) -> Vec<&[u8]> {
+    modules.iter().map(Vec::as_slice).collect()
+}
+
+/// Modules to an executable that is loaded.
+pub(super) fn build(
+    modules: Arc<[Vec<u8>]>,
+    options: &CompileOptions,
+    failed: Status,
+) -> Result<Built, Failure> {
+    check_version(options, failed)?;
+    let compiled = api::build(&slices(&modules), options).map_err(|error| Failure::of(error, failed))?;
+    load(Arc::new(compiled), modules)
+}
+
+/// Code to an executable that is loaded. CL_INVALID_BINARY if it can't be.
+pub(super) fn load(compiled: Arc<CompiledProgram>, modules: Arc<[Vec<u8>]>) -> Result<Built, Failure> {
+    let invalid = |log: String| Failure { status: Status::InvalidBinary, log };
+    if let Some(kernel) = compiled.kernels.iter().find(|kernel| !is_consistent(kernel)) {
+        return Err(invalid(format!("error: the arguments of kernel {} contradict each other", kernel.name)));
+    }
+    let loaded = api::load(&compiled).map_err(|error| invalid(format!("error: {error}")))?;
+    let built = |kernel: &LoadedKernel| BuiltKernel {
+        info: kernel.info.clone(),
+        code: Code::of(kernel),
+        pace: Arc::default(),
+    };
+    Ok(Built {
+        kind: BinaryType::Executable,
+        modules,
+        kernels: Some(loaded.iter().map(built).collect()),
+        log: compiled.log.clone(),
+        compiled: Some(compiled),
+    })
+}
+
+/// Every argument lies inside the argument block.
+fn is_consistent(kernel: &KernelInfo) -> bool {
+    let end = |offset: u32, size: u32| u64::from(offset) + u64::from(size);
+    kernel.arguments.iter().all(|argument| {
+        end(argument.offset, argument.kind.block_size()) <= u64::from(kernel.argument_block_size)
+    })
+}
+
+/// A module to an object that can be linked: it is checked, and stays SPIR.
+pub(super) fn compile(modules: Arc<[Vec<u8>]>, options: &CompileOptions) -> Result<Built, Failure> {
+    let failed = Status::CompileProgramFailure;
+    check_version(options, failed)?;
+    let mut log = String::new();
+    for module in modules.iter() {
+        log += &api::check(module, options).map_err(|error| Failure::of(error, failed))?;
+    }
+    Ok(Built { kind: BinaryType::CompiledObject, modules, compiled: None, kernels: None, log })
+}
+
+/// Modules to a library.
+pub(super) fn link(modules: Arc<[Vec<u8>]>, options: &CompileOptions) -> Result<Built, Failure> {
+    let failed = Status::LinkProgramFailure;
+    check_version(options, failed)?;
+    let linked = api::link(&slices(&modules), options).map_err(|error| Failure::of(error, failed))?;
+    let modules = Arc::from([linked]);
+    Ok(Built { kind: BinaryType::Library, modules, compiled: None, kernels: None, log: String::new() })
+}
+
+/// The options for code that is linked of objects: a liberty holds if the link grants it, or if all objects had it; without
+/// optimization if any object was.
+pub(super) fn merge(link: &CompileOptions, objects: &[CompileOptions]) -> CompileOptions {
+    let granted = |flag: fn(&CompileOptions) -> bool| flag(link) || objects.iter().all(flag);
+    CompileOptions {
+        spir_std: link.spir_std.clone(),
+        optimization_disabled: objects.iter().any(|object| object.optimization_disabled),
+        fast_relaxed_math: granted(|options| options.fast_relaxed_math),
+        unsafe_math: granted(|options| options.unsafe_math),
+        finite_math_only: granted(|options| options.finite_math_only),
+        mad_enable: granted(|options| options.mad_enable),
+        no_signed_zeros: granted(|options| options.no_signed_zeros),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn liberties_need_all_objects_or_the_link() {
+        let mad = CompileOptions { mad_enable: true, ..Default::default() };
+        let none = CompileOptions::default();
+        assert!(merge(&none, &[mad.clone(), mad.clone()]).mad_enable);
+        assert!(!merge(&none, &[mad.clone(), none.clone()]).mad_enable);
+        assert!(merge(&mad, &[none.clone()]).mad_enable);
+        let unoptimized = CompileOptions { optimization_disabled: true, ..Default::default() };
+        assert!(merge(&none, &[none.clone(), unoptimized]).optimization_disabled);
+    }
+
+    #[test]
+    fn other_spir_versions_fail_by_name() {
+        let options = CompileOptions { spir_std: Some("2.0".into()), ..Default::default() };
+        let failure = build(Arc::from([Vec::new()]), &options, Status::BuildProgramFailure).unwrap_err();
+        assert_eq!(failure.status, Status::BuildProgramFailure);
+        assert!(failure.log.contains("-spir-std=2.0"));
+    }
+}
