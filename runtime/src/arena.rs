@@ -24,7 +24,9 @@ impl Arena {
         let spare = SPARE.take().filter(|arena| arena.memory.span().len() >= size);
         match spare {
             Some(arena) => Some(arena),
-            None => Allocation::new(size.checked_next_multiple_of(PAGE)?, PAGE).map(|memory| Arena { memory }),
+            None => {
+                Allocation::new(size.checked_next_multiple_of(PAGE)?, PAGE).map(|memory| Arena { memory })
+            }
         }
     }
 

@@ -219,7 +219,8 @@ impl Event {
             self.ended.notify_all();
         }
         if !audience.callbacks.is_empty() {
-            let due = audience.callbacks.extract_if(.., |(trigger, _)| status <= *trigger).collect::<Vec<_>>();
+            let due =
+                audience.callbacks.extract_if(.., |(trigger, _)| status <= *trigger).collect::<Vec<_>>();
             // Those for earlier statuses first.
             let mut due = due;
             due.sort_by_key(|(trigger, _)| std::cmp::Reverse(*trigger));
@@ -232,7 +233,9 @@ impl Event {
 /// clWaitForEvents. CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST if one failed, after all have ended. Empty list and
 /// mixed contexts (CL_INVALID_VALUE, CL_INVALID_CONTEXT) are errors.
 pub fn wait_for_all(events: &[Arc<Event>]) -> Result<()> {
-    let Some(first) = events.first() else { return Err(Status::InvalidValue.because("an empty list of events")) };
+    let Some(first) = events.first() else {
+        return Err(Status::InvalidValue.because("an empty list of events"));
+    };
     if events.iter().any(|event| !Arc::ptr_eq(&event.context, &first.context)) {
         return Err(Status::InvalidContext.because("events of different contexts"));
     }

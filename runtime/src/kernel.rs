@@ -116,7 +116,11 @@ impl Kernel {
             ArgumentKind::Buffer | ArgumentKind::Image(_) | ArgumentKind::Sampler => size == handle,
         };
         if !fits {
-            return Err(self.wrong(Status::InvalidArgSize, index, format!("is {kind:?}, but was given {size} bytes")));
+            return Err(self.wrong(
+                Status::InvalidArgSize,
+                index,
+                format!("is {kind:?}, but was given {size} bytes"),
+            ));
         }
         let null_is_right = match kind {
             ArgumentKind::Buffer => true,
@@ -177,7 +181,8 @@ impl Kernel {
     /// CL_INVALID_MEM_OBJECT unless it is of the program's context, and an image exactly where one is declared.
     fn check_memory(&self, index: usize, mem: &Mem, image: bool) -> Result<()> {
         if mem.image_info().is_some() != image {
-            let given = if image { "an image, but was given a buffer" } else { "a buffer, but was given an image" };
+            let given =
+                if image { "an image, but was given a buffer" } else { "a buffer, but was given an image" };
             return Err(self.wrong(Status::InvalidMemObject, index, format!("is {given}")));
         }
         match Arc::ptr_eq(&mem.context, &self.program.context) {
@@ -200,7 +205,11 @@ impl Kernel {
             AccessQualifier::None => MemFlags::empty(),
         };
         match mem.flags.intersects(forbidden) {
-            true => Err(self.wrong(Status::InvalidArgValue, index, format!("was given an image with {:?}", mem.flags))),
+            true => Err(self.wrong(
+                Status::InvalidArgValue,
+                index,
+                format!("was given an image with {:?}", mem.flags),
+            )),
             false => Ok(()),
         }
     }
@@ -239,8 +248,14 @@ impl Kernel {
 
     /// What a launch with these arguments calls. CL_INVALID_KERNEL_ARGS if one isn't set; CL_OUT_OF_RESOURCES if there is not
     /// enough local memory.
-    pub(crate) fn invocation(&self, arguments: &Arguments, device: &Device, launch: Launch) -> Result<Invocation> {
-        let no_memory = || Status::OutOfHostMemory.because(format!("{}: no memory for arguments", self.info.name));
+    pub(crate) fn invocation(
+        &self,
+        arguments: &Arguments,
+        device: &Device,
+        launch: Launch,
+    ) -> Result<Invocation> {
+        let no_memory =
+            || Status::OutOfHostMemory.because(format!("{}: no memory for arguments", self.info.name));
         let mut block = ArgumentBlock::new(self.info.argument_block_size as usize).ok_or_else(no_memory)?;
         let mut local = LocalLayout::new(&self.info);
         for (index, declared) in self.info.arguments.iter().enumerate() {
@@ -251,7 +266,9 @@ impl Kernel {
             let mut put_word = |word: usize| block.put(offset, &(word as u64).to_ne_bytes());
             match argument {
                 Argument::Buffer(mem) => put_word(mem.as_ref().map_or(0, |mem| mem.address() as usize)),
-                Argument::Image(mem) => put_word(mem.descriptor().map_or(0, |image| image as *const _ as usize)),
+                Argument::Image(mem) => {
+                    put_word(mem.descriptor().map_or(0, |image| image as *const _ as usize))
+                }
                 Argument::Local(size) => put_word(local.place(*size) as usize),
                 Argument::Sampler(sampler) => block.put(offset, &sampler.bits().to_ne_bytes()),
                 Argument::Bytes(bytes) => block.put(offset, bytes),
@@ -293,7 +310,8 @@ impl LocalLayout {
 
     /// Appends an argument; returns its offset.
     fn place(&mut self, size: usize) -> u64 {
-        let offset = self.size.saturating_add(BLOCK_ALIGN as u64 - 1) / BLOCK_ALIGN as u64 * BLOCK_ALIGN as u64;
+        let offset =
+            self.size.saturating_add(BLOCK_ALIGN as u64 - 1) / BLOCK_ALIGN as u64 * BLOCK_ALIGN as u64;
         self.size = offset.saturating_add(size as u64);
         offset
     }

@@ -26,7 +26,8 @@ pub(crate) fn usable_cpus() -> usize {
         |_| std::thread::available_parallelism().map_or(1, usize::from),
         |set| set.count() as usize,
     );
-    let quota = cgroup_values("cpu.max", "cpu", "cpu.cfs_quota_us").iter().filter_map(|(text, path)| {
+    let limits = cgroup_values("cpu.max", "cpu", "cpu.cfs_quota_us");
+    let quota = limits.iter().filter_map(|(text, path)| {
         let period = fs::read_to_string(path.with_file_name("cpu.cfs_period_us")).ok();
         parse_quota(text, period.as_deref())
     });

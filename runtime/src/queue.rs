@@ -84,7 +84,9 @@ impl Queue {
     pub fn submit(&self, command: Command, wait: &[Arc<Event>], blocking: bool) -> Result<Arc<Event>> {
         let foreign = |context: &Arc<Context>| !Arc::ptr_eq(context, &self.context);
         if command.context.as_ref().is_some_and(foreign) || wait.iter().any(|event| foreign(&event.context)) {
-            return Err(Status::InvalidContext.because("the queue is of another context than its objects or events"));
+            return Err(
+                Status::InvalidContext.because("the queue is of another context than its objects or events")
+            );
         }
         for event in wait {
             event.flush();
@@ -242,7 +244,8 @@ struct Pending {
 impl Pending {
     /// It needs neither other queues nor the queue thread's stack.
     fn may_run_anywhere(&self) -> bool {
-        self.command.as_ref().is_none_or(|command| command.anywhere) && self.wait.iter().all(|event| event.has_ended())
+        self.command.as_ref().is_none_or(|command| command.anywhere)
+            && self.wait.iter().all(|event| event.has_ended())
     }
 
     fn run(mut self, device: &Device) {

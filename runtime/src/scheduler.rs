@@ -231,7 +231,8 @@ impl Job {
 
     fn count(&self, groups: u64) {
         // SeqCst with `asleep`: either the waiter sees the last count, or this thread sees it asleep.
-        if self.done.fetch_add(groups, Ordering::SeqCst) + groups == self.groups && self.asleep.load(Ordering::SeqCst)
+        if self.done.fetch_add(groups, Ordering::SeqCst) + groups == self.groups
+            && self.asleep.load(Ordering::SeqCst)
         {
             self.waiter.unpark();
         }

@@ -65,8 +65,9 @@ impl Transfer {
         let least_row = info.tight_pitches(0, 0, region).0;
         let least_slice = info.tight_pitches(row_pitch, 0, region).1;
         if row_pitch != 0 && row_pitch < least_row || slice_pitch != 0 && slice_pitch < least_slice {
-            return Err(Status::InvalidValue
-                .because(format!("pitches {row_pitch} and {slice_pitch} for a region of {region:?} texels")));
+            return Err(Status::InvalidValue.because(format!(
+                "pitches {row_pitch} and {slice_pitch} for a region of {region:?} texels"
+            )));
         }
         let host = info.host_placement(row_pitch, slice_pitch, region);
         let bytes = info.byte_region(region);
@@ -87,9 +88,8 @@ pub fn copy(
     let (from, to) = (expect_image(source)?, expect_image(destination)?);
     same_context(source, destination)?;
     if from.format != to.format {
-        return Err(
-            Status::ImageFormatMismatch.because(format!("a copy from {:x?} to {:x?}", from.format, to.format))
-        );
+        return Err(Status::ImageFormatMismatch
+            .because(format!("a copy from {:x?} to {:x?}", from.format, to.format)));
     }
     from.check_region(source_origin, region)?;
     to.check_region(destination_origin, region)?;

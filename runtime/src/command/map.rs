@@ -30,7 +30,12 @@ pub fn map_buffer(buffer: &Arc<Mem>, flags: MapFlags, offset: usize, size: usize
 }
 
 /// clEnqueueMapImage.
-pub fn map_image(image: &Arc<Mem>, flags: MapFlags, origin: [usize; 3], region: [usize; 3]) -> Result<Mapping> {
+pub fn map_image(
+    image: &Arc<Mem>,
+    flags: MapFlags,
+    origin: [usize; 3],
+    region: [usize; 3],
+) -> Result<Mapping> {
     let info = expect_image(image)?;
     info.check_region(origin, region)?;
     check_access(image, flags)?;
@@ -49,7 +54,8 @@ pub fn unmap(object: &Arc<Mem>, address: *mut u8) -> Result<Command> {
 }
 
 fn check_access(mem: &Mem, flags: MapFlags) -> Result<()> {
-    if flags.contains(MapFlags::WRITE_INVALIDATE_REGION) && flags.intersects(MapFlags::READ | MapFlags::WRITE) {
+    if flags.contains(MapFlags::WRITE_INVALIDATE_REGION) && flags.intersects(MapFlags::READ | MapFlags::WRITE)
+    {
         return Err(Status::InvalidValue.because("CL_MAP_WRITE_INVALIDATE_REGION excludes READ and WRITE"));
     }
     let writes = flags.intersects(MapFlags::WRITE | MapFlags::WRITE_INVALIDATE_REGION);
@@ -63,6 +69,12 @@ struct Claim {
     kept: bool,
 }
 
+impl Claim {
+    fn keep(mut self) {
+        self.kept = true;
+    }
+}
+
 impl Drop for Claim {
     fn drop(&mut self) {
         if !self.kept {
@@ -73,6 +85,6 @@ impl Drop for Claim {
 
 fn count_map(command_type: CommandType, object: &Arc<Mem>, address: *mut u8) -> Command {
     object.add_map(address as usize);
-    let mut claim = Claim { object: object.clone(), address: address as usize, kept: false };
-    Command::transfer(command_type, object, 0, move || claim.kept = true)
+    let claim = Claim { object: object.clone(), address: address as usize, kept: false };
+    Command::transfer(command_type, object, 0, move || claim.keep())
 }

@@ -171,8 +171,10 @@ fn check_range(mem: &Mem, offset: usize, size: usize) -> Result<()> {
 fn check_box(mem: &Mem, place: Placement, region: [usize; 3]) -> Result<()> {
     match place.end(region).is_some_and(|end| end <= mem.size) {
         true => Ok(()),
-        false => Err(Status::InvalidValue
-            .because(format!("a box of {region:?} bytes from {} on leaves its object of {}", place.offset, mem.size))),
+        false => Err(Status::InvalidValue.because(format!(
+            "a box of {region:?} bytes from {} on leaves its object of {}",
+            place.offset, mem.size
+        ))),
     }
 }
 
@@ -184,7 +186,8 @@ fn check_overlap(a: (&Mem, Placement), b: (&Mem, Placement), region: [usize; 3])
     // Both from the start of the lower object.
     let (base_a, base_b) = (a.0.address() as usize, b.0.address() as usize);
     let base = base_a.min(base_b);
-    let from_base = |place: Placement, address: usize| Placement { offset: place.offset + (address - base), ..place };
+    let from_base =
+        |place: Placement, address: usize| Placement { offset: place.offset + (address - base), ..place };
     match rect::overlap(from_base(a.1, base_a), from_base(b.1, base_b), region) {
         true => Err(Status::MemCopyOverlap.because("source and destination overlap")),
         false => Ok(()),

@@ -38,7 +38,11 @@ pub fn ndrange(
     let short = kernel.pace.is_short(items);
     Ok(Command {
         command_type: CommandType::NdrangeKernel,
-        work: Work::Kernel(KernelLaunch { invocation: Arc::new(invocation), pace: kernel.pace.clone(), _arguments: arguments }),
+        work: Work::Kernel(KernelLaunch {
+            invocation: Arc::new(invocation),
+            pace: kernel.pace.clone(),
+            _arguments: arguments,
+        }),
         context: Some(kernel.program.context.clone()),
         short,
         anywhere,
@@ -65,7 +69,8 @@ fn check_range(
     if !(1..=3).contains(&dimensions) {
         return Err(Status::InvalidWorkDimension.because(format!("{name}: {dimensions} dimensions")));
     }
-    if offset.is_some_and(|offset| offset.len() != dimensions) || local.is_some_and(|local| local.len() != dimensions)
+    if offset.is_some_and(|offset| offset.len() != dimensions)
+        || local.is_some_and(|local| local.len() != dimensions)
     {
         return Err(Status::InvalidValue.because(format!("{name}: sizes of different dimensions")));
     }
@@ -73,14 +78,15 @@ fn check_range(
         std::array::from_fn(|axis| values.get(axis).map_or(missing, |&value| value as u64))
     };
     let global_size = padded(global, 1);
-    if global_size.contains(&0) || global_size.iter().try_fold(1u64, |all, &size| all.checked_mul(size)).is_none() {
+    if global_size.contains(&0)
+        || global_size.iter().try_fold(1u64, |all, &size| all.checked_mul(size)).is_none()
+    {
         return Err(Status::InvalidGlobalWorkSize.because(format!("{name}: global size {global:?}")));
     }
     let global_offset = padded(offset.unwrap_or(&[]), 0);
     if (0..3).any(|axis| global_offset[axis].checked_add(global_size[axis]).is_none()) {
-        return Err(
-            Status::InvalidGlobalOffset.because(format!("{name}: offset {global_offset:?} + {global:?} overflows"))
-        );
+        return Err(Status::InvalidGlobalOffset
+            .because(format!("{name}: offset {global_offset:?} + {global:?} overflows")));
     }
     let local_size = match local {
         Some(local) => check_local(kernel, device, global_size, padded(local, 1))?,
@@ -111,7 +117,9 @@ fn check_local(kernel: &Kernel, device: &Device, global: [u64; 3], local: [u64; 
     }
     let most = device.info.max_work_item_sizes;
     if (0..3).any(|axis| local[axis] > most[axis] as u64) {
-        return Err(Status::InvalidWorkItemSize.because(format!("{name}: local size {local:?}, at most {most:?}")));
+        return Err(
+            Status::InvalidWorkItemSize.because(format!("{name}: local size {local:?}, at most {most:?}"))
+        );
     }
     let most = kernel.max_group_size() as u64;
     if local.iter().product::<u64>() > most {

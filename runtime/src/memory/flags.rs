@@ -40,7 +40,8 @@ bitflags::bitflags! {
 
 impl MemFlags {
     /// How kernels use it: one of these at most.
-    pub const KERNEL_ACCESS: MemFlags = MemFlags::READ_WRITE.union(MemFlags::WRITE_ONLY).union(MemFlags::READ_ONLY);
+    pub const KERNEL_ACCESS: MemFlags =
+        MemFlags::READ_WRITE.union(MemFlags::WRITE_ONLY).union(MemFlags::READ_ONLY);
     /// How the host uses it: one of these at most.
     pub const HOST_ACCESS: MemFlags =
         MemFlags::HOST_WRITE_ONLY.union(MemFlags::HOST_READ_ONLY).union(MemFlags::HOST_NO_ACCESS);
@@ -53,7 +54,9 @@ impl MemFlags {
         self.check_exclusive()?;
         let alone = MemFlags::ALLOC_HOST_PTR | MemFlags::COPY_HOST_PTR;
         if self.contains(MemFlags::USE_HOST_PTR) && self.intersects(alone) {
-            return Err(Status::InvalidValue.because("CL_MEM_USE_HOST_PTR excludes ALLOC_HOST_PTR and COPY_HOST_PTR"));
+            return Err(
+                Status::InvalidValue.because("CL_MEM_USE_HOST_PTR excludes ALLOC_HOST_PTR and COPY_HOST_PTR")
+            );
         }
         Ok(if self.intersects(Self::KERNEL_ACCESS) { self } else { self | MemFlags::READ_WRITE })
     }
@@ -72,7 +75,8 @@ impl MemFlags {
     pub(crate) fn inherited_from(self, parent: MemFlags) -> Result<MemFlags> {
         self.check_exclusive()?;
         if self.intersects(Self::HOST_MEMORY) {
-            return Err(Status::InvalidValue.because("host pointer flags for an object that shares its parent's memory"));
+            return Err(Status::InvalidValue
+                .because("host pointer flags for an object that shares its parent's memory"));
         }
         let refused = [
             (MemFlags::WRITE_ONLY, MemFlags::READ_WRITE | MemFlags::READ_ONLY),

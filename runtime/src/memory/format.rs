@@ -78,8 +78,10 @@ impl ImageFormat {
             UNORM_SHORT_565 | UNORM_SHORT_555 | UNORM_INT_101010 => 0,
             _ => return None,
         };
-        let normalized_or_float =
-            matches!(self.channel_type, SNORM_INT8 | SNORM_INT16 | UNORM_INT8 | UNORM_INT16 | HALF_FLOAT | FLOAT);
+        let normalized_or_float = matches!(
+            self.channel_type,
+            SNORM_INT8 | SNORM_INT16 | UNORM_INT8 | UNORM_INT16 | HALF_FLOAT | FLOAT
+        );
         match self.channel_order {
             order::RGB | order::RGBX => match self.channel_type {
                 UNORM_SHORT_565 | UNORM_SHORT_555 => Some(2),
@@ -119,7 +121,8 @@ impl ImageFormat {
 
 /// One channel's value in memory, saturated and rounded to nearest even where its type asks for it.
 fn encode_channel(channel_type: u32, word: [u8; 4]) -> Vec<u8> {
-    let (float, signed, unsigned) = (f32::from_ne_bytes(word), i32::from_ne_bytes(word), u32::from_ne_bytes(word));
+    let (float, signed, unsigned) =
+        (f32::from_ne_bytes(word), i32::from_ne_bytes(word), u32::from_ne_bytes(word));
     let normalized = |scale: f32, least: f32| (float * scale).clamp(least * scale, scale).round_ties_even();
     match channel_type {
         UNORM_INT8 => vec![normalized(255.0, 0.0) as u8],
@@ -171,9 +174,21 @@ mod tests {
     #[test]
     fn half_agrees_with_its_definition() {
         let cases = [
-            (0.0, 0), (-0.0, 0x8000), (1.0, 0x3c00), (-2.0, 0xc000), (65504.0, 0x7bff), (65519.9, 0x7bff),
-            (65520.0, 0x7c00), (f32::INFINITY, 0x7c00), (6.1035156e-5, 0x0400), (5.9604645e-8, 1), (2.9802322e-8, 0),
-            (1.0 + 1.0 / 2048.0, 0x3c00), (1.0 + 3.0 / 2048.0, 0x3c02), (0.33325195, 0x3555), (6.1e-5, 0x03ff),
+            (0.0, 0),
+            (-0.0, 0x8000),
+            (1.0, 0x3c00),
+            (-2.0, 0xc000),
+            (65504.0, 0x7bff),
+            (65519.9, 0x7bff),
+            (65520.0, 0x7c00),
+            (f32::INFINITY, 0x7c00),
+            (6.1035156e-5, 0x0400),
+            (5.9604645e-8, 1),
+            (2.9802322e-8, 0),
+            (1.0 + 1.0 / 2048.0, 0x3c00),
+            (1.0 + 3.0 / 2048.0, 0x3c02),
+            (0.33325195, 0x3555),
+            (6.1e-5, 0x03ff),
         ];
         for (value, bits) in cases {
             assert_eq!(half_bits(value), bits, "{value}");

@@ -116,8 +116,10 @@ impl ImageInfo {
                 return wrong("a 1-D image buffer over an image");
             }
             if info.row_pitch > buffer.size {
-                return Err(Status::InvalidImageSize
-                    .because(format!("an image of {} bytes over a buffer of {}", info.row_pitch, buffer.size)));
+                return Err(Status::InvalidImageSize.because(format!(
+                    "an image of {} bytes over a buffer of {}",
+                    info.row_pitch, buffer.size
+                )));
             }
         }
         let host = info.check_pitches(description.row_pitch, description.slice_pitch, has_host_ptr)?;
@@ -207,7 +209,12 @@ impl ImageInfo {
     }
 
     /// How a box of `region` texels with these pitches (0: tight) lies in the host's memory.
-    pub(crate) fn host_placement(&self, row_pitch: usize, slice_pitch: usize, region: [usize; 3]) -> Placement {
+    pub(crate) fn host_placement(
+        &self,
+        row_pitch: usize,
+        slice_pitch: usize,
+        region: [usize; 3],
+    ) -> Placement {
         let (row_pitch, slice_pitch) = self.tight_pitches(row_pitch, slice_pitch, region);
         match self.kind {
             // Its second axis steps by layers.

@@ -104,7 +104,9 @@ impl Mem {
     /// CL_INVALID_VALUE, CL_INVALID_BUFFER_SIZE, CL_MISALIGNED_SUB_BUFFER_OFFSET.
     pub fn sub_buffer(self: &Arc<Mem>, flags: MemFlags, origin: usize, size: usize) -> Result<Arc<Mem>> {
         if !matches!(self.kind, MemKind::Buffer) {
-            return Err(Status::InvalidMemObject.because("only a buffer that is no sub-buffer can have sub-buffers"));
+            return Err(
+                Status::InvalidMemObject.because("only a buffer that is no sub-buffer can have sub-buffers")
+            );
         }
         let flags = flags.inherited_from(self.flags)?;
         if size == 0 {
@@ -159,7 +161,8 @@ impl Mem {
             rect::copy(storage.span(), info.placement([0; 3]), source, from, region);
         }
         let mut image = Mem::over(context, flags, size, MemKind::Image(info), storage);
-        image.descriptor = image.image_info().map(|info| DescriptorBox::new(info.descriptor(image.address())));
+        image.descriptor =
+            image.image_info().map(|info| DescriptorBox::new(info.descriptor(image.address())));
         Ok(Arc::new(image))
     }
 
@@ -206,7 +209,8 @@ impl Mem {
 
     /// Where it starts in its storage: an image over a sub-buffer starts where that does.
     fn storage_offset(&self) -> usize {
-        self.offset() + self.image_info().and_then(|info| info.buffer.as_ref()).map_or(0, |buffer| buffer.offset())
+        self.offset()
+            + self.image_info().and_then(|info| info.buffer.as_ref()).map_or(0, |buffer| buffer.offset())
     }
 
     /// What an image is; None for buffers.

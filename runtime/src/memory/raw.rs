@@ -72,7 +72,11 @@ impl Allocation {
         if huge {
             // SAFETY: the range is ours; the advice changes no contents. Failure costs only speed.
             let _ = unsafe {
-                rustix::mm::madvise(start.as_ptr().cast(), padded & !(PAGE - 1), rustix::mm::Advice::LinuxHugepage)
+                rustix::mm::madvise(
+                    start.as_ptr().cast(),
+                    padded & !(PAGE - 1),
+                    rustix::mm::Advice::LinuxHugepage,
+                )
             };
         }
         Some(Allocation { start, size, layout })

@@ -73,12 +73,17 @@ pub(crate) fn overlap(a: Placement, b: Placement, region: [usize; 3]) -> bool {
     if a.offset >= b_end || b.offset >= a_end {
         return false;
     }
-    if a.row_pitch != b.row_pitch || a.slice_pitch != b.slice_pitch || a.row_pitch == 0 || a.slice_pitch == 0 {
+    if a.row_pitch != b.row_pitch || a.slice_pitch != b.slice_pitch || a.row_pitch == 0 || a.slice_pitch == 0
+    {
         return true;
     }
     // The same grid: compare the boxes' coordinates; they can only miss each other if each axis stays inside its pitch.
     let at = |p: Placement| {
-        [p.offset % p.slice_pitch % p.row_pitch, p.offset % p.slice_pitch / p.row_pitch, p.offset / p.slice_pitch]
+        [
+            p.offset % p.slice_pitch % p.row_pitch,
+            p.offset % p.slice_pitch / p.row_pitch,
+            p.offset / p.slice_pitch,
+        ]
     };
     let (ca, cb) = (at(a), at(b));
     let wraps = |c: [usize; 3]| {

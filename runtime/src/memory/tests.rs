@@ -26,7 +26,10 @@ fn buffers_check_flags_size_and_pointer() {
     assert_eq!(status(make(none, 0, None)), Status::InvalidBufferSize);
     assert_eq!(status(make(none, usize::MAX, None)), Status::InvalidBufferSize);
     assert_eq!(status(make(MemFlags::READ_ONLY | MemFlags::WRITE_ONLY, 16, None)), Status::InvalidValue);
-    assert_eq!(status(make(MemFlags::USE_HOST_PTR | MemFlags::COPY_HOST_PTR, 16, None)), Status::InvalidValue);
+    assert_eq!(
+        status(make(MemFlags::USE_HOST_PTR | MemFlags::COPY_HOST_PTR, 16, None)),
+        Status::InvalidValue
+    );
     assert_eq!(status(make(MemFlags::USE_HOST_PTR, 16, None)), Status::InvalidHostPtr);
     assert_eq!(status(make(none, 16, host(&mut [0; 16]))), Status::InvalidHostPtr);
 }
@@ -118,7 +121,8 @@ fn an_image_over_a_buffer_needs_one_that_is_large_enough() {
     let context = context();
     let buffer = Mem::buffer(&context, MemFlags::empty(), 19, None).unwrap();
     let over = |width| {
-        let wanted = ImageDescription { width, buffer: Some(buffer.clone()), ..description(ImageKind::Image1dBuffer) };
+        let wanted =
+            ImageDescription { width, buffer: Some(buffer.clone()), ..description(ImageKind::Image1dBuffer) };
         Mem::image(&context, MemFlags::empty(), RGBA8, &wanted, None)
     };
     assert_eq!(over(4).unwrap().address(), buffer.address());

@@ -38,7 +38,11 @@ fn host() -> &'static str {
 }
 
 impl Contents {
-    pub(crate) fn new(kind: BinaryType, modules: Vec<Vec<u8>>, compiled: Option<CompiledProgram>) -> Contents {
+    pub(crate) fn new(
+        kind: BinaryType,
+        modules: Vec<Vec<u8>>,
+        compiled: Option<CompiledProgram>,
+    ) -> Contents {
         Contents { host: host().to_string(), kind: kind as u32, modules, compiled }
     }
 

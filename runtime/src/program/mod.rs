@@ -159,7 +159,9 @@ impl Program {
         let _ = headers;
         let Options { compile, .. } = options::parse(options, Step::Compile)?;
         if matches!(self.binary_type(), BinaryType::Library | BinaryType::Executable) {
-            return Err(Status::InvalidOperation.because("the program is neither source nor SPIR to be compiled"));
+            return Err(
+                Status::InvalidOperation.because("the program is neither source nor SPIR to be compiled")
+            );
         }
         let modules = {
             let mut state = self.begin(options)?;
@@ -189,8 +191,10 @@ impl Program {
                 return Err(Status::InvalidContext.because("a program of another context"));
             }
             if !matches!(state.kind, BinaryType::CompiledObject | BinaryType::Library) {
-                return Err(Status::InvalidOperation
-                    .because(format!("a program that is neither compiled nor a library, but {:?}", state.kind)));
+                return Err(Status::InvalidOperation.because(format!(
+                    "a program that is neither compiled nor a library, but {:?}",
+                    state.kind
+                )));
             }
             modules.extend(state.modules.iter().cloned());
             compiled_with.push(state.compiled_with.clone());
@@ -215,7 +219,9 @@ impl Program {
     fn begin(&self, options: &str) -> Result<MutexGuard<'_, State>> {
         let mut state = self.state();
         if state.attached > 0 {
-            return Err(Status::InvalidOperation.because(format!("{} kernels of the program exist", state.attached)));
+            return Err(
+                Status::InvalidOperation.because(format!("{} kernels of the program exist", state.attached))
+            );
         }
         if state.status == BuildStatus::InProgress {
             return Err(Status::InvalidOperation.because("the program is being built"));

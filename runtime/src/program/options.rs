@@ -50,7 +50,8 @@ pub(crate) fn parse(text: &str, step: Step) -> Result<Options> {
             true => words.next().ok_or_else(|| refuse(step, &format!("{word} without its value"))),
             false => Ok(joined.to_string()),
         };
-        if let Some((_, set, _)) = FLAGS.iter().find(|flag| flag.0 == word && (flag.2 || step != Step::Link)) {
+        if let Some((_, set, _)) = FLAGS.iter().find(|flag| flag.0 == word && (flag.2 || step != Step::Link))
+        {
             set(&mut options);
         } else if word == "-create-library" && step == Step::Link {
             options.create_library = true;

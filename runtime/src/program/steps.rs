@@ -46,7 +46,9 @@ impl Failure {
 fn check_version(options: &CompileOptions, failed: Status) -> Result<(), Failure> {
     match &options.spir_std {
         Some(version) if !SPIR_VERSIONS.split(' ').any(|known| known == version) => {
-            let log = format!("error: -spir-std={version} is not supported; this device takes SPIR {SPIR_VERSIONS}");
+            let log = format!(
+                "error: -spir-std={version} is not supported; this device takes SPIR {SPIR_VERSIONS}"
+            );
             Err(Failure { status: failed, log })
         }
         _ => Ok(()),

@@ -7,7 +7,12 @@ use crate::launch::{ArgumentBlock, Code};
 use spirula_jit::program::{Launch, RawWorkGroupFn};
 
 /// An invocation of `groups` groups of `items` items whose argument block holds the address of `counters`.
-fn invocation(entry: RawWorkGroupFn, groups: [u64; 3], items: u64, counters: &[AtomicU32]) -> Arc<Invocation> {
+fn invocation(
+    entry: RawWorkGroupFn,
+    groups: [u64; 3],
+    items: u64,
+    counters: &[AtomicU32],
+) -> Arc<Invocation> {
     let mut arguments = ArgumentBlock::new(8).unwrap();
     arguments.put(0, &(counters.as_ptr() as usize).to_ne_bytes());
     let global_size = [groups[0] * items, groups[1], groups[2]];
@@ -108,7 +113,11 @@ fn chunks_shrink_and_cover() {
     for (groups, threads) in [(1, 2), (5, 2), (1000, 2), (12345, 16)] {
         let job = Job::new(invocation(count, [groups, 1, 1], 1, &counters), 0, threads);
         let chunks: Vec<(u64, u64)> = std::iter::from_fn(|| job.take()).collect();
-        assert!(chunks.windows(2).all(|pair| pair[0].1 == pair[1].0 && pair[0].1 - pair[0].0 >= pair[1].1 - pair[1].0));
+        assert!(
+            chunks
+                .windows(2)
+                .all(|pair| pair[0].1 == pair[1].0 && pair[0].1 - pair[0].0 >= pair[1].1 - pair[1].0)
+        );
         assert_eq!((chunks[0].0, chunks[chunks.len() - 1].1), (0, groups));
         assert!(chunks.len() < 4 * threads * 20, "{} chunks of {groups} groups", chunks.len());
     }
