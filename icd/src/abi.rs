@@ -451,3 +451,100 @@ entries! {
     A B C D E G H I J K L M N;
     A B C D E G H I J K L M N O;
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::error::fail;
+    use opencl_sys::CL_INVALID_VALUE;
+    use std::ptr::null_mut;
+
+    fn check(value: u32) -> Status {
+        assert!(value != 13, "a panic that must stop at the border");
+        crate::error::fail_if(value == 0, CL_INVALID_VALUE)
+    }
+
+    fn make(value: u32) -> Status<*mut c_void> {
+        check(value).map(|()| std::ptr::without_provenance_mut(value as usize))
+    }
+
+    #[test]
+    fn the_status_is_returned_and_panics_become_one() {
+        let slot = plain(check).unwrap();
+        // SAFETY: no pointers.
+        let call = |value| unsafe { slot(value) };
+        assert_eq!((call(1), call(0), call(13)), (CL_SUCCESS, CL_INVALID_VALUE, CL_OUT_OF_RESOURCES));
+    }
+
+    #[test]
+    fn errcode_ret_is_always_written_and_may_be_null() {
+        let slot = creates(make).unwrap();
+        let call = |value| {
+            let mut code = 99;
+            // SAFETY: a live cl_int.
+            (unsafe { slot(value, &mut code) }.addr(), code)
+        };
+        assert_eq!(call(5), (5, CL_SUCCESS));
+        assert_eq!(call(0), (0, CL_INVALID_VALUE));
+        assert_eq!(call(13), (0, CL_OUT_OF_RESOURCES));
+        // SAFETY: null is allowed.
+        assert_eq!(unsafe { slot(5, null_mut()) }.addr(), 5);
+    }
+
+    #[test]
+    fn functions_without_status_return_null() {
+        let slot = bare(make).unwrap();
+        // SAFETY: no pointers.
+        let call = |value| unsafe { slot(value) }.addr();
+        assert_eq!((call(5), call(0), call(13)), (5, 0, 0));
+    }
+
+    #[test]
+    fn a_result_and_an_error_can_go_together() {
+        struct Both;
+        impl IntoAbi for Both {
+            type Raw = u32;
+            const FAILED: u32 = 0;
+            fn into_abi(self) -> u32 {
+                7
+            }
+            fn status(&self) -> Status {
+                fail(CL_INVALID_VALUE)
+            }
+        }
+        fn both() -> Status<Both> {
+            Ok(Both)
+        }
+        let mut code = 99;
+        // SAFETY: a live cl_int.
+        assert_eq!(unsafe { creates(both).unwrap()(&mut code) }, 7);
+        assert_eq!(code, CL_INVALID_VALUE);
+    }
+
+    #[test]
+    fn property_lists_end_at_zero() {
+        let list = [1_u64, 0, 3, 4, 0, 9];
+        assert_eq!(In(list.as_ptr()).properties(), [(1, 0), (3, 4)]);
+        assert_eq!(In::<u64>(null_mut()).properties(), []);
+        assert_eq!(In([0_u64].as_ptr()).properties(), []);
+    }
+
+    #[test]
+    fn strings_are_read_by_length_or_up_to_their_zero() {
+        let text = Text(c"abc".as_ptr());
+        assert_eq!(
+            (text.bytes(), text.prefix(2), text.prefix(0)),
+            (&b"abc"[..], b"ab".to_vec(), b"abc".to_vec())
+        );
+        assert_eq!(Text(std::ptr::null()).bytes(), b"");
+        assert_eq!(Text(c"\xff".as_ptr()).string(), "\u{fffd}");
+    }
+
+    #[test]
+    fn misaligned_pointers_are_read_and_written() {
+        let mut bytes = [0_u8; 9];
+        let odd = bytes[1..].as_mut_ptr();
+        Out(odd.cast::<u64>()).write(0x0102_0304_0506_0708);
+        assert_eq!(In(odd.cast::<u64>()).get(), Some(0x0102_0304_0506_0708));
+    }
+}
