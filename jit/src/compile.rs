@@ -1,21 +1,22 @@
 //! The compiler: SPIR bytes in, an object and its kernels' metadata out. Pure functions; `process` calls them.
 //!
 //! ```text
-//! bytes -> SpirModule -> HardenedModule -> LinkedModule -> CleanModule     front: LLVM IR, ever simpler
-//!       -> kir::Function -> Lowered                                        one kernel at a time: Kernel IR, then text
-//!       -> object                                                          codegen: LLVM for this CPU
+//! bytes -> SpirModule -> HardenedModule -> LinkedModule -> CleanModule -> Imported    front: LLVM IR, ever simpler
+//!       -> Lowered                       transform, emit: a kernel's Kernel IR becomes a work-group function's text
+//!       -> object                        codegen: the texts and what stayed LLVM, for this CPU
 //! ```
 //!
 //! `SPIRULA_DUMP` names a folder that gets what the stages of the last build yielded, for who works on the compiler.
 
 use crate::api::{CompileError, CompileOptions};
 use crate::codegen;
-use crate::emit::Lowered;
-use crate::front::{self, CleanModule};
-use crate::llvm::{self, Session};
+use crate::emit::{self, Lowered};
+use crate::front::{self, CleanModule, HardenedModule, Imported, LinkedModule, SpirModule};
+use crate::kir;
+use crate::llvm::{self, LlvmError, Session};
 use crate::program::{CompiledProgram, KernelInfo};
-use inkwell::module::{Linkage, Module};
-use std::path::PathBuf;
+use inkwell::module::Module;
+use std::path::Path;
 
 /// See [`crate::api::check`].
 pub fn check(module: &[u8], options: &CompileOptions) -> Result<String, CompileError> {
@@ -35,17 +36,73 @@ pub fn link(modules: &[&[u8]], options: &CompileOptions) -> Result<Vec<u8>, Comp
 pub fn build(modules: &[&[u8]], options: &CompileOptions) -> Result<CompiledProgram, CompileError> {
     let session = Session::new();
     let optimize = !options.optimization_disabled;
-    let machine = llvm::host_machine(optimize).map_err(|error| CompileError::Failed(error.to_string()))?;
-    let spir = front::read_modules(&session, modules, options)?;
-    let hardened = front::harden(spir, &machine, options);
-    let linked = front::link(&session, hardened, &machine)?;
-    let clean = front::clean_up(linked, &machine, optimize)?;
-    expose(&clean.module);
-    dump("clean.ll", || llvm::print_text(&clean.module));
-    let lowered = lower(&clean)?;
-    let object = generate(&session, &clean, &lowered, optimize)?;
+    let machine = llvm::host_machine(optimize).map_err(|error| fault("no machine", &error))?;
+
+    let spir: SpirModule = front::read_modules(&session, modules, options)?;
+    let hardened: HardenedModule = front::harden(spir, &machine, options);
+    let linked: LinkedModule = front::link(&session, hardened, &machine)?;
+    let clean: CleanModule = front::clean_up(linked, &machine, optimize)?;
+    dump("clean.ll", || clean.text());
+    let Imported { kernels, rest } = front::import(clean, &machine)?;
+    let (infos, lowered): (Vec<KernelInfo>, Vec<Lowered>) =
+        kernels.into_iter().enumerate().map(lower).unzip();
+    join(&session, &rest, &lowered)?;
+    dump("emitted.ll", || llvm::print_text(&rest));
+    let symbols: Vec<String> = infos.iter().map(|info| info.symbol.clone()).collect();
+    let object = codegen::generate(&session, &rest, &symbols, optimize)
+        .map_err(|error| CompileError::Failed(format!("error: {error}\n")))?;
+    dump("optimized.ll", || llvm::print_text(&rest));
+
     let remarks = lowered.iter().flat_map(|kernel| &kernel.remarks).map(|line| format!("{line}\n"));
     let log = session.take_warnings() + &remarks.collect::<String>();
-    let kernels = std::iter::zip(clean.kernels, lowered).map(|(info, lowered)| complete(info, &lowered));
-    Ok(CompiledProgram { object, kernels: kernels.collect(), log })
+    Ok(CompiledProgram { object, kernels: infos, log })
 }
+
+/// A kernel's work-group function, and what the host must know of it.
+fn lower((number, (info, body)): (usize, (KernelInfo, kir::Function))) -> (KernelInfo, Lowered) {
+    // A hostile module's kernels may be called anything; these names go into text.
+    let is_plain = info.name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
+    let symbol = format!("spirula.group.{number}.{}", if is_plain { &info.name } else { "" });
+    dump(&format!("{symbol}.kir"), || body.to_string());
+    let lowered = emit::lower(body, &symbol);
+    let info = KernelInfo {
+        symbol: lowered.symbol.clone(),
+        static_local_size: lowered.static_local_size,
+        private_size: lowered.private_size,
+        scratch_per_item: lowered.scratch_per_item,
+        scratch_fixed: lowered.scratch_fixed,
+        ..info
+    };
+    (info, lowered)
+}
+
+/// Adds the work-group functions to what stayed LLVM.
+fn join<'s>(session: &'s Session, rest: &Module<'s>, lowered: &[Lowered]) -> Result<(), CompileError> {
+    let (layout, triple) = (rest.get_data_layout(), rest.get_triple());
+    let header = format!(
+        "target datalayout = {:?}\ntarget triple = {:?}\n",
+        layout.as_str().to_string_lossy(),
+        triple.as_str().to_string_lossy()
+    );
+    for kernel in lowered {
+        let parsed = llvm::parse_text(session, &(header.clone() + &kernel.ir));
+        let module = parsed.map_err(|error| fault(&kernel.symbol, &error))?;
+        llvm::link_in(session, rest, module).map_err(|error| fault(&kernel.symbol, &error))?;
+    }
+    Ok(())
+}
+
+/// A mistake of ours, not of the program.
+fn fault(what: &str, error: &LlvmError) -> CompileError {
+    CompileError::Failed(format!("error: internal error of the compiler: {what}: {error}\n"))
+}
+
+/// Writes what a stage yielded to `SPIRULA_DUMP`, if that is set. Failing to is nobody's problem.
+fn dump(name: &str, text: impl FnOnce() -> String) {
+    if let Some(folder) = std::env::var_os("SPIRULA_DUMP") {
+        let _ = std::fs::write(Path::new(&folder).join(name), text());
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -20,7 +20,7 @@ mod opaque;
 mod read;
 mod symbol_access;
 #[cfg(test)]
-mod testing;
+pub(crate) mod testing;
 
 use crate::api::{CompileError, CompileOptions};
 use crate::llvm::Session;

@@ -1,0 +1,98 @@
+//! Bytes to code to right answers, in this process; and what must not become a program.
+
+use super::*;
+use crate::front::testing;
+use crate::program::{ArgumentKind, Launch};
+use std::ptr::null_mut;
+
+const SCALE: &str = r#"
+define spir_kernel void @scale(ptr addrspace(1) %data, i32 %factor) {
+  %id = call spir_func i64 @_Z13get_global_idj(i32 0)
+  %place = getelementptr i32, ptr addrspace(1) %data, i64 %id
+  %old = load i32, ptr addrspace(1) %place, align 4
+  %new = mul i32 %old, %factor
+  store i32 %new, ptr addrspace(1) %place, align 4
+  ret void
+}
+declare spir_func i64 @_Z13get_global_idj(i32)
+!opencl.kernels = !{!0}
+!0 = !{ptr @scale, !1, !2, !3, !4, !5}
+!1 = !{!"kernel_arg_addr_space", i32 1, i32 0}
+!2 = !{!"kernel_arg_access_qual", !"none", !"none"}
+!3 = !{!"kernel_arg_type", !"int*", !"int"}
+!4 = !{!"kernel_arg_type_qual", !"", !""}
+!5 = !{!"kernel_arg_base_type", !"int*", !"int"}
+!opencl.spir.version = !{!6}
+!opencl.ocl.version = !{!6}
+!6 = !{i32 1, i32 2}
+"#;
+
+fn launch(groups: u64, size: u64) -> Launch {
+    Launch {
+        work_dim: 1,
+        reserved: 0,
+        global_offset: [0; 3],
+        global_size: [groups * size, 1, 1],
+        local_size: [size, 1, 1],
+        group_count: [groups, 1, 1],
+    }
+}
+
+#[test]
+fn a_kernel_is_built_loaded_and_right() {
+    for optimization_disabled in [false, true] {
+        let options = CompileOptions { optimization_disabled, ..CompileOptions::default() };
+        let program = build(&[&testing::bitcode(SCALE)], &options).unwrap();
+        let kernel = &program.kernels[0];
+        let kinds: Vec<_> = kernel.arguments.iter().map(|argument| argument.kind).collect();
+        assert_eq!(kinds, [ArgumentKind::Buffer, ArgumentKind::Value { size: 4 }]);
+        let loaded = crate::api::load(&program).unwrap();
+
+        let mut data: Vec<i32> = (0..256).collect();
+        #[repr(C, align(128))]
+        struct Block([u8; 128]);
+        let mut block = Block([0; 128]);
+        let at = kernel.arguments[0].offset as usize;
+        block.0[at..at + 8].copy_from_slice(&(data.as_mut_ptr() as usize).to_ne_bytes());
+        let at = kernel.arguments[1].offset as usize;
+        block.0[at..at + 4].copy_from_slice(&7i32.to_ne_bytes());
+        let mut scratch = vec![0u128; kernel.scratch_size(64) as usize / 16 + 16];
+        let scratch = scratch.as_mut_ptr().cast::<u8>();
+        // SAFETY: in bounds, since 256 bytes were added.
+        let scratch = unsafe { scratch.add(scratch.align_offset(128)) };
+        // SAFETY: four groups of 64 items cover `data`; the block is laid out as the kernel says; no local memory.
+        unsafe { (loaded[0].entry)(block.0.as_ptr(), &launch(4, 64), 0, 4, null_mut(), scratch) };
+        assert!(data.iter().enumerate().all(|(index, &value)| value == 7 * index as i32), "{data:?}");
+    }
+}
+
+#[test]
+fn a_linked_library_builds_as_well() {
+    let options = CompileOptions::default();
+    let library = link(&[&testing::bitcode(SCALE)], &options).unwrap();
+    assert_eq!(build(&[&library], &options).unwrap().kernels[0].name, "scale");
+}
+
+#[test]
+fn what_is_missing_is_named_with_its_kernel() {
+    let text = SCALE.replace("_Z13get_global_idj", "_Z19nowhere_to_be_foundj");
+    let error = build(&[&testing::bitcode(&text)], &CompileOptions::default()).unwrap_err().to_string();
+    assert!(error.contains("nowhere_to_be_found(uint)") && error.contains("scale"), "{error}");
+}
+
+#[test]
+fn every_fixture_is_checked_and_compiled_or_says_what_it_lacks() {
+    let options = CompileOptions::default();
+    for (name, bytes) in testing::fixtures() {
+        check(&bytes, &options).unwrap_or_else(|error| panic!("{name}: {error}"));
+        match build(&[&bytes], &options) {
+            Ok(program) => {
+                crate::api::load(&program).unwrap_or_else(|error| panic!("{name}: {error}"));
+            }
+            Err(error) => {
+                let text = error.to_string();
+                assert!(text.contains("is not defined"), "{name}: {text}");
+            }
+        }
+    }
+}
