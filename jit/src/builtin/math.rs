@@ -1,5 +1,5 @@
 //! Builtins: math functions (6.12.2). What LLVM has as an instruction or a few is written here, the rest is in the
-//! Rust library.
+//! Rust library; `half_` and `native_` functions are as accurate as the others.
 
 use super::emit::{Emitter, Lane, Value};
 use super::pattern::Generic;
@@ -7,6 +7,13 @@ use super::table::{Call, FLOATS, Rows, SINGLE};
 use super::types::Element;
 
 const PAYLOADS: Generic = Generic { elements: &[Element::UInt, Element::ULong], widths: FLOATS.widths };
+
+/// Library functions of one argument.
+const UNARY: [&str; 31] = [
+    "acos", "acosh", "acospi", "asin", "asinh", "asinpi", "atan", "atanh", "atanpi", "cbrt", "cos", "cosh",
+    "cospi", "erf", "erfc", "exp", "exp10", "exp2", "expm1", "lgamma", "log", "log10", "log1p", "log2",
+    "sin", "sinh", "sinpi", "tan", "tanh", "tanpi", "tgamma",
+];
 
 pub fn rows(rows: &mut Rows) {
     for name in ["fabs", "ceil", "floor", "trunc", "rint", "round", "sqrt"] {
@@ -36,6 +43,30 @@ pub fn rows(rows: &mut Rows) {
     rows.expand("half_recip native_recip", SINGLE, "T(T)", |e, call| reciprocal(e, &call.arguments[0]));
     rows.expand("rsqrt", FLOATS, "T(T)", reciprocal_root);
     rows.expand("half_rsqrt native_rsqrt", SINGLE, "T(T)", reciprocal_root);
+    for name in UNARY {
+        rows.library(name, SINGLE, "T(T)", name);
+    }
+    for name in ["atan2", "atan2pi", "hypot", "pow", "powr"] {
+        rows.library(name, SINGLE, "T(T,T)", name);
+    }
+    for name in ["pown", "rootn"] {
+        rows.library(name, SINGLE, "T(T,N)", name);
+    }
+    for name in ["cos", "exp", "exp2", "exp10", "log", "log2", "log10", "sin", "tan"] {
+        rows.library(&format!("half_{name} native_{name}"), SINGLE, "T(T)", name);
+    }
+    rows.library("half_powr native_powr", SINGLE, "T(T,T)", "powr");
+    for name in ["fmod", "nextafter", "remainder"] {
+        rows.library(name, FLOATS, "T(T,T)", name);
+    }
+    rows.library("logb", FLOATS, "T(T)", "logb");
+    rows.library("ilogb", FLOATS, "N(T)", "ilogb");
+    rows.library("ldexp", FLOATS, "T(T,N)", "ldexp");
+    rows.library("ldexp", FLOATS, "T(T,S)", "ldexp");
+    second_result(rows, "frexp", FLOATS, "T(T,*N)", "frexp", "frexp_exponent");
+    second_result(rows, "remquo", FLOATS, "T(T,T,*N)", "remainder", "quotient");
+    second_result(rows, "lgamma_r", SINGLE, "T(T,*N)", "lgamma", "lgamma_sign");
+    second_result(rows, "sincos", SINGLE, "T(T,*T)", "sin", "cos");
     rows.expand("nan", PAYLOADS, "F(T)", |e, call| {
         // Quiet, with what fits of the payload.
         let (quiet, payload) = match call.element {
@@ -51,7 +82,7 @@ pub fn rows(rows: &mut Rows) {
     rows.expand("modf", FLOATS, "T(T,*T)", |e, call| {
         let x = &call.arguments[0];
         let whole = e.intrinsic("trunc", std::slice::from_ref(x));
-        store(e, call, &whole);
+        store(e, &call.arguments[1], &whole);
         // The difference is exact, but for infinity.
         let rest = e.binary("fsub", x, &whole);
         let infinity = e.float(x.ir, f64::INFINITY);
@@ -60,6 +91,26 @@ pub fn rows(rows: &mut Rows) {
         let zero = e.float(x.ir, 0.0);
         let rest = e.select(&infinite, &zero, &rest);
         e.intrinsic("copysign", &[rest, x.clone()])
+    });
+}
+
+/// A builtin with two results: one library function's is returned, the other's stored at the last argument.
+fn second_result(
+    rows: &mut Rows,
+    name: &str,
+    generic: Generic,
+    pattern: &'static str,
+    returned: &'static str,
+    stored: &'static str,
+) {
+    rows.expand(name, generic, pattern, move |e, call| {
+        let Some((pointer, inputs)) = call.arguments.split_last() else { unreachable!("it has parameters") };
+        // An integer is stored unless the pointer is to T.
+        let lane = if stored == "cos" { call.result.lane } else { Lane::Int(32) };
+        let kind = call.library_type();
+        let second = e.library(&format!("{stored}_{kind}"), lane, inputs);
+        store(e, pointer, &second);
+        e.library(&format!("{returned}_{kind}"), call.result.lane, inputs)
     });
 }
 
@@ -85,9 +136,8 @@ fn by_magnitude(e: &mut Emitter, call: &Call, predicate: &str, op: &str) -> Valu
     e.select(&first, x, &rest)
 }
 
-/// Stores to the pointer that is the last argument, with the type's own alignment.
-fn store(e: &mut Emitter, call: &Call, value: &Value) {
-    let Some(pointer) = call.arguments.last() else { return };
+/// Stores with the type's own alignment.
+fn store(e: &mut Emitter, pointer: &Value, value: &Value) {
     let lanes = if value.ir.width == 3 { 4 } else { u32::from(value.ir.width) };
     e.store(value, pointer, lanes * value.ir.lane.bits() / 8);
 }
@@ -96,7 +146,7 @@ fn store(e: &mut Emitter, call: &Call, value: &Value) {
 fn fract(e: &mut Emitter, call: &Call) -> Value {
     let x = &call.arguments[0];
     let floor = e.intrinsic("floor", std::slice::from_ref(x));
-    store(e, call, &floor);
+    store(e, &call.arguments[1], &floor);
     let below_one = if x.ir.lane == Lane::Float { f64::from(1.0f32.next_down()) } else { 1.0f64.next_down() };
     let [below_one, zero, infinity] = [below_one, 0.0, f64::INFINITY].map(|value| e.float(x.ir, value));
     let difference = e.binary("fsub", x, &floor);

@@ -114,7 +114,7 @@ fn define(symbol: &str, row: &Row, overload: &Overload, given: &[Ir], declared: 
     let value = match &row.how {
         How::Intrinsic(name) => emitter.intrinsic(name, &arguments),
         How::Library(name) => {
-            emitter.library(&format!("{name}_{}", library_type(&call)), result.lane, &arguments)
+            emitter.library(&format!("{name}_{}", call.library_type()), result.lane, &arguments)
         }
         How::Expand(expansion) => expansion(&mut emitter, &call),
     };
@@ -129,16 +129,6 @@ fn define(symbol: &str, row: &Row, overload: &Overload, given: &[Ir], declared: 
         if result.lane == Lane::Void { "void".to_string() } else { value.to_string() },
     );
     Definition { ir, declarations }
-}
-
-/// The suffix of a library function's name: `f32`, `i64`, `u8`.
-fn library_type(call: &Call) -> String {
-    let kind = match call.element {
-        element if element.is_float() => 'f',
-        element if element.is_signed() => 'i',
-        _ => 'u',
-    };
-    format!("{kind}{}", call.element.bits())
 }
 
 /// Every symbol that the table provides, in SPIR's spelling and sorted: for reports and tests.

@@ -146,6 +146,16 @@ impl Call<'_> {
         Ir { lane: self.element.into(), width: self.width }
     }
 
+    /// What a library function's name ends with: `f32`, `i64`, `u8`.
+    pub fn library_type(&self) -> String {
+        let kind = match self.element {
+            element if element.is_float() => 'f',
+            element if element.is_signed() => 'i',
+            _ => 'u',
+        };
+        format!("{kind}{}", self.element.bits())
+    }
+
     /// `s` or `u`, as LLVM prefixes integer operations.
     pub fn sign(&self) -> &'static str {
         if self.element.is_signed() { "s" } else { "u" }

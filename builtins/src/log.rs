@@ -1,0 +1,62 @@
+//! Logarithms. x = 2^k m with m around 1; log m = 2 atanh((m - 1) / (m + 1)), an odd polynomial of a small number.
+
+use crate::export;
+use crate::polynomial::polynomial;
+use std::f64::consts::{LN_2, LOG10_2, SQRT_2};
+
+/// 2 atanh(s) / s / ln 2 over s² for |s| <= 0.1717; relative error 2^-45.
+const ATANH: [f64; 6] = [
+    2.88539008177785,
+    0.9617966941132127,
+    0.5770779423594591,
+    0.412209256786155,
+    0.3199053739227617,
+    0.2829066165906811,
+];
+
+/// log2(x) of a normal number, zero or infinity; relative error 2^-44. Negative numbers give NaN.
+#[inline(always)]
+pub(crate) fn log2_narrow(x: f64) -> f64 {
+    let (exponent, mantissa) = split(x);
+    let s = (mantissa - 1.0) / (mantissa + 1.0);
+    let result = s.mul_add(polynomial(s * s, ATANH), exponent);
+    special(x, result)
+}
+
+/// x = 2^k m with m in [√½, √2), for a positive normal number.
+#[inline(always)]
+pub(crate) fn split(x: f64) -> (f64, f64) {
+    // The exponent of x / √½, in 32-bit arithmetic, which machines have in vectors.
+    const OFFSET: i32 = ((SQRT_2 / 2.0).to_bits() >> 32) as i32;
+    let high = (x.to_bits() >> 32) as i32;
+    let k = high.wrapping_sub(OFFSET) >> 20;
+    let mantissa = f64::from_bits(x.to_bits().wrapping_sub((k as u32 as u64) << 52));
+    (f64::from(k), mantissa)
+}
+
+/// The logarithm of what is no positive number.
+#[inline(always)]
+pub(crate) fn special(x: f64, result: f64) -> f64 {
+    let result = if x < f64::INFINITY { result } else { x };
+    let result = if x == 0.0 { f64::NEG_INFINITY } else { result };
+    if x < 0.0 { f64::NAN } else { result }
+}
+
+/// log(1 + x); relative error 2^-40.
+#[inline(always)]
+pub(crate) fn log1p_narrow(x: f64) -> f64 {
+    // Near zero 1 + x loses too much of x.
+    let series = x * (1.0 - x * (0.5 - x * (1.0 / 3.0 - 0.25 * x)));
+    if x.abs() < 1e-3 { series } else { log2_narrow(1.0 + x) * LN_2 }
+}
+
+export! {
+    /// log; 3 ULP allowed.
+    spirula_log_f32(x: f32) -> f32 = (log2_narrow(x.into()) * LN_2) as f32;
+    /// log2; 3 ULP allowed.
+    spirula_log2_f32(x: f32) -> f32 = log2_narrow(x.into()) as f32;
+    /// log10; 3 ULP allowed.
+    spirula_log10_f32(x: f32) -> f32 = (log2_narrow(x.into()) * LOG10_2) as f32;
+    /// log1p; 2 ULP allowed.
+    spirula_log1p_f32(x: f32) -> f32 = log1p_narrow(x.into()) as f32;
+}
