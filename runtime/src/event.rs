@@ -240,7 +240,7 @@ pub fn wait_for_all(events: &[Arc<Event>]) -> Result<()> {
         return Err(Status::InvalidContext.because("events of different contexts"));
     }
     events.iter().for_each(|event| event.flush());
-    let failed = events.iter().filter_map(|event| event.wait().err()).last();
+    let failed = events.iter().filter_map(|event| event.wait().err()).fold(None, |_, code| Some(code));
     match failed {
         Some(code) => Err(Status::ExecStatusErrorForEventsInWaitList
             .because(format!("a command that was waited for ended with {code}"))),

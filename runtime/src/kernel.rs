@@ -87,6 +87,19 @@ impl Kernel {
         Ok(Kernel::over(program, kernels))
     }
 
+    /// clCloneKernel (OpenCL 2.1): another kernel object with the arguments as they are now.
+    pub fn duplicate(&self) -> Arc<Kernel> {
+        self.program.attach_clone();
+        Arc::new(Kernel {
+            program: self.program.clone(),
+            info: self.info.clone(),
+            code: self.code.clone(),
+            max_group: self.max_group,
+            arguments: Mutex::new(self.arguments()),
+            pace: self.pace.clone(),
+        })
+    }
+
     /// The program counts them as attached; `drop` takes that back.
     fn over(program: &Arc<Program>, kernels: Vec<crate::program::BuiltKernel>) -> Vec<Arc<Kernel>> {
         let build = |kernel: crate::program::BuiltKernel| {

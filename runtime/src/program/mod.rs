@@ -335,6 +335,11 @@ impl Program {
         Ok(selected)
     }
 
+    /// One more kernel object exists beside another.
+    pub(crate) fn attach_clone(&self) {
+        self.state().attached += 1;
+    }
+
     /// A kernel object is gone.
     pub(crate) fn detach_kernel(&self) {
         self.state().attached -= 1;

@@ -144,7 +144,7 @@ mod tests {
         let none = CompileOptions::default();
         assert!(merge(&none, &[mad.clone(), mad.clone()]).mad_enable);
         assert!(!merge(&none, &[mad.clone(), none.clone()]).mad_enable);
-        assert!(merge(&mad, &[none.clone()]).mad_enable);
+        assert!(merge(&mad, std::slice::from_ref(&none)).mad_enable);
         let unoptimized = CompileOptions { optimization_disabled: true, ..Default::default() };
         assert!(merge(&none, &[none.clone(), unoptimized]).optimization_disabled);
     }

@@ -1,1 +1,65 @@
-//! Tests.
+//! Tests of programs that need no compiler: what is recognised, refused, and reported.
+
+use super::*;
+use crate::kernel::tests::context;
+
+#[test]
+fn binaries_are_recognised_by_their_first_bytes() {
+    let context = context();
+    let make = |bytes: &[u8]| Program::with_binary(&context, bytes);
+    for bytes in [&b"BC\xC0\xDE1234"[..], b"\xDE\xC0\x17\x0B1234"] {
+        let program = make(bytes).unwrap();
+        assert_eq!(
+            (program.binary_type(), program.build_status()),
+            (BinaryType::Intermediate, BuildStatus::None)
+        );
+        assert_eq!(&*program.binary(), bytes);
+        assert_eq!(program.kernel_names().unwrap_err().status, Status::InvalidProgramExecutable);
+    }
+    for bytes in [&b""[..], b"BC", b"\x7fELF", b"SPIRULA\x00 of old", b"SPIRULA\x01"] {
+        assert_eq!(make(bytes).unwrap_err().status, Status::InvalidBinary);
+    }
+}
+
+#[test]
+fn sources_exist_but_are_not_built() {
+    let program = Program::with_source(&context(), "kernel void a() {}".into());
+    assert_eq!(program.build("-cl-nonsense", None).unwrap_err().status, Status::InvalidBuildOptions);
+    assert_eq!(program.build("-w", None).unwrap_err().status, Status::CompilerNotAvailable);
+    assert_eq!(program.compile("", &[], None).unwrap_err().status, Status::CompilerNotAvailable);
+    assert_eq!((program.build_status(), program.binary_type()), (BuildStatus::Error, BinaryType::None));
+    assert_eq!(program.build_options(), "");
+    assert!(program.build_log().contains("SPIR") && program.binary().is_empty());
+}
+
+#[test]
+fn only_objects_and_libraries_are_linked() {
+    let context = context();
+    let link =
+        |inputs: &[Arc<Program>]| Program::link(&context, "", inputs, None).map(|_| ()).unwrap_err().status;
+    let spir = Program::with_binary(&context, b"BC\xC0\xDE").unwrap();
+    assert_eq!(link(&[]), Status::InvalidValue);
+    assert_eq!(link(&[spir]), Status::InvalidOperation);
+    let linked = Program::link(&context, "-w", &[], None).map(|_| ());
+    assert_eq!(linked.unwrap_err().status, Status::InvalidLinkerOptions);
+}
+
+#[test]
+fn a_library_comes_back_from_its_binary() {
+    let context = context();
+    let contents = Contents::new(BinaryType::Library, vec![b"BC\xC0\xDE".to_vec()], None);
+    let program = Program::with_binary(&context, &contents.encode().unwrap()).unwrap();
+    assert_eq!(program.binary_type(), BinaryType::Library);
+    assert_eq!(*program.binary(), *contents.encode().unwrap());
+    assert_eq!(program.compile("", &[], None).unwrap_err().status, Status::InvalidOperation);
+}
+
+#[test]
+fn a_build_in_the_background_notifies_and_fails_its_program() {
+    let program = Program::with_binary(&context(), b"BC\xC0\xDE").unwrap();
+    let (sender, receiver) = std::sync::mpsc::channel();
+    program.build("-x spir -spir-std=3.0", Some(Box::new(move || sender.send(()).unwrap()))).unwrap();
+    receiver.recv_timeout(std::time::Duration::from_secs(10)).unwrap();
+    assert_eq!(program.build_status(), BuildStatus::Error);
+    assert!(program.build_log().contains("3.0"));
+}
