@@ -14,7 +14,7 @@ mod info;
 mod lifecycle;
 
 use crate::dispatch::DISPATCH;
-use opencl_sys::{CL_INVALID_PLATFORM, cl_int, cl_platform_id, cl_uint};
+use opencl_sys::{CL_INVALID_PLATFORM, cl_int, cl_platform_id, cl_platform_info, cl_uint};
 use std::ffi::{c_char, c_void};
 
 /// How the ICD loader finds the other function, and applications find extensions' functions.
@@ -45,6 +45,27 @@ pub unsafe extern "C" fn clIcdGetPlatformIDsKHR(
     match DISPATCH.clGetPlatformIDs {
         // SAFETY: the same contract.
         Some(function) => unsafe { function(num_entries, platforms, num_platforms) },
+        None => CL_INVALID_PLATFORM,
+    }
+}
+
+/// Some loaders look for this one by name, too.
+///
+/// # Safety
+/// As OpenCL says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn clGetPlatformInfo(
+    platform: cl_platform_id,
+    param_name: cl_platform_info,
+    param_value_size: usize,
+    param_value: *mut c_void,
+    param_value_size_ret: *mut usize,
+) -> cl_int {
+    match DISPATCH.clGetPlatformInfo {
+        // SAFETY: the same contract.
+        Some(function) => unsafe {
+            function(platform, param_name, param_value_size, param_value, param_value_size_ret)
+        },
         None => CL_INVALID_PLATFORM,
     }
 }
