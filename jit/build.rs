@@ -31,7 +31,25 @@ fn compile() -> Result<(), String> {
     command.args(["-Cllvm-args=-mergefunc-use-aliases=0", "-Cno-vectorize-loops", "-Cno-vectorize-slp"]);
     command.arg("--target").arg(variable("TARGET")?).arg("-o").arg(&output).arg("../builtins/src/lib.rs");
     run(&mut command)?;
+    without_personality(&llvm, &output)?;
     no_foreign_calls(&llvm, &output)
+}
+
+/// Nothing unwinds here, but functions that inlined something which could have still name Rust's handler for it.
+fn without_personality(llvm: &Llvm, bitcode: &Path) -> Result<(), String> {
+    let text = run(llvm.tool("llvm-dis").arg("-o").arg("-").arg(bitcode))?;
+    if text.contains(" landingpad ") || text.contains(" invoke ") {
+        return Err("the builtin library can unwind".to_string());
+    }
+    let text = text.replace(" personality ptr @rust_eh_personality", "");
+    // Lines that start with ^ are a module summary, which names it too.
+    let kept = |line: &&str| {
+        !(line.starts_with('^') || line.starts_with("declare ") && line.contains("@rust_eh_personality"))
+    };
+    let text = text.lines().filter(kept).collect::<Vec<_>>().join("\n");
+    let assembly = bitcode.with_extension("ll");
+    fs::write(&assembly, text).map_err(|e| format!("{}: {e}", assembly.display()))?;
+    run(llvm.tool("llvm-as").arg("-o").arg(bitcode).arg(&assembly)).map(|_| ())
 }
 
 /// The LLVM tools that generated code is made with.

@@ -1,4 +1,10 @@
-//! Images: what a kernel's image argument points at.
+//! Images: what a kernel's image argument points at, and how kernels read and write it. `address` turns coordinates
+//! into texel indices, `texel` turns memory into colours and back, `access` is what generated code calls.
+
+pub(crate) mod access;
+mod address;
+pub(crate) mod half;
+mod texel;
 
 /// An image as generated code and the host see it. Every dimension that an image kind lacks is 1.
 /// A kernel's image argument is a pointer to this.

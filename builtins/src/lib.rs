@@ -43,6 +43,7 @@ mod exports {
     pub use crate::exp::*;
     pub use crate::gamma::*;
     pub use crate::hyperbolic::*;
+    pub use crate::image::access::*;
     pub use crate::inverse_trig::*;
     pub use crate::log::*;
     pub use crate::modulo::*;

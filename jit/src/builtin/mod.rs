@@ -8,6 +8,7 @@ mod common;
 mod convert;
 mod emit;
 mod geometric;
+mod image;
 mod integer;
 mod mangle;
 mod math;

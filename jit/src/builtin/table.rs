@@ -5,7 +5,9 @@
 use super::emit::{Emitter, Ir, Lane, Value};
 use super::pattern::Generic;
 use super::types::Element;
-use super::{atomic, common, convert, geometric, integer, math, memory, relational, shuffle, work_item};
+use super::{
+    atomic, common, convert, geometric, image, integer, math, memory, relational, shuffle, work_item,
+};
 use std::borrow::Cow;
 use std::collections::HashMap;
 use std::sync::LazyLock;
@@ -181,6 +183,7 @@ static TABLE: LazyLock<HashMap<Cow<'static, str>, Vec<Row>>> = LazyLock::new(|| 
         atomic::rows,
         convert::rows,
         shuffle::rows,
+        image::rows,
     ];
     sections.iter().for_each(|section| section(&mut rows));
     rows.0.into_iter().fold(HashMap::new(), |mut table: HashMap<_, Vec<Row>>, row| {

@@ -1,0 +1,296 @@
+//! Images, step 2: texels to colours and back, for every channel order and type (OpenCL 1.2, 5.3.1.1 and 8.3).
+
+use super::ImageDescriptor;
+use super::half::{float_to_half, half_to_float};
+
+/// CL_RGBA.
+pub(super) const RGBA: u32 = 0x10B5;
+/// CL_FLOAT.
+pub(super) const FLOAT: u32 = 0x10DE;
+
+/// Channel types, from CL_SNORM_INT8 on.
+const SNORM_INT8: u32 = 0x10D0;
+const SNORM_INT16: u32 = 0x10D1;
+const UNORM_INT8: u32 = 0x10D2;
+const UNORM_INT16: u32 = 0x10D3;
+const UNORM_SHORT_565: u32 = 0x10D4;
+const UNORM_SHORT_555: u32 = 0x10D5;
+const UNORM_INT_101010: u32 = 0x10D6;
+const SIGNED_INT8: u32 = 0x10D7;
+const SIGNED_INT16: u32 = 0x10D8;
+const SIGNED_INT32: u32 = 0x10D9;
+const UNSIGNED_INT8: u32 = 0x10DA;
+const UNSIGNED_INT16: u32 = 0x10DB;
+const UNSIGNED_INT32: u32 = 0x10DC;
+const HALF_FLOAT: u32 = 0x10DD;
+
+/// Sources of a colour's component besides the channels 0 to 3.
+const ZERO: u32 = 4;
+const ONE: u32 = 5;
+
+/// A channel order: how many channels a texel has, and where red, green, blue and alpha come from, four bits each,
+/// red lowest.
+#[derive(Clone, Copy)]
+struct Order {
+    channels: u32,
+    sources: u32,
+}
+
+const fn order(channels: u32, red: u32, green: u32, blue: u32, alpha: u32) -> Order {
+    Order { channels, sources: red | green << 4 | blue << 8 | alpha << 12 }
+}
+
+impl Order {
+    #[inline(always)]
+    fn of(channel_order: u32) -> Order {
+        match channel_order {
+            0x10B1 => order(1, ZERO, ZERO, ZERO, 0),
+            0x10B2 | 0x10BB => order(2, 0, 1, ZERO, ONE),
+            0x10B3 => order(2, 0, ZERO, ZERO, 1),
+            0x10B4 | 0x10BC => order(3, 0, 1, 2, ONE),
+            RGBA => order(4, 0, 1, 2, 3),
+            0x10B6 => order(4, 2, 1, 0, 3),
+            0x10B7 => order(4, 1, 2, 3, 0),
+            0x10B8 => order(1, 0, 0, 0, 0),
+            0x10B9 => order(1, 0, 0, 0, ONE),
+            _ => order(1, 0, ZERO, ZERO, ONE),
+        }
+    }
+
+    #[inline(always)]
+    fn source(self, component: u32) -> u32 {
+        self.sources >> (4 * component) & 15
+    }
+}
+
+/// A component of a colour: float, or an integer for `read_imagei` and `read_imageui`.
+pub(super) trait Component: Copy {
+    /// 0.
+    const ZERO: Self;
+    /// 1.
+    const ONE: Self;
+
+    /// Whether CL_FLOAT texels hold it.
+    const IS_FLOAT: bool = false;
+
+    /// Channel `index` of the texel at `texel`.
+    ///
+    /// # Safety
+    /// The texel must be readable.
+    unsafe fn load(texel: *const u8, channel_type: u32, index: u32) -> Self;
+
+    /// Writes channel `index`.
+    ///
+    /// # Safety
+    /// The texel must be writable.
+    unsafe fn store(self, texel: *mut u8, channel_type: u32, index: u32);
+}
+
+/// Bytes of a texel.
+#[inline(always)]
+pub(super) fn size(image: &ImageDescriptor) -> usize {
+    let channels = Order::of(image.channel_order).channels as usize;
+    match image.channel_type {
+        SNORM_INT8 | UNORM_INT8 | SIGNED_INT8 | UNSIGNED_INT8 => channels,
+        SNORM_INT16 | UNORM_INT16 | SIGNED_INT16 | UNSIGNED_INT16 | HALF_FLOAT => 2 * channels,
+        UNORM_SHORT_565 | UNORM_SHORT_555 => 2,
+        UNORM_INT_101010 => 4,
+        _ => 4 * channels,
+    }
+}
+
+/// The colour of the texel at `texel`.
+///
+/// # Safety
+/// The texel must be readable, in the image's format.
+#[inline(always)]
+pub(super) unsafe fn load<C: Component>(image: &ImageDescriptor, texel: *const u8) -> [C; 4] {
+    let order = Order::of(image.channel_order);
+    [0, 1, 2, 3].map(|component| match order.source(component) {
+        ZERO => C::ZERO,
+        ONE => C::ONE,
+        // SAFETY: the caller's promise.
+        index => unsafe { C::load(texel, image.channel_type, index) },
+    })
+}
+
+/// Writes a colour.
+///
+/// # Safety
+/// The texel must be writable, in the image's format.
+#[inline(always)]
+pub(super) unsafe fn store<C: Component>(image: &ImageDescriptor, texel: *mut u8, colour: [C; 4]) {
+    let order = Order::of(image.channel_order);
+    // Backwards, so that the first component wins where several share a channel.
+    let [red, green, blue, alpha] = colour;
+    for (component, value) in [(3, alpha), (2, blue), (1, green), (0, red)] {
+        let index = order.source(component);
+        if index < order.channels {
+            // SAFETY: the caller's promise.
+            unsafe { value.store(texel, image.channel_type, index) }
+        }
+    }
+}
+
+/// What a read outside the image gives under CLAMP: transparent black, opaque for orders without alpha.
+#[inline(always)]
+pub(super) fn border<C: Component>(image: &ImageDescriptor) -> [C; 4] {
+    let opaque = matches!(image.channel_order, 0x10B0 | 0x10B2 | 0x10B4 | 0x10B9);
+    [C::ZERO, C::ZERO, C::ZERO, if opaque { C::ONE } else { C::ZERO }]
+}
+
+/// # Safety
+/// `texel` must have element `index` readable.
+#[inline(always)]
+unsafe fn get<T: Copy>(texel: *const u8, index: u32) -> T {
+    // SAFETY: the caller's promise; the alignment is unknown.
+    unsafe { texel.cast::<T>().add(index as usize).read_unaligned() }
+}
+
+/// # Safety
+/// `texel` must have element `index` writable.
+#[inline(always)]
+unsafe fn put<T: Copy>(texel: *mut u8, index: u32, value: T) {
+    // SAFETY: the caller's promise; the alignment is unknown.
+    unsafe { texel.cast::<T>().add(index as usize).write_unaligned(value) }
+}
+
+/// The place of a channel in a packed texel: its lowest bit and its largest value.
+#[inline(always)]
+fn packed(channel_type: u32, index: u32) -> (u32, u32) {
+    match (channel_type, index) {
+        (UNORM_SHORT_565, 0) => (11, 31),
+        (UNORM_SHORT_565, 1) => (5, 63),
+        (UNORM_SHORT_565, _) => (0, 31),
+        (UNORM_SHORT_555, index) => (10 - 5 * (index & 3).min(2), 31),
+        (_, index) => (20 - 10 * (index & 3).min(2), 1023),
+    }
+}
+
+/// A normalized value as an integer of up to `scale`, rounded to nearest; NaN is 0.
+#[inline(always)]
+fn quantized(value: f32, low: f32, scale: f32) -> i32 {
+    let scaled = (value * scale).round_ties_even();
+    let bounded = if scaled < low { low } else { scaled };
+    (if bounded > scale { scale } else { bounded }) as i32
+}
+
+impl Component for f32 {
+    const ZERO: f32 = 0.0;
+    const ONE: f32 = 1.0;
+    const IS_FLOAT: bool = true;
+
+    #[inline(always)]
+    unsafe fn load(texel: *const u8, channel_type: u32, index: u32) -> f32 {
+        let signed = |value: f32| if value < -1.0 { -1.0 } else { value };
+        // SAFETY: the caller's promise; each arm reads what the type has.
+        unsafe {
+            match channel_type {
+                UNORM_INT8 => f32::from(get::<u8>(texel, index)) / 255.0,
+                UNORM_INT16 => f32::from(get::<u16>(texel, index)) / 65535.0,
+                SNORM_INT8 => signed(f32::from(get::<i8>(texel, index)) / 127.0),
+                SNORM_INT16 => signed(f32::from(get::<i16>(texel, index)) / 32767.0),
+                HALF_FLOAT => half_to_float(get(texel, index)),
+                UNORM_SHORT_565 | UNORM_SHORT_555 | UNORM_INT_101010 => {
+                    let (shift, largest) = packed(channel_type, index);
+                    let wide = channel_type == UNORM_INT_101010;
+                    let bits = if wide { get::<u32>(texel, 0) } else { get::<u16>(texel, 0).into() };
+                    (bits >> shift & largest) as f32 / largest as f32
+                }
+                _ => get(texel, index),
+            }
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn store(self, texel: *mut u8, channel_type: u32, index: u32) {
+        // SAFETY: the caller's promise; each arm writes what the type has.
+        unsafe {
+            match channel_type {
+                UNORM_INT8 => put(texel, index, quantized(self, 0.0, 255.0) as u8),
+                UNORM_INT16 => put(texel, index, quantized(self, 0.0, 65535.0) as u16),
+                SNORM_INT8 => put(texel, index, quantized(self, -128.0, 127.0) as i8),
+                SNORM_INT16 => put(texel, index, quantized(self, -32768.0, 32767.0) as i16),
+                HALF_FLOAT => put(texel, index, float_to_half(self)),
+                UNORM_SHORT_565 | UNORM_SHORT_555 | UNORM_INT_101010 => {
+                    let (shift, largest) = packed(channel_type, index);
+                    let value = (quantized(self, 0.0, largest as f32) as u32) << shift;
+                    if channel_type == UNORM_INT_101010 {
+                        put(texel, 0, get::<u32>(texel, 0) & !(largest << shift) | value);
+                    } else {
+                        put(texel, 0, get::<u16>(texel, 0) & !(largest << shift) as u16 | value as u16);
+                    }
+                }
+                _ => put(texel, index, self),
+            }
+        }
+    }
+}
+
+impl Component for i32 {
+    const ZERO: i32 = 0;
+    const ONE: i32 = 1;
+
+    #[inline(always)]
+    unsafe fn load(texel: *const u8, channel_type: u32, index: u32) -> i32 {
+        // SAFETY: the caller's promise; each arm reads what the type has.
+        unsafe {
+            match channel_type {
+                SIGNED_INT8 => get::<i8>(texel, index).into(),
+                SIGNED_INT16 => get::<i16>(texel, index).into(),
+                SIGNED_INT32 => get(texel, index),
+                // Undefined by the specification.
+                _ => 0,
+            }
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn store(self, texel: *mut u8, channel_type: u32, index: u32) {
+        let bounded = |low: i32, high: i32| {
+            let value = if self < low { low } else { self };
+            if value > high { high } else { value }
+        };
+        // SAFETY: the caller's promise; each arm writes what the type has.
+        unsafe {
+            match channel_type {
+                SIGNED_INT8 => put(texel, index, bounded(-128, 127) as i8),
+                SIGNED_INT16 => put(texel, index, bounded(-32768, 32767) as i16),
+                SIGNED_INT32 => put(texel, index, self),
+                _ => {}
+            }
+        }
+    }
+}
+
+impl Component for u32 {
+    const ZERO: u32 = 0;
+    const ONE: u32 = 1;
+
+    #[inline(always)]
+    unsafe fn load(texel: *const u8, channel_type: u32, index: u32) -> u32 {
+        // SAFETY: the caller's promise; each arm reads what the type has.
+        unsafe {
+            match channel_type {
+                UNSIGNED_INT8 => get::<u8>(texel, index).into(),
+                UNSIGNED_INT16 => get::<u16>(texel, index).into(),
+                UNSIGNED_INT32 => get(texel, index),
+                _ => 0,
+            }
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn store(self, texel: *mut u8, channel_type: u32, index: u32) {
+        let bounded = |high: u32| if self > high { high } else { self };
+        // SAFETY: the caller's promise; each arm writes what the type has.
+        unsafe {
+            match channel_type {
+                UNSIGNED_INT8 => put(texel, index, bounded(255) as u8),
+                UNSIGNED_INT16 => put(texel, index, bounded(65535) as u16),
+                UNSIGNED_INT32 => put(texel, index, self),
+                _ => {}
+            }
+        }
+    }
+}
