@@ -128,7 +128,7 @@ impl Event {
         if !self.has_ended()
             && let Some(executor) = self.executor.as_ref().and_then(Weak::upgrade)
         {
-            executor.wake();
+            executor.try_wake();
         }
     }
 

@@ -12,10 +12,10 @@ use crate::error::{Error, Result, Status};
 use crate::event::{Event, status};
 use crate::scheduler::STACK_SIZE;
 use crossbeam::channel::{Receiver, Sender, unbounded};
-use crossbeam::sync::{Parker, Unparker};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering, fence};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, TryLockError};
+use std::thread::Thread;
 
 /// So many short commands may wait for a flush.
 const DEFERRED: usize = 64;
@@ -54,21 +54,15 @@ impl Queue {
             return Err(Status::InvalidQueueProperties.because("queues are in order"));
         }
         let (commands, receiver) = unbounded();
-        let parker = Parker::new();
         let executor = Arc::new(Executor {
             device: device.clone(),
             commands: receiver,
             front: Mutex::new(None),
-            unparker: parker.unparker().clone(),
+            worker: OnceLock::new(),
+            starting: Mutex::new(()),
             deferred: AtomicUsize::new(0),
             released: AtomicBool::new(false),
         });
-        let worker = executor.clone();
-        std::thread::Builder::new()
-            .name("spirula-queue".into())
-            .stack_size(STACK_SIZE)
-            .spawn(move || worker.serve(&parker))
-            .map_err(|error| Status::OutOfHostMemory.because(format!("no thread for a queue: {error}")))?;
         Ok(Arc::new(Queue {
             context: context.clone(),
             device: device.clone(),
@@ -91,6 +85,9 @@ impl Queue {
         for event in wait {
             event.flush();
         }
+        if !command.anywhere {
+            self.executor.worker()?;
+        }
         let executor = Arc::downgrade(&self.executor);
         let event = Event::of_command(&self.context, command.command_type, executor, self.profiling);
         let short = command.short;
@@ -111,15 +108,17 @@ impl Queue {
             };
         }
         if !short || self.executor.deferred.fetch_add(1, Ordering::Relaxed) >= DEFERRED {
-            self.executor.wake();
+            self.executor.wake()?;
         }
         Ok(event)
     }
 
     /// clFlush.
     pub fn flush(&self) -> Result<()> {
-        self.executor.wake();
-        Ok(())
+        match self.executor.commands.is_empty() {
+            true => Ok(()),
+            false => self.executor.wake(),
+        }
     }
 
     /// clFinish: returns when all commands have ended, well or not.
@@ -136,7 +135,9 @@ impl Queue {
 impl Drop for Queue {
     fn drop(&mut self) {
         self.executor.released.store(true, Ordering::SeqCst);
-        self.executor.wake();
+        if self.executor.worker.get().is_some() || !self.executor.commands.is_empty() {
+            self.executor.try_wake();
+        }
     }
 }
 
@@ -147,7 +148,9 @@ pub(crate) struct Executor {
     commands: Receiver<Pending>,
     /// Who holds the lock may run commands. A command in it was taken from the channel but left to the queue's thread.
     front: Mutex<Option<Pending>>,
-    unparker: Unparker,
+    /// The queue's thread; begun when it is first needed.
+    worker: OnceLock<Thread>,
+    starting: Mutex<()>,
     /// Short commands since the thread was last woken.
     deferred: AtomicUsize,
     /// The queue is gone: its thread ends when nothing is left.
@@ -155,30 +158,61 @@ pub(crate) struct Executor {
 }
 
 impl Executor {
-    /// Has the queue's thread look for commands.
-    pub(crate) fn wake(&self) {
+    /// Has the queue's thread look for commands. CL_OUT_OF_HOST_MEMORY if there is none and it can't begin.
+    pub(crate) fn wake(self: &Arc<Self>) -> Result<()> {
         self.deferred.store(0, Ordering::Relaxed);
-        self.unparker.unpark();
+        self.worker()?.unpark();
+        Ok(())
     }
 
-    /// The queue's thread.
-    fn serve(&self, parker: &Parker) {
-        loop {
-            // Read before looking for commands: what was queued before the release is found below.
-            let released = self.released.load(Ordering::SeqCst);
-            let emptied = self.drain();
-            if released && emptied {
-                return;
-            }
-            parker.park();
+    /// As [`Executor::wake`] where nobody can be told of a failure: who waits runs the commands then.
+    pub(crate) fn try_wake(self: &Arc<Self>) {
+        if let Err(error) = self.wake() {
+            tracing::error!("{error}");
         }
     }
 
-    /// Runs commands until none is left. False when another thread is at it, which wakes this one if it leaves any behind.
-    fn drain(&self) -> bool {
+    fn worker(self: &Arc<Self>) -> Result<&Thread> {
+        if let Some(worker) = self.worker.get() {
+            return Ok(worker);
+        }
+        let _one = self.starting.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(worker) = self.worker.get() {
+            return Ok(worker);
+        }
+        let executor = self.clone();
+        let thread = std::thread::Builder::new()
+            .name("spirula-queue".into())
+            .stack_size(STACK_SIZE)
+            .spawn(move || executor.serve())
+            .map_err(|error| Status::OutOfHostMemory.because(format!("no thread for a queue: {error}")))?;
+        Ok(self.worker.get_or_init(|| thread.thread().clone()))
+    }
+
+    /// The queue's thread.
+    fn serve(&self) {
+        loop {
+            self.drain();
+            if self.is_over() {
+                return;
+            }
+            // A kernel that this thread waited for may have used up a wake-up, but then `drain` looked again.
+            std::thread::park();
+        }
+    }
+
+    /// No command is left, and none will come. (A thread that holds the lock wakes the queue's when it is done.)
+    fn is_over(&self) -> bool {
+        self.released.load(Ordering::SeqCst)
+            && self.try_front().is_some_and(|front| front.is_none())
+            && self.commands.is_empty()
+    }
+
+    /// Runs commands until none is left, unless another thread is at it, which wakes this one if it leaves any behind.
+    fn drain(&self) {
         // Pairs with the fence in `help_until`: one of the two sees what the other left.
         fence(Ordering::SeqCst);
-        let Some(mut front) = self.try_front() else { return false };
+        let Some(mut front) = self.try_front() else { return };
         let mut idle = 0;
         while idle < SPINS {
             if let Some(pending) = self.next(&mut front) {
@@ -189,7 +223,6 @@ impl Executor {
                 idle += 1;
             }
         }
-        true
     }
 
     fn try_front(&self) -> Option<MutexGuard<'_, Option<Pending>>> {
@@ -205,7 +238,7 @@ impl Executor {
     }
 
     /// Runs commands on this thread until `event` has ended, or until a command must wait for others or must not run here.
-    pub(crate) fn help_until(&self, event: &Event) {
+    pub(crate) fn help_until(self: &Arc<Self>, event: &Event) {
         let mut left = true;
         if let Some(mut front) = self.try_front() {
             while !event.has_ended() {
@@ -220,8 +253,9 @@ impl Executor {
             left = front.is_some();
         }
         fence(Ordering::SeqCst);
-        if left || !self.commands.is_empty() || self.released.load(Ordering::SeqCst) {
-            self.wake();
+        let releasing = self.released.load(Ordering::SeqCst) && self.worker.get().is_some();
+        if left || !self.commands.is_empty() || releasing {
+            self.try_wake();
         } else {
             self.deferred.store(0, Ordering::Relaxed);
         }
