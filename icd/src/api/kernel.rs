@@ -201,9 +201,9 @@ pub fn get_work_group_info(
 
 /// clCloneKernel (OpenCL 2.1).
 pub fn clone(source_kernel: Handle<Kernel>) -> Status<NewHandle> {
-    source_kernel.get()?;
-    // No error of the specification's list says that the platform is older than the function; this comes closest.
-    fail(cl::CL_INVALID_OPERATION)
+    // CL_INVALID_KERNEL if source_kernel is not a valid kernel object.
+    let source = source_kernel.get()?;
+    Ok(NewHandle::new(Kernel { core: source.core.duplicate(), program: source.program.clone() }))
 }
 
 /// clGetKernelSubGroupInfo (OpenCL 2.1).
