@@ -11,7 +11,7 @@ use crate::polynomial::polynomial;
 
 /// sin(r π/2) / r over r²; relative error 2^-47.
 const SIN: [f64; 6] = [
-    1.57079632679489,
+    std::f64::consts::FRAC_PI_2,
     -0.6459640975043052,
     0.07969262615560159,
     -0.004681752589609857,

@@ -201,7 +201,7 @@ fn divisions() {
         }
         let y = y.abs();
         let rest = (x % (2.0 * y)).abs();
-        let rest = if rest > 1.5 * y || rest == 1.5 * y {
+        let rest = if rest >= 1.5 * y {
             rest - 2.0 * y
         } else if rest > 0.5 * y {
             rest - y

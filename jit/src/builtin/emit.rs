@@ -33,11 +33,6 @@ impl Lane {
             Lane::Void => 0,
         }
     }
-
-    /// Half, float or double.
-    pub fn is_float(self) -> bool {
-        matches!(self, Lane::Half | Lane::Float | Lane::Double)
-    }
 }
 
 impl fmt::Display for Lane {

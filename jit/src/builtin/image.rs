@@ -1,7 +1,7 @@
 //! Builtins: image functions (6.12.14). The library reads and writes; here its arguments are made of the kernel's.
 
 use super::emit::{Emitter, Ir, Lane, Value};
-use super::table::{Call, FIXED, Rows, nothing};
+use super::table::{FIXED, Rows, nothing};
 
 const INT: Ir = Ir::scalar(Lane::Int(32));
 const POINTER: Ir = Ir::scalar(Lane::Pointer(0));

@@ -4,7 +4,7 @@ use super::emit::{Emitter, Ir, Lane, Value};
 use super::table::{Call, INT32, INTEGERS, NARROW, Rows};
 
 pub fn rows(rows: &mut Rows) {
-    rows.expand("abs", INTEGERS, "U(T)", |e, call| absolute(e, call));
+    rows.expand("abs", INTEGERS, "U(T)", absolute);
     rows.expand("abs_diff", INTEGERS, "U(T,T)", |e, call| {
         let [low, high] = ["min", "max"].map(|op| extreme(e, call, op, 0, 1));
         e.binary("sub", &high, &low)
@@ -30,12 +30,12 @@ pub fn rows(rows: &mut Rows) {
     rows.expand("clz", INTEGERS, "T(T)", |e, call| count_zeros(e, call, "ctlz"));
     rows.expand("ctz", INTEGERS, "T(T)", |e, call| count_zeros(e, call, "cttz"));
     rows.intrinsic("popcount", INTEGERS, "T(T)", "ctpop");
-    rows.expand("mul_hi", INTEGERS, "T(T,T)", |e, call| multiply_high(e, call));
+    rows.expand("mul_hi", INTEGERS, "T(T,T)", multiply_high);
     rows.expand("mad_hi", INTEGERS, "T(T,T,T)", |e, call| {
         let high = multiply_high(e, call);
         e.binary("add", &high, &call.arguments[2])
     });
-    rows.expand("mad_sat", INTEGERS, "T(T,T,T)", |e, call| multiply_add_saturated(e, call));
+    rows.expand("mad_sat", INTEGERS, "T(T,T,T)", multiply_add_saturated);
     rows.expand("mul24", INT32, "T(T,T)", |e, call| e.binary("mul", &call.arguments[0], &call.arguments[1]));
     rows.expand("mad24", INT32, "T(T,T,T)", |e, call| {
         let product = e.binary("mul", &call.arguments[0], &call.arguments[1]);

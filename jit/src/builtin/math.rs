@@ -136,10 +136,9 @@ fn by_magnitude(e: &mut Emitter, call: &Call, predicate: &str, op: &str) -> Valu
     e.select(&first, x, &rest)
 }
 
-/// Stores with the type's own alignment.
+/// Stores with the element's alignment: the application's buffer need not have the vector's.
 fn store(e: &mut Emitter, pointer: &Value, value: &Value) {
-    let lanes = if value.ir.width == 3 { 4 } else { u32::from(value.ir.width) };
-    e.store(value, pointer, lanes * value.ir.lane.bits() / 8);
+    e.store(value, pointer, value.ir.lane.bits() / 8);
 }
 
 /// x - floor(x), at most the largest number below 1; zeros and infinities give a zero of their sign.

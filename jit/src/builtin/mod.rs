@@ -3,6 +3,7 @@
 //! `emit` write its body, which calls LLVM intrinsics, the Rust library in [`LIBRARY_BITCODE`] and the work-item
 //! primitives that a later stage lowers.
 
+mod async_copy;
 mod atomic;
 mod common;
 mod convert;
@@ -21,6 +22,8 @@ mod table;
 mod tests;
 mod types;
 mod work_item;
+
+pub use mangle::Spelling;
 
 use emit::{Emitter, Ir, Lane, Value};
 use pattern::Overload;
@@ -132,12 +135,12 @@ fn define(symbol: &str, row: &Row, overload: &Overload, given: &[Ir], declared: 
     Definition { ir, declarations }
 }
 
-/// Every symbol that the table provides, in SPIR's spelling and sorted: for reports and tests.
-pub fn symbols() -> BTreeSet<String> {
-    let overloads = |row: &'static Row| {
-        pattern::overloads(&row.pattern, row.generic).into_iter().map(|parameters| {
+/// Every symbol that the table provides, sorted: for reports and tests.
+pub fn symbols(spelling: Spelling) -> BTreeSet<String> {
+    let overloads = move |row: &'static Row| {
+        pattern::overloads(&row.pattern, row.generic).into_iter().map(move |parameters| {
             let signature = mangle::Signature { name: row.name.to_string(), parameters };
-            mangle::mangle(&signature, mangle::Spelling::Spir)
+            mangle::mangle(&signature, spelling)
         })
     };
     table::all().flat_map(overloads).collect()

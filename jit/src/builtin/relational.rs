@@ -54,7 +54,7 @@ pub fn rows(rows: &mut Rows) {
             e.cast("zext", &truth, Lane::Int(32))
         });
     }
-    rows.expand("bitselect", ANY, "T(T,T,T)", |e, call| bit_select(e, call));
+    rows.expand("bitselect", ANY, "T(T,T,T)", bit_select);
     for pattern in ["T(T,T,I)", "T(T,T,U)"] {
         rows.expand("select", ANY, pattern, |e, call| {
             let [otherwise, then, condition] = call.arguments else {

@@ -6,7 +6,8 @@ use super::emit::{Emitter, Ir, Lane, Value};
 use super::pattern::Generic;
 use super::types::Element;
 use super::{
-    atomic, common, convert, geometric, image, integer, math, memory, relational, shuffle, work_item,
+    async_copy, atomic, common, convert, geometric, image, integer, math, memory, relational, shuffle,
+    work_item,
 };
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -99,7 +100,7 @@ pub const ANY: Generic = generic(&NUMBERS, WIDTHS);
 pub const SCALARS: Generic = generic(&NUMBERS, &[1]);
 
 impl Rows {
-    fn push(&mut self, names: &str, generic: Generic, pattern: &Cow<'static, str>, how: impl Fn() -> How) {
+    fn push(&mut self, names: &str, generic: Generic, pattern: Cow<'static, str>, how: impl Fn() -> How) {
         for name in names.split_whitespace() {
             let effect = if pattern.contains(['*', '@']) { Effect::Memory } else { Effect::Pure };
             let name = name.to_string().into();
@@ -115,12 +116,12 @@ impl Rows {
         pattern: &'static str,
         intrinsic: &'static str,
     ) {
-        self.push(names, generic, &pattern.into(), || How::Intrinsic(intrinsic));
+        self.push(names, generic, pattern.into(), || How::Intrinsic(intrinsic));
     }
 
     /// Builtins that are a library function.
     pub fn library(&mut self, names: &str, generic: Generic, pattern: &'static str, function: &'static str) {
-        self.push(names, generic, &pattern.into(), || How::Library(function));
+        self.push(names, generic, pattern.into(), || How::Library(function));
     }
 
     /// Builtins that are expanded.
@@ -131,7 +132,7 @@ impl Rows {
         pattern: impl Into<Cow<'static, str>>,
         expansion: impl Fn(&mut Emitter, &Call) -> Value + Send + Sync + Clone + 'static,
     ) {
-        self.push(names, generic, &pattern.into(), || How::Expand(Box::new(expansion.clone())));
+        self.push(names, generic, pattern.into(), || How::Expand(Box::new(expansion.clone())));
     }
 
     /// Says of the rows of these names that calls do more than their patterns show.
@@ -181,6 +182,7 @@ static TABLE: LazyLock<HashMap<Cow<'static, str>, Vec<Row>>> = LazyLock::new(|| 
         relational::rows,
         memory::rows,
         atomic::rows,
+        async_copy::rows,
         convert::rows,
         shuffle::rows,
         image::rows,

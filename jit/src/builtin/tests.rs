@@ -1,6 +1,6 @@
 //! The builtin table as a whole: every overload of every row must be named, found and assembled.
 
-use super::mangle::{Signature as Named, Spelling, mangle, parse};
+use super::mangle::{Signature as Named, mangle, parse};
 use super::*;
 use std::collections::BTreeMap;
 use std::io::Write;
@@ -8,7 +8,7 @@ use std::process::{Command, Stdio};
 
 /// Every symbol of the table with its declaration.
 fn symbols() -> BTreeMap<String, Signature> {
-    super::symbols().into_iter().map(|symbol| (symbol.clone(), natural(&symbol))).collect()
+    super::symbols(Spelling::Spir).into_iter().map(|symbol| (symbol.clone(), natural(&symbol))).collect()
 }
 
 /// The signature that a producer of 64-bit SPIR declares.
