@@ -161,28 +161,6 @@ fn damaged_objects_are_errors() {
     }
 }
 
-/// Resident bytes of this process.
-fn resident() -> usize {
-    let pages = std::fs::read_to_string("/proc/self/statm").unwrap();
-    pages.split(' ').nth(1).unwrap().parse::<usize>().unwrap() * 4096
-}
-
-#[test]
-fn released_programs_leave_no_memory_behind() {
-    let compiled = compile(ADD_INDEX, &["add_index"]).unwrap();
-    let cycle = || {
-        let (_program, entries) = load(&compiled).unwrap();
-        let mut data = [0; 2];
-        call(entries[0], &mut data);
-        assert_eq!(data, [0, 1]);
-    };
-    (0..300).for_each(|_| cycle());
-    let before = resident();
-    (0..3_000).for_each(|_| cycle());
-    let growth = resident().saturating_sub(before);
-    assert!(growth < 2 << 20, "3,000 cycles took {growth} bytes");
-}
-
 #[test]
 fn threads_load_and_release_at_once() {
     let compiled = compile(ADD_INDEX, &["add_index"]).unwrap();

@@ -10,9 +10,17 @@
 //!
 //! Settings, from the environment:
 //! - `SPIRULA_COMPILER_PROCESS`: `on` compiles in a process or not at all, `off` always inside the application; by
-//!   default in a process where one can be started, else inside, which is said once (a `tracing` warning).
+//!   default in a process where one can be started, else inside, which is said once in a build log.
 //! - `SPIRULA_COMPILER_TIMEOUT`: seconds for one request, 120 by default.
 //! - `SPIRULA_COMPILER_STDERR`: when set, workers write to the application's stderr, for debugging.
+//!
+//! What it costs, measured on two cores: starting a worker 15 ms, most of it the dynamic loader's work on libLLVM, while
+//! the application goes on ([`warm_up`]); its first build 2 ms for the builtin library; every request 0.2 ms, thread and
+//! socket included; 75 MB of resident memory, 55 of which are libLLVM's file. A first build of a small kernel took
+//! 31 ms, the next ones 14. 650 builds left the application 0.6 MB and the worker nothing larger.
+//!
+//! The border keeps crashes, hangs and memory away from the application. It is no sandbox: who takes over LLVM with a
+//! module of evil intent has the rights of the user, in the worker and through the code it returns.
 
 mod crash;
 mod entry;
@@ -71,10 +79,7 @@ pub fn run(job: Job) -> Result<Product, CompileError> {
         Err(PoolError::NotStarted(error)) if *MODE == Mode::On => {
             Err(CompileError::Failed(format!("the compiler process can't be started: {error}")))
         }
-        Err(PoolError::NotStarted(error)) => {
-            say_once(&error);
-            perform::perform(job)
-        }
+        Err(PoolError::NotStarted(error)) => perform::perform(job).map(|product| note_once(product, &error)),
     }
 }
 
@@ -86,9 +91,15 @@ pub fn warm_up() {
     }
 }
 
-fn say_once(error: &str) {
+/// Says in the first build's log that it was made inside the application.
+fn note_once(product: Product, error: &str) -> Product {
     static SAID: AtomicBool = AtomicBool::new(false);
-    if !SAID.swap(true, Ordering::Relaxed) {
-        tracing::warn!("compiling inside the application: no compiler process can be started: {error}");
+    match product {
+        Product::Built(mut program) if !SAID.swap(true, Ordering::Relaxed) => {
+            let note = format!("note: compiled inside the application, for want of a process: {error}\n");
+            program.log.insert_str(0, &note);
+            Product::Built(program)
+        }
+        other => other,
     }
 }
