@@ -53,8 +53,10 @@ pub mod channel {
 
 use channel::*;
 
-/// The channel types of CL_RGBA that the full profile asks for (OpenCL 1.2, table 5.8); one channel per value.
-const PLAIN_TYPES: [u32; 10] = [
+/// Channel types with a number for each channel; the packed ones are not offered.
+const PLAIN_TYPES: [u32; 12] = [
+    SNORM_INT8,
+    SNORM_INT16,
     UNORM_INT8,
     UNORM_INT16,
     SIGNED_INT8,
@@ -65,6 +67,19 @@ const PLAIN_TYPES: [u32; 10] = [
     UNSIGNED_INT32,
     HALF_FLOAT,
     FLOAT,
+];
+
+/// Channel orders that are offered, with every type that the specification lets them have.
+const ORDERS: [u32; 9] = [
+    order::RGBA,
+    order::BGRA,
+    order::ARGB,
+    order::R,
+    order::A,
+    order::RG,
+    order::RA,
+    order::INTENSITY,
+    order::LUMINANCE,
 ];
 
 impl ImageFormat {
@@ -161,10 +176,10 @@ fn half_bits(value: f32) -> u16 {
 /// and write the same ones.
 pub fn supported(flags: MemFlags) -> Vec<ImageFormat> {
     let _ = flags;
-    let plain = [order::RGBA, order::R, order::RG]
+    let all = ORDERS
         .into_iter()
         .flat_map(|order| PLAIN_TYPES.map(|channel_type| ImageFormat { channel_order: order, channel_type }));
-    plain.chain([ImageFormat { channel_order: order::BGRA, channel_type: UNORM_INT8 }]).collect()
+    all.filter(|format| format.element_size().is_some()).collect()
 }
 
 #[cfg(test)]
@@ -205,6 +220,18 @@ mod tests {
         assert_eq!(format(order::BGRA, UNORM_INT8).encode(values), [255, 128, 0, 255]);
         assert_eq!(format(order::ARGB, SNORM_INT8).encode(values), [127, 0, 64, 127]);
         assert_eq!(format(order::RG, HALF_FLOAT).encode(values), [0, 0, 0, 0x38]);
+    }
+
+    #[test]
+    fn the_full_profiles_formats_are_offered() {
+        let offered = supported(MemFlags::WRITE_ONLY);
+        let required = PLAIN_TYPES[2..].iter().map(|&channel_type| (order::RGBA, channel_type));
+        for (channel_order, channel_type) in required.chain([(order::BGRA, UNORM_INT8)]) {
+            assert!(offered.contains(&ImageFormat { channel_order, channel_type }), "{channel_type:x}");
+        }
+        assert!(
+            !offered.contains(&ImageFormat { channel_order: order::INTENSITY, channel_type: SIGNED_INT8 })
+        );
     }
 
     #[test]
