@@ -6,6 +6,7 @@
 //!       -> object                        codegen: the texts and what stayed LLVM, for this CPU
 //! ```
 //!
+//! With `SPIRULA_REMARKS` set the build log says what was decided for each kernel.
 //! `SPIRULA_DUMP` names a folder that gets what the stages of the last build yielded, for who works on the compiler.
 
 use crate::api::{CompileError, CompileOptions};
@@ -53,8 +54,11 @@ pub fn build(modules: &[&[u8]], options: &CompileOptions) -> Result<CompiledProg
         .map_err(|error| CompileError::Failed(format!("error: {error}\n")))?;
     dump("optimized.ll", || llvm::print_text(&rest));
 
-    let remarks = lowered.iter().flat_map(|kernel| &kernel.remarks).map(|line| format!("{line}\n"));
-    let log = session.take_warnings() + &remarks.collect::<String>();
+    let mut log = session.take_warnings();
+    // Only on demand: clients such as pyopencl warn of every log that says anything.
+    if std::env::var_os("SPIRULA_REMARKS").is_some() {
+        log.extend(lowered.iter().flat_map(|kernel| &kernel.remarks).map(|line| format!("{line}\n")));
+    }
     Ok(CompiledProgram { object, kernels: infos, log })
 }
 

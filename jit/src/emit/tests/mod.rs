@@ -1,7 +1,10 @@
 //! Runs work-group functions made from textual Kernel IR and compares with what the kernels mean.
 
+mod generate;
+mod interpret;
+
 use super::lower;
-use crate::kir::{parse, verify};
+use crate::kir::{Function, parse, verify};
 use crate::llvm::{Session, parse_text};
 use crate::program::{CompiledProgram, KernelInfo, Launch};
 use crate::{codegen, loader};
@@ -9,7 +12,10 @@ use crate::{codegen, loader};
 /// Runs the kernel on `data` (argument 0; argument 1, if the kernel has it, is local memory behind the static part; argument 2 is the
 /// number). Groups run in two calls, to cover both ends of a range.
 fn run(text: &str, data: &mut [i32], local: u64, number: i32) {
-    let kernel = parse(text).unwrap_or_else(|e| panic!("{e}"));
+    run_kernel(parse(text).unwrap_or_else(|e| panic!("{e}")), data, local, number);
+}
+
+fn run_kernel(kernel: Function, data: &mut [i32], local: u64, number: i32) {
     verify(&kernel).unwrap();
     let regions = crate::transform::form_regions(kernel.clone());
     for region in &regions.regions {
@@ -314,5 +320,28 @@ b8:
             let expected = [before[i], before[i ^ 3] + 7, before[i]][number as usize];
             assert_eq!(got, expected, "{number} {i}");
         }
+    }
+}
+
+/// `SPIRULA_FUZZ=N` compares N kernels instead; `SPIRULA_FUZZ=N..M` those of these numbers.
+#[test]
+fn random_kernels_mean_what_they_say() {
+    let asked = std::env::var("SPIRULA_FUZZ").unwrap_or_default();
+    let (first, end) = asked.split_once("..").unwrap_or(("0", &asked));
+    let seeds = first.parse().unwrap_or(0)..end.parse().unwrap_or(60);
+    for seed in seeds {
+        let kernel = generate::kernel(seed);
+        verify(&kernel).unwrap_or_else(|e| panic!("kernel {seed}: {e}\n{kernel}"));
+        let (local, groups) = ([1, 4, 7, 16][seed as usize % 4], 3);
+        let number = (seed % 11) as i32;
+        let mut expected = numbers(groups * local);
+        let mut data = expected.clone();
+        let mut memory = interpret::Memory { data: &mut expected, local: vec![0; local] };
+        for group in 0..groups as u64 {
+            interpret::run_group(&kernel, &mut memory, group, local as u64, number);
+        }
+        let text = kernel.to_string();
+        run_kernel(kernel, &mut data, local as u64, number);
+        assert_eq!(data, expected, "kernel {seed}, local size {local}, number {number}\n{text}");
     }
 }
