@@ -1,25 +1,68 @@
-//! Images, step 3: the functions that generated code calls. The way to a float RGBA texel is inlined; other formats
-//! and everything rare is a call.
+//! Images, step 3: the functions that generated code calls. The way to an RGBA texel of floats or bytes is inlined:
+//! a sampler is mostly a constant, whose tests vanish, and the format is the same for a whole launch. Other formats and
+//! everything rare is a call.
 
 use super::ImageDescriptor;
-use super::address::{self, Place, Sampler};
-use super::texel::{self, Component, FLOAT, RGBA};
+use super::address::{self, Place, Sampler, clamped};
+use super::texel::{self, Component, FLOAT, RGBA, UNORM_INT8};
 
-/// A texel's address; None outside the image.
+/// A colour in registers. What a called function takes or returns in memory, generated code would keep there always.
+type Packed = u128;
+
 #[inline(always)]
-fn locate(image: &ImageDescriptor, x: i32, y: i32, z: i32, slices: u32) -> Option<*mut u8> {
-    let inside = (x as u32) < image.width && (y as u32) < image.height && (z as u32) < slices;
-    let is_fast = image.channel_order == RGBA && image.channel_type == FLOAT;
-    let size = if is_fast { 16 } else { texel_size(image) };
-    let rows = (y as u32 as u64).wrapping_mul(image.row_pitch);
-    let slices = (z as u32 as u64).wrapping_mul(image.slice_pitch);
-    let offset = rows.wrapping_add(slices).wrapping_add(x as u32 as u64 * size as u64);
-    inside.then(|| image.data.wrapping_add(offset as usize))
+fn pack<C: Component>(colour: [C; 4]) -> Packed {
+    let [r, g, b, a] = colour.map(|component| u128::from(component.bits()));
+    r | g << 32 | b << 64 | a << 96
 }
 
-#[inline(never)]
-fn texel_size(image: &ImageDescriptor) -> usize {
-    texel::size(image)
+#[inline(always)]
+fn unpack<C: Component>(colour: Packed) -> [C; 4] {
+    [0, 32, 64, 96].map(|shift| C::from_bits((colour >> shift) as u32))
+}
+
+/// How many texels there are along each axis.
+type Extent = [u32; 3];
+
+/// The indices of a texel of an image: within its extent.
+#[derive(Clone, Copy)]
+struct Position([i32; 3]);
+
+impl Position {
+    /// The nearest texel, and whether it is the one of these indices.
+    #[inline(always)]
+    fn nearest([x, y, z]: [i32; 3], [width, height, slices]: Extent) -> (Position, bool) {
+        let [i, j, k] = [clamped(x, width), clamped(y, height), clamped(z, slices)];
+        (Position([i, j, k]), (i == x) & (j == y) & (k == z))
+    }
+
+    /// The address of a texel of `size` bytes.
+    #[inline(always)]
+    fn address(self, image: &ImageDescriptor, size: usize) -> *mut u8 {
+        let [x, y, z] = self.0.map(|index| index as u32 as u64);
+        let (rows, slices) = (y.wrapping_mul(image.row_pitch), z.wrapping_mul(image.slice_pitch));
+        image.data.wrapping_add(rows.wrapping_add(slices).wrapping_add(x.wrapping_mul(size as u64)) as usize)
+    }
+}
+
+/// What is inlined for a format.
+enum Path {
+    /// CL_RGBA and CL_FLOAT: texels are the colours themselves.
+    Float,
+    /// CL_RGBA and CL_UNORM_INT8.
+    Bytes,
+    /// A call.
+    Other,
+}
+
+impl Path {
+    #[inline(always)]
+    fn of<C: Component>(image: &ImageDescriptor) -> Path {
+        match (image.channel_order, image.channel_type) {
+            (RGBA, FLOAT) if C::IS_FLOAT => Path::Float,
+            (RGBA, UNORM_INT8) if C::IS_FLOAT => Path::Bytes,
+            _ => Path::Other,
+        }
+    }
 }
 
 /// The colour at indices that may be outside.
@@ -27,36 +70,50 @@ fn texel_size(image: &ImageDescriptor) -> usize {
 /// # Safety
 /// The descriptor must describe readable memory.
 #[inline(always)]
-unsafe fn fetch<C: Component>(image: &ImageDescriptor, x: i32, y: i32, z: i32, slices: u32) -> [C; 4] {
-    match locate(image, x, y, z, slices) {
-        // SAFETY: inside the image, which the caller promises to be readable; a float texel is four floats.
-        Some(place) if is_float_pair::<C>(image) => unsafe { place.cast::<[C; 4]>().read_unaligned() },
-        // SAFETY: inside the image.
-        Some(place) => unsafe { decode(image, place) },
-        None => texel::border(image),
-    }
+unsafe fn fetch<C: Component>(
+    image: &ImageDescriptor,
+    sampler: Sampler,
+    at: [i32; 3],
+    extent: Extent,
+) -> [C; 4] {
+    let (position, is_exact) = Position::nearest(at, extent);
+    let inside = is_exact || !sampler.has_border();
+    let Position([x, y, z]) = position;
+    // SAFETY: a position is inside of the image, which the caller promises to be readable.
+    let colour = unsafe {
+        match Path::of::<C>(image) {
+            Path::Float => texel::load_rgba(FLOAT, position.address(image, 16)),
+            Path::Bytes => texel::load_rgba(UNORM_INT8, position.address(image, 4)),
+            Path::Other => return unpack(decode::<C>(image, x, y, z, inside)),
+        }
+    };
+    // The border of CL_RGBA.
+    if inside { colour } else { [C::ZERO; 4] }
 }
 
-/// Whether texels are the colours themselves.
-#[inline(always)]
-fn is_float_pair<C: Component>(image: &ImageDescriptor) -> bool {
-    C::IS_FLOAT && image.channel_order == RGBA && image.channel_type == FLOAT
-}
-
+/// The colour of a position in any format, or of the border.
+///
 /// # Safety
 /// The texel must be readable.
 #[inline(never)]
-unsafe fn decode<C: Component>(image: &ImageDescriptor, place: *const u8) -> [C; 4] {
+unsafe fn decode<C: Component>(image: &ImageDescriptor, x: i32, y: i32, z: i32, inside: bool) -> Packed {
+    if !inside {
+        return pack::<C>(texel::border(image));
+    }
+    let position = Position([x, y, z]);
     // SAFETY: the caller's promise.
-    unsafe { texel::load(image, place) }
+    pack::<C>(unsafe { texel::load(image, position.address(image, texel::size(image))) })
 }
 
+/// Writes a colour to a position in any format.
+///
 /// # Safety
 /// The texel must be writable.
 #[inline(never)]
-unsafe fn encode<C: Component>(image: &ImageDescriptor, place: *mut u8, colour: [C; 4]) {
+unsafe fn encode<C: Component>(image: &ImageDescriptor, x: i32, y: i32, z: i32, colour: Packed) {
+    let position = Position([x, y, z]);
     // SAFETY: the caller's promise.
-    unsafe { texel::store(image, place, colour) }
+    unsafe { texel::store::<C>(image, position.address(image, texel::size(image)), unpack(colour)) }
 }
 
 /// Writes a colour; nothing outside the image.
@@ -64,13 +121,15 @@ unsafe fn encode<C: Component>(image: &ImageDescriptor, place: *mut u8, colour: 
 /// # Safety
 /// The descriptor must describe writable memory.
 #[inline(always)]
-unsafe fn write<C: Component>(image: &ImageDescriptor, x: i32, y: i32, z: i32, slices: u32, colour: [C; 4]) {
-    match locate(image, x, y, z, slices) {
-        // SAFETY: inside the image, which the caller promises to be writable; a float texel is four floats.
-        Some(place) if is_float_pair::<C>(image) => unsafe { place.cast::<[C; 4]>().write_unaligned(colour) },
-        // SAFETY: inside the image.
-        Some(place) => unsafe { encode(image, place, colour) },
-        None => {}
+unsafe fn write<C: Component>(image: &ImageDescriptor, at: [i32; 3], extent: Extent, colour: [C; 4]) {
+    let (position @ Position([x, y, z]), true) = Position::nearest(at, extent) else { return };
+    // SAFETY: a position is inside of the image, which the caller promises to be writable.
+    unsafe {
+        match Path::of::<C>(image) {
+            Path::Float => texel::store_rgba(FLOAT, position.address(image, 16), colour),
+            Path::Bytes => texel::store_rgba(UNORM_INT8, position.address(image, 4), colour),
+            Path::Other => encode::<C>(image, x, y, z, pack(colour)),
+        }
     }
 }
 
@@ -79,7 +138,17 @@ unsafe fn write<C: Component>(image: &ImageDescriptor, x: i32, y: i32, z: i32, s
 /// # Safety
 /// The descriptor must describe readable memory.
 #[inline(never)]
-unsafe fn blend(image: &ImageDescriptor, x: Place, y: Place, z: Place, slices: u32) -> [f32; 4] {
+unsafe fn blend(image: &ImageDescriptor, bits: u32, kind: u32, x: f32, y: f32, z: f32) -> Packed {
+    let (kind, sampler) = (Kind(kind), Sampler(bits));
+    let extent = kind.extent(image);
+    let [x, y, z] = kind.spread([x, y, z], 0.0);
+    let x = address::linear(x, extent[0], sampler);
+    let y = if kind.axes() >= 2 { address::linear(y, extent[1], sampler) } else { single(0) };
+    let z = match (kind.is_array(), kind.axes()) {
+        (true, _) => single(address::layer(z, extent[2])),
+        (false, 3) => address::linear(z, extent[2], sampler),
+        _ => single(0),
+    };
     let mut sum = [0.0f32; 4];
     for corner in 0..8u32 {
         let along = |place: Place, bit: u32| match corner & bit {
@@ -92,11 +161,11 @@ unsafe fn blend(image: &ImageDescriptor, x: Place, y: Place, z: Place, slices: u
             continue;
         }
         // SAFETY: the caller's promise.
-        let colour: [f32; 4] = unsafe { fetch(image, i, j, k, slices) };
+        let colour: [f32; 4] = unsafe { fetch(image, sampler, [i, j, k], extent) };
         let ([r, g, b, a], [dr, dg, db, da]) = (sum, colour);
         sum = [r + weight * dr, g + weight * dg, b + weight * db, a + weight * da];
     }
-    sum
+    pack(sum)
 }
 
 /// An axis that the image does not have, or an index that needs no filter.
@@ -120,10 +189,16 @@ impl Kind {
         self.0 & 0x10 != 0
     }
 
-    /// How many slices or layers there are.
+    /// How many texels there are along the axes; 1 along those that the kind lacks.
     #[inline(always)]
-    fn slices(self, image: &ImageDescriptor) -> u32 {
-        if self.is_array() { image.array_size } else { image.depth }
+    fn extent(self, image: &ImageDescriptor) -> Extent {
+        let height = if self.axes() >= 2 { image.height } else { 1 };
+        let slices = match (self.is_array(), self.axes()) {
+            (true, _) => image.array_size,
+            (false, 3) => image.depth,
+            _ => 1,
+        };
+        [image.width, height, slices]
     }
 
     /// The coordinates that stand for the axes; an array's layer is the last one that it has.
@@ -143,15 +218,12 @@ impl Kind {
 /// The descriptor must describe readable memory.
 #[inline(always)]
 unsafe fn read_integer<C: Component>(image: &ImageDescriptor, bits: u32, kind: u32, at: [i32; 3]) -> [C; 4] {
-    let (kind, sampler) = (Kind(kind), Sampler(bits));
+    let kind = Kind(kind);
+    let extent = kind.extent(image);
     let [x, y, z] = kind.spread(at, 0);
-    let slices = kind.slices(image);
-    let slice_sampler = if kind.is_array() { Sampler::NONE } else { sampler };
-    let x = address::integer(x, image.width, sampler);
-    let y = if kind.axes() >= 2 { address::integer(y, image.height, sampler) } else { 0 };
-    let z = if kind.is_array() || kind.axes() == 3 { address::integer(z, slices, slice_sampler) } else { 0 };
+    let z = if kind.is_array() { clamped(z, extent[2]) } else { z };
     // SAFETY: the caller's promise.
-    unsafe { fetch(image, x, y, z, slices) }
+    unsafe { fetch(image, Sampler(bits), [x, y, z], extent) }
 }
 
 /// # Safety
@@ -159,40 +231,31 @@ unsafe fn read_integer<C: Component>(image: &ImageDescriptor, bits: u32, kind: u
 #[inline(always)]
 unsafe fn read_nearest<C: Component>(image: &ImageDescriptor, bits: u32, kind: u32, at: [f32; 3]) -> [C; 4] {
     let (kind, sampler) = (Kind(kind), Sampler(bits));
+    let extent = kind.extent(image);
     let [x, y, z] = kind.spread(at, 0.0);
-    let slices = kind.slices(image);
-    let x = address::nearest(x, image.width, sampler);
-    let y = if kind.axes() >= 2 { address::nearest(y, image.height, sampler) } else { 0 };
+    let x = address::nearest(x, extent[0], sampler);
+    let y = if kind.axes() >= 2 { address::nearest(y, extent[1], sampler) } else { 0 };
     let z = match (kind.is_array(), kind.axes()) {
-        (true, _) => address::layer(z, slices),
-        (false, 3) => address::nearest(z, slices, sampler),
+        (true, _) => address::layer(z, extent[2]),
+        (false, 3) => address::nearest(z, extent[2], sampler),
         _ => 0,
     };
     // SAFETY: the caller's promise.
-    unsafe { fetch(image, x, y, z, slices) }
+    unsafe { fetch(image, sampler, [x, y, z], extent) }
 }
 
 /// # Safety
 /// The descriptor must describe readable memory.
 #[inline(always)]
 unsafe fn read_filtered(image: &ImageDescriptor, bits: u32, kind: u32, at: [f32; 3]) -> [f32; 4] {
-    let sampler = Sampler(bits);
-    if !sampler.is_linear() {
-        // SAFETY: the caller's promise.
-        return unsafe { read_nearest(image, bits, kind, at) };
-    }
-    let kind = Kind(kind);
-    let [x, y, z] = kind.spread(at, 0.0);
-    let slices = kind.slices(image);
-    let x = address::linear(x, image.width, sampler);
-    let y = if kind.axes() >= 2 { address::linear(y, image.height, sampler) } else { single(0) };
-    let z = match (kind.is_array(), kind.axes()) {
-        (true, _) => single(address::layer(z, slices)),
-        (false, 3) => address::linear(z, slices, sampler),
-        _ => single(0),
-    };
+    let [x, y, z] = at;
     // SAFETY: the caller's promise.
-    unsafe { blend(image, x, y, z, slices) }
+    unsafe {
+        match Sampler(bits).is_linear() {
+            true => unpack(blend(image, bits, kind, x, y, z)),
+            false => read_nearest(image, bits, kind, at),
+        }
+    }
 }
 
 /// # Safety
@@ -200,9 +263,8 @@ unsafe fn read_filtered(image: &ImageDescriptor, bits: u32, kind: u32, at: [f32;
 #[inline(always)]
 unsafe fn write_at<C: Component>(image: &ImageDescriptor, kind: u32, at: [i32; 3], colour: [C; 4]) {
     let kind = Kind(kind);
-    let [x, y, z] = kind.spread(at, 0);
     // SAFETY: the caller's promise.
-    unsafe { write(image, x, y, z, kind.slices(image), colour) }
+    unsafe { write(image, kind.spread(at, 0), kind.extent(image), colour) }
 }
 
 /// The functions of one kind of colour. Coordinates that the image kind lacks are ignored.

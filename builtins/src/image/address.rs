@@ -10,9 +10,6 @@ const REPEAT: u32 = 6;
 const MIRRORED_REPEAT: u32 = 8;
 
 impl Sampler {
-    /// Of reads without a sampler: nearest, unnormalized.
-    pub const NONE: Sampler = Sampler(0x10);
-
     #[inline(always)]
     fn is_normalized(self) -> bool {
         self.0 & 1 != 0
@@ -23,13 +20,19 @@ impl Sampler {
         self.0 & 0xE
     }
 
+    /// Whether there is a border outside of the image.
+    #[inline(always)]
+    pub fn has_border(self) -> bool {
+        self.addressing() == CLAMP
+    }
+
     #[inline(always)]
     pub fn is_linear(self) -> bool {
         self.0 & 0x20 != 0
     }
 }
 
-/// One or two texels along an axis: index -1 and `size` are border. `weight` is the second one's.
+/// One or two texels along an axis; they may be outside still. `weight` is the second one's.
 #[derive(Clone, Copy)]
 pub(super) struct Place {
     pub first: i32,
@@ -37,19 +40,12 @@ pub(super) struct Place {
     pub weight: f32,
 }
 
-/// The indices that exist, or also one more at either end for CLAMP.
+/// The nearest index that exists.
 #[inline(always)]
-fn bounded(index: i32, size: i32, sampler: Sampler) -> i32 {
-    let margin = (sampler.addressing() == CLAMP) as i32;
-    let low = if index < -margin { -margin } else { index };
-    let highest = size - 1 + margin;
-    if low > highest { highest } else { low }
-}
-
-/// An integer coordinate.
-#[inline(always)]
-pub(super) fn integer(coordinate: i32, size: u32, sampler: Sampler) -> i32 {
-    bounded(coordinate, size as i32, sampler)
+pub(super) fn clamped(index: i32, size: u32) -> i32 {
+    let highest = size as i32 - 1;
+    let low = if index > highest { highest } else { index };
+    if low < 0 { 0 } else { low }
 }
 
 /// The position in texels, wrapped around by the repeating modes.
@@ -64,17 +60,16 @@ fn position(coordinate: f32, size: f32, sampler: Sampler) -> f32 {
     if sampler.is_normalized() { folded * size } else { coordinate }
 }
 
-/// A float coordinate under CLK_FILTER_NEAREST.
+/// A float coordinate under CLK_FILTER_NEAREST: the texel's index, which may be outside still.
 #[inline(always)]
 pub(super) fn nearest(coordinate: f32, size: u32, sampler: Sampler) -> i32 {
     let index = position(coordinate, size as f32, sampler).floor() as i32;
     // s - floor(s) may round up to 1: a whole turn.
-    let wrapped = if sampler.addressing() == REPEAT && index >= size as i32 {
+    if sampler.addressing() == REPEAT && index >= size as i32 {
         index.wrapping_sub(size as i32)
     } else {
         index
-    };
-    bounded(wrapped, size as i32, sampler)
+    }
 }
 
 /// A float coordinate under CLK_FILTER_LINEAR.
@@ -87,17 +82,13 @@ pub(super) fn linear(coordinate: f32, size: u32, sampler: Sampler) -> Place {
     let repeats = sampler.addressing() == REPEAT;
     let first = if repeats && first < 0 { first.wrapping_add(count) } else { first };
     let second = if repeats && second > count - 1 { second.wrapping_sub(count) } else { second };
-    Place {
-        first: bounded(first, count, sampler),
-        second: bounded(second, count, sampler),
-        weight: shifted - floor,
-    }
+    Place { first, second, weight: shifted - floor }
 }
 
 /// The layer of an image array.
 #[inline(always)]
 pub(super) fn layer(coordinate: f32, count: u32) -> i32 {
-    bounded(coordinate.round_ties_even() as i32, count as i32, Sampler::NONE)
+    clamped(coordinate.round_ties_even() as i32, count)
 }
 
 #[cfg(test)]
@@ -110,11 +101,11 @@ mod tests {
 
     #[test]
     fn every_mode_has_its_own_outside() {
-        assert_eq!(indices(&[-9.0, -0.1, 0.0, 3.9, 4.0, 1e30, f32::NAN], 0x12), [0, 0, 0, 3, 3, 3, 0]);
-        assert_eq!(indices(&[-9.0, -0.1, 0.0, 3.9, 4.0, 1e30], 0x14), [-1, -1, 0, 3, 4, 4]);
+        assert_eq!(indices(&[-9.0, -0.1, 0.0, 3.9, 4.0, f32::NAN], 0x12), [-9, -1, 0, 3, 4, 0]);
         assert_eq!(indices(&[-0.25, 0.0, 0.999, 1.0, 1.3, -1.0], 0x17), [3, 0, 3, 0, 1, 0]);
         assert_eq!(indices(&[-1e-9], 0x17), [0]);
-        assert_eq!(indices(&[-0.25, 0.0, 0.999, 1.0, 1.3, 2.1], 0x19), [1, 0, 3, 3, 2, 0]);
+        assert_eq!(indices(&[-0.25, 0.0, 0.999, 1.0, 1.3, 2.1], 0x19), [1, 0, 3, 4, 2, 0]);
+        assert_eq!([-5, 0, 3, 4, i32::MAX].map(|index| clamped(index, 4)), [0, 0, 3, 3, 3]);
     }
 
     #[test]
@@ -124,12 +115,10 @@ mod tests {
             (first, second, weight)
         };
         assert_eq!(place(1.75, 0x22), (1, 2, 0.25));
-        assert_eq!(place(0.0, 0x22), (0, 0, 0.5));
-        assert_eq!(place(0.0, 0x24), (-1, 0, 0.5));
+        assert_eq!(place(0.0, 0x22), (-1, 0, 0.5));
         assert_eq!(place(4.0, 0x24), (3, 4, 0.5));
         assert_eq!(place(0.0, 0x27), (3, 0, 0.5));
-        assert_eq!(place(0.0, 0x29), (0, 0, 0.5));
-        assert_eq!(place(1.0, 0x29), (3, 3, 0.5));
+        assert_eq!(place(1.0, 0x29), (3, 4, 0.5));
     }
 
     #[test]

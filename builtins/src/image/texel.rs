@@ -11,7 +11,8 @@ pub(super) const FLOAT: u32 = 0x10DE;
 /// Channel types, from CL_SNORM_INT8 on.
 const SNORM_INT8: u32 = 0x10D0;
 const SNORM_INT16: u32 = 0x10D1;
-const UNORM_INT8: u32 = 0x10D2;
+/// CL_UNORM_INT8.
+pub(super) const UNORM_INT8: u32 = 0x10D2;
 const UNORM_INT16: u32 = 0x10D3;
 const UNORM_SHORT_565: u32 = 0x10D4;
 const UNORM_SHORT_555: u32 = 0x10D5;
@@ -73,6 +74,12 @@ pub(super) trait Component: Copy {
     /// Whether CL_FLOAT texels hold it.
     const IS_FLOAT: bool = false;
 
+    /// Its bits.
+    fn bits(self) -> u32;
+
+    /// The component of these bits.
+    fn from_bits(bits: u32) -> Self;
+
     /// Channel `index` of the texel at `texel`.
     ///
     /// # Safety
@@ -112,6 +119,32 @@ pub(super) unsafe fn load<C: Component>(image: &ImageDescriptor, texel: *const u
         // SAFETY: the caller's promise.
         index => unsafe { C::load(texel, image.channel_type, index) },
     })
+}
+
+/// The colour of a texel of CL_RGBA.
+///
+/// # Safety
+/// The texel must be readable, of four channels of this type.
+#[inline(always)]
+pub(super) unsafe fn load_rgba<C: Component>(channel_type: u32, texel: *const u8) -> [C; 4] {
+    // SAFETY: the caller's promise.
+    [0, 1, 2, 3].map(|index| unsafe { C::load(texel, channel_type, index) })
+}
+
+/// Writes a colour to a texel of CL_RGBA.
+///
+/// # Safety
+/// The texel must be writable, of four channels of this type.
+#[inline(always)]
+pub(super) unsafe fn store_rgba<C: Component>(channel_type: u32, texel: *mut u8, colour: [C; 4]) {
+    let [red, green, blue, alpha] = colour;
+    // SAFETY: the caller's promise.
+    unsafe {
+        red.store(texel, channel_type, 0);
+        green.store(texel, channel_type, 1);
+        blue.store(texel, channel_type, 2);
+        alpha.store(texel, channel_type, 3);
+    }
 }
 
 /// Writes a colour.
@@ -167,18 +200,31 @@ fn packed(channel_type: u32, index: u32) -> (u32, u32) {
     }
 }
 
-/// A normalized value as an integer of up to `scale`, rounded to nearest; NaN is 0.
+/// A normalized value as an integer of up to `scale`, rounded to nearest, ties to even; NaN is 0.
 #[inline(always)]
 fn quantized(value: f32, low: f32, scale: f32) -> i32 {
-    let scaled = (value * scale).round_ties_even();
+    // Of magnitudes below 2^22, this sum's last bits are the rounded integer: no conversion that must saturate.
+    const ROUND: f32 = 12_582_912.0;
+    let scaled = if value.is_nan() { 0.0 } else { value * scale };
     let bounded = if scaled < low { low } else { scaled };
-    (if bounded > scale { scale } else { bounded }) as i32
+    let bounded = if bounded > scale { scale } else { bounded };
+    ((bounded + ROUND).to_bits() as i32).wrapping_sub(ROUND.to_bits() as i32)
 }
 
 impl Component for f32 {
     const ZERO: f32 = 0.0;
     const ONE: f32 = 1.0;
     const IS_FLOAT: bool = true;
+
+    #[inline(always)]
+    fn bits(self) -> u32 {
+        self.to_bits()
+    }
+
+    #[inline(always)]
+    fn from_bits(bits: u32) -> f32 {
+        f32::from_bits(bits)
+    }
 
     #[inline(always)]
     unsafe fn load(texel: *const u8, channel_type: u32, index: u32) -> f32 {
@@ -232,6 +278,16 @@ impl Component for i32 {
     const ONE: i32 = 1;
 
     #[inline(always)]
+    fn bits(self) -> u32 {
+        self as u32
+    }
+
+    #[inline(always)]
+    fn from_bits(bits: u32) -> i32 {
+        bits as i32
+    }
+
+    #[inline(always)]
     unsafe fn load(texel: *const u8, channel_type: u32, index: u32) -> i32 {
         // SAFETY: the caller's promise; each arm reads what the type has.
         unsafe {
@@ -266,6 +322,16 @@ impl Component for i32 {
 impl Component for u32 {
     const ZERO: u32 = 0;
     const ONE: u32 = 1;
+
+    #[inline(always)]
+    fn bits(self) -> u32 {
+        self
+    }
+
+    #[inline(always)]
+    fn from_bits(bits: u32) -> u32 {
+        bits
+    }
 
     #[inline(always)]
     unsafe fn load(texel: *const u8, channel_type: u32, index: u32) -> u32 {
