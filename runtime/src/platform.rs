@@ -58,7 +58,30 @@ const PLATFORM_EXTENSIONS: &[Extension] = &[
     Extension { name: "cl_khr_global_int32_extended_atomics", version: [1, 0, 0] },
     Extension { name: "cl_khr_local_int32_base_atomics", version: [1, 0, 0] },
     Extension { name: "cl_khr_local_int32_extended_atomics", version: [1, 0, 0] },
+    Extension { name: "cl_khr_int64_base_atomics", version: [1, 0, 0] },
+    Extension { name: "cl_khr_int64_extended_atomics", version: [1, 0, 0] },
 ];
 
-/// CL_DEVICE_EXTENSIONS in the same form. Only what works is listed; `cl_khr_int64_*` follow the builtins.
+/// CL_DEVICE_EXTENSIONS in the same form. Only what works is listed.
 pub(crate) const DEVICE_EXTENSIONS: &[Extension] = PLATFORM_EXTENSIONS;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn extensions_are_listed_once_and_by_khronoss_names() {
+        let names: Vec<&str> = DEVICE_EXTENSIONS.iter().map(|extension| extension.name).collect();
+        for (index, name) in names.iter().enumerate() {
+            assert!(name.starts_with("cl_khr_") && !names[..index].contains(name), "{name}");
+        }
+        // What OpenCL 1.2 asks of every full profile device (9.1), and what SPIR needs.
+        let needed = [
+            "cl_khr_global_int32_base_atomics",
+            "cl_khr_byte_addressable_store",
+            "cl_khr_icd",
+            "cl_khr_spir",
+        ];
+        assert!(needed.iter().all(|name| names.contains(name)));
+    }
+}
