@@ -8,6 +8,7 @@
 //! interpolate the functions at Chebyshev nodes, computed by us to 240 bits; each says its error.
 
 pub mod accuracy;
+mod double;
 mod erf;
 mod exp;
 mod gamma;
@@ -39,6 +40,14 @@ pub(crate) use export;
 
 /// Every exported function.
 mod exports {
+    pub use crate::double::erf::*;
+    pub use crate::double::exp::*;
+    pub use crate::double::gamma::*;
+    pub use crate::double::hyperbolic::*;
+    pub use crate::double::inverse_trig::*;
+    pub use crate::double::log::*;
+    pub use crate::double::power::*;
+    pub use crate::double::trig::*;
     pub use crate::erf::*;
     pub use crate::exp::*;
     pub use crate::gamma::*;

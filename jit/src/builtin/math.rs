@@ -44,13 +44,13 @@ pub fn rows(rows: &mut Rows) {
     rows.expand("rsqrt", FLOATS, "T(T)", reciprocal_root);
     rows.expand("half_rsqrt native_rsqrt", SINGLE, "T(T)", reciprocal_root);
     for name in UNARY {
-        rows.library(name, SINGLE, "T(T)", name);
+        rows.library(name, FLOATS, "T(T)", name);
     }
     for name in ["atan2", "atan2pi", "hypot", "pow", "powr"] {
-        rows.library(name, SINGLE, "T(T,T)", name);
+        rows.library(name, FLOATS, "T(T,T)", name);
     }
     for name in ["pown", "rootn"] {
-        rows.library(name, SINGLE, "T(T,N)", name);
+        rows.library(name, FLOATS, "T(T,N)", name);
     }
     for name in ["cos", "exp", "exp2", "exp10", "log", "log2", "log10", "sin", "tan"] {
         rows.library(&format!("half_{name} native_{name}"), SINGLE, "T(T)", name);
@@ -65,8 +65,8 @@ pub fn rows(rows: &mut Rows) {
     rows.library("ldexp", FLOATS, "T(T,S)", "ldexp");
     second_result(rows, "frexp", FLOATS, "T(T,*N)", "frexp", "frexp_exponent");
     second_result(rows, "remquo", FLOATS, "T(T,T,*N)", "remainder", "quotient");
-    second_result(rows, "lgamma_r", SINGLE, "T(T,*N)", "lgamma", "lgamma_sign");
-    second_result(rows, "sincos", SINGLE, "T(T,*T)", "sin", "cos");
+    second_result(rows, "lgamma_r", FLOATS, "T(T,*N)", "lgamma", "lgamma_sign");
+    second_result(rows, "sincos", FLOATS, "T(T,*T)", "sin", "cos");
     rows.expand("nan", PAYLOADS, "F(T)", |e, call| {
         // Quiet, with what fits of the payload.
         let (quiet, payload) = match call.element {

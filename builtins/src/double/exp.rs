@@ -1,0 +1,130 @@
+//! Exponentials: e^x = 2^k e^r with k the nearest integer to x / ln 2, which leaves |r| <= 0.35 for a polynomial.
+
+use super::pair::{Pair, ordered_sum};
+use crate::exp::ROUND;
+use crate::export;
+use crate::polynomial::polynomial;
+use std::f64::consts::{LN_2, LN_10, LOG2_10, LOG2_E, LOG10_2};
+
+/// ln 2 - LN_2.
+const LN_2_REST: f64 = 2.3190468138462996e-17;
+/// log10 2 - LOG10_2.
+const LOG10_2_REST: f64 = -2.8037281277851704e-18;
+/// ln 10 - LN_10.
+const LN_10_REST: f64 = -2.1707562233822494e-16;
+
+/// (e^r - 1 - r) / r² for |r| <= 0.347; relative error 2^-64.
+const EXP: [f64; 12] = [
+    0.5,
+    0.16666666666666666,
+    0.04166666666666668,
+    0.008333333333333333,
+    0.0013888888888879004,
+    0.00019841269841263252,
+    2.480158733663095e-05,
+    2.7557319247344507e-06,
+    2.755726307730941e-07,
+    2.5052070959803662e-08,
+    2.091821231913398e-09,
+    1.6086677666787362e-10,
+];
+
+/// The nearest integer to a number below 2^31, as double and as integer.
+#[inline(always)]
+pub(super) fn nearest(x: f64) -> (f64, i32) {
+    let shifted = x + ROUND;
+    (shifted - ROUND, shifted.to_bits() as i32)
+}
+
+/// 2^k of a normal number.
+#[inline(always)]
+pub(super) fn power_of_two(k: i32) -> f64 {
+    f64::from_bits((k.wrapping_add(1023) as u64) << 52)
+}
+
+/// m 2^k for m around 1 and |k| below 2000: the first step is exact, the second rounds.
+#[inline(always)]
+pub(super) fn scaled(m: f64, k: i32) -> f64 {
+    let half = k >> 1;
+    m * power_of_two(half) * power_of_two(k.wrapping_sub(half))
+}
+
+/// NaN stays NaN.
+#[inline(always)]
+fn bounded(x: f64, low: f64, high: f64) -> f64 {
+    let x = if x < low { low } else { x };
+    if x > high { high } else { x }
+}
+
+/// e^r - 1 for |r| <= 0.347.
+#[inline(always)]
+fn reduced(r: Pair) -> f64 {
+    r.hi + (r.hi * r.hi * polynomial(r.hi, EXP) + r.lo)
+}
+
+/// x - k ln 2 with the k that makes it small.
+#[inline(always)]
+fn remainder(x: Pair) -> (Pair, i32) {
+    let (whole, k) = nearest(x.hi * LOG2_E);
+    // The first is exact.
+    let first = (-whole).mul_add(LN_2, x.hi);
+    (ordered_sum(first, (-whole).mul_add(LN_2_REST, x.lo)), k)
+}
+
+/// e^(hi + lo) as m 2^k, with m around 1; infinities are taken as ±1400.
+#[inline(always)]
+pub(super) fn exp_parts(x: Pair) -> (f64, i32) {
+    let hi = bounded(x.hi, -1400.0, 1400.0);
+    let lo = if hi == x.hi { x.lo } else { 0.0 };
+    let (r, k) = remainder(Pair { hi, lo });
+    (1.0 + reduced(r), k)
+}
+
+#[inline(always)]
+pub(super) fn exp(x: f64) -> f64 {
+    let (m, k) = exp_parts(Pair { hi: x, lo: 0.0 });
+    scaled(m, k)
+}
+
+/// (e^x - 1) without cancellation.
+#[inline(always)]
+pub(super) fn expm1(x: f64) -> f64 {
+    let (r, k) = remainder(Pair { hi: bounded(x, -50.0, 720.0), lo: 0.0 });
+    // (1 - 2^-k + (e^r - 1)) 2^k; from k = 60 on the 2^-k is nothing.
+    let rest = 1.0 - power_of_two(if k > 60 { -100 } else { -k });
+    let value = scaled(rest + reduced(r), k);
+    // Keeps -0.
+    if x == 0.0 { x } else { value }
+}
+
+#[inline(always)]
+fn exp2(x: f64) -> f64 {
+    let x = bounded(x, -1100.0, 1100.0);
+    let (whole, k) = nearest(x);
+    let f = x - whole;
+    let hi = f * LN_2;
+    let lo = f.mul_add(LN_2, -hi) + f * LN_2_REST;
+    scaled(1.0 + reduced(Pair { hi, lo }), k)
+}
+
+#[inline(always)]
+fn exp10(x: f64) -> f64 {
+    let x = bounded(x, -400.0, 400.0);
+    let (whole, k) = nearest(x * LOG2_10);
+    let f = (-whole).mul_add(LOG10_2, x);
+    let f = (-whole).mul_add(LOG10_2_REST, f);
+    let hi = f * LN_10;
+    let lo = f.mul_add(LN_10, -hi) + f * LN_10_REST;
+    scaled(1.0 + reduced(Pair { hi, lo }), k)
+}
+
+export! {
+    /// exp; 3 ULP allowed.
+    spirula_exp_f64(x: f64) -> f64 = exp(x);
+    /// exp2; 3 ULP allowed.
+    spirula_exp2_f64(x: f64) -> f64 = exp2(x);
+    /// exp10; 3 ULP allowed.
+    spirula_exp10_f64(x: f64) -> f64 = exp10(x);
+    /// expm1; 3 ULP allowed.
+    spirula_expm1_f64(x: f64) -> f64 = expm1(x);
+}

@@ -1,0 +1,132 @@
+//! Logarithms: x = 2^k m with m in [√½, √2); log m = 2 atanh(s), s = f / (2 + f), f = m - 1. Written as f - f²/2 + s
+//! (f²/2 + R), the large part f is exact (the arrangement is that of Sun's fdlibm, e_log.c).
+
+use super::pair::{Pair, ordered_sum, product, sum};
+use crate::export;
+use crate::log::{special, split};
+use crate::polynomial::polynomial;
+use std::f64::consts::{LOG2_E, LOG10_E};
+
+/// ln 2 in 42 bits, whose product with an exponent is exact, and the rest.
+const LN_2_HIGH: f64 = 0.6931471805598903;
+const LN_2_LOW: f64 = 5.497923018708371e-14;
+/// log10 2 likewise.
+const LOG10_2_HIGH: f64 = 0.30102999566395283;
+const LOG10_2_LOW: f64 = 2.8363394551044964e-14;
+/// 1 / ln 2 - LOG2_E.
+const LOG2_E_REST: f64 = 2.0355273740931033e-17;
+/// 2/3 in two doubles.
+const TWO_THIRDS: Pair = Pair { hi: 0.6666666666666666, lo: 3.700743415417188e-17 };
+
+/// (2 atanh(s) / s - 2) / s² over s² for |s| <= 0.1717; relative error 2^-65.
+const ATANH: [f64; 9] = [
+    0.6666666666666666,
+    0.3999999999999999,
+    0.2857142857143541,
+    0.22222222219844232,
+    0.18181818595769064,
+    0.15384574966460907,
+    0.13335645841949378,
+    0.11687962997542156,
+    0.1188345239410786,
+];
+
+/// The same without its first term 2/3 and divided by s² once more; relative error 2^-64.
+const ATANH_TAIL: [f64; 9] = [
+    0.4,
+    0.28571428571428564,
+    0.2222222222222847,
+    0.1818181817964499,
+    0.1538461576290815,
+    0.13333296397963834,
+    0.11766819021629554,
+    0.10456195110401492,
+    0.1076362151501126,
+];
+
+/// k and m of a positive number, denormal ones too.
+#[inline(always)]
+fn parts(x: f64) -> (f64, f64) {
+    const LIFT: f64 = 18014398509481984.0;
+    let small = x < f64::MIN_POSITIVE;
+    let (k, m) = split(if small { x * LIFT } else { x });
+    (if small { k - 54.0 } else { k }, m)
+}
+
+/// log(1 + f) - f.
+#[inline(always)]
+fn rest(f: f64) -> f64 {
+    let s = f / (2.0 + f);
+    let half_square = 0.5 * f * f;
+    let z = s * s;
+    s * (half_square + z * polynomial(z, ATANH)) - half_square
+}
+
+#[inline(always)]
+pub(super) fn log(x: f64) -> f64 {
+    let (k, m) = parts(x);
+    let f = m - 1.0;
+    special(x, k * LN_2_HIGH + (f + (rest(f) + k * LN_2_LOW)))
+}
+
+#[inline(always)]
+fn log2(x: f64) -> f64 {
+    let (k, m) = parts(x);
+    let f = m - 1.0;
+    let main = product(f, LOG2_E);
+    let small = main.lo + f * LOG2_E_REST + rest(f) * LOG2_E;
+    special(x, k + (main.hi + small))
+}
+
+#[inline(always)]
+fn log10(x: f64) -> f64 {
+    let (k, m) = parts(x);
+    let f = m - 1.0;
+    let main = product(f, LOG10_E);
+    let small = main.lo + rest(f) * LOG10_E + k * LOG10_2_LOW;
+    special(x, k * LOG10_2_HIGH + (main.hi + small))
+}
+
+#[inline(always)]
+pub(super) fn log1p(x: f64) -> f64 {
+    let u = sum(1.0, x);
+    let (k, m) = parts(u.hi);
+    // While 1 + x is near 1, x itself is f; else what the sum lost counts little.
+    let near = k == 0.0;
+    let f = if near { x } else { m - 1.0 };
+    let lost = if near { 0.0 } else { u.lo / u.hi };
+    let value = special(u.hi, k * LN_2_HIGH + (f + (rest(f) + (k * LN_2_LOW + lost))));
+    // Keeps -0; infinity has no rest.
+    if x == 0.0 || x == f64::INFINITY { x } else { value }
+}
+
+/// log(x) of a finite positive number to 2^-62 or better; what others have as logarithm is in `hi`.
+#[inline(always)]
+pub(super) fn log_pair(x: f64) -> Pair {
+    let (k, m) = parts(x);
+    let numerator = m - 1.0;
+    let denominator = sum(m, 1.0);
+    let quotient = numerator / denominator.hi;
+    let left = (-quotient).mul_add(denominator.hi, numerator) - quotient * denominator.lo;
+    let s = Pair { hi: quotient, lo: left / denominator.hi };
+    let z = s.times(s);
+    let tail = z.hi * polynomial(z.hi, ATANH_TAIL);
+    let factor = ordered_sum(TWO_THIRDS.hi, tail);
+    let factor = Pair { hi: factor.hi, lo: factor.lo + TWO_THIRDS.lo };
+    let cubic = s.times(z.times(factor));
+    let mantissa = Pair { hi: 2.0 * s.hi, lo: 2.0 * s.lo }.plus(cubic);
+    let exponent = Pair { hi: k * LN_2_HIGH, lo: k * LN_2_LOW };
+    let value = exponent.plus(mantissa);
+    Pair { hi: special(x, value.hi), lo: value.lo }
+}
+
+export! {
+    /// log; 3 ULP allowed.
+    spirula_log_f64(x: f64) -> f64 = log(x);
+    /// log2; 3 ULP allowed.
+    spirula_log2_f64(x: f64) -> f64 = log2(x);
+    /// log10; 3 ULP allowed.
+    spirula_log10_f64(x: f64) -> f64 = log10(x);
+    /// log1p; 2 ULP allowed.
+    spirula_log1p_f64(x: f64) -> f64 = log1p(x);
+}
