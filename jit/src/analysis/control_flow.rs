@@ -68,6 +68,21 @@ impl ControlFlow {
         self.successors.len()
     }
 
+    /// Whether the block reaches itself.
+    pub fn is_in_loop(&self, block: Block) -> bool {
+        let mut seen = vec![false; self.successors.len()];
+        let mut work = self.successors(block).to_vec();
+        while let Some(at) = work.pop() {
+            if at == block {
+                return true;
+            }
+            if !std::mem::replace(&mut seen[at.index()], true) {
+                work.extend(self.successors(at));
+            }
+        }
+        false
+    }
+
     /// Whether the entry reaches the block.
     pub fn is_reachable(&self, block: Block) -> bool {
         self.position(block).is_some()

@@ -190,7 +190,8 @@ enum Way {
 }
 
 /// The graph without the ways to an early return: where a divergent branch can still reach a barrier on one way and on
-/// another can't, the work-items on the latter are gone from the group, and the rest stays together.
+/// another can't, the work-items on the latter are gone from the group, and the rest stays together. Not in loops: without its
+/// ends, a loop's blocks would seem to be on everybody's way.
 fn without_early_returns(
     function: &Function,
     flow: &ControlFlow,
@@ -206,7 +207,9 @@ fn without_early_returns(
     }
     let kept = |block: Block| {
         let to = flow.successors(block).iter().copied();
-        let some_reach = varies(block) && flow.successors(block).iter().any(|s| reaches.contains(s.index()));
+        let some_reach = varies(block)
+            && !flow.is_in_loop(block)
+            && flow.successors(block).iter().any(|s| reaches.contains(s.index()));
         to.filter(|s| !some_reach || reaches.contains(s.index())).collect()
     };
     ControlFlow::from_successors(function.block_ids().map(kept).collect(), Block(0))
@@ -436,6 +439,39 @@ b2(%6: i32):
   return
 }"#;
         assert_eq!(analyse(text), "varying: %2 %3 %4 %7 diverged:");
+    }
+
+    /// Found by the fuzzer (kernel 245): without the way out of the outer loop, b4 seemed to be where all meet.
+    #[test]
+    fn a_return_in_a_divergent_loop_diverges() {
+        let text = r#"kernel "k"(%0: ptr(global) @ 0, %1: i32 @ 8) {
+b0:
+  %2: i64 = local_id 0
+  jump b1(0:i64)
+b1(%3: i64):
+  %4: i1 = icmp ult %3, 5:i64
+  branch %4, b2(0:i64), b8
+b2(%5: i64):
+  %6: i1 = icmp ult %5, %2
+  branch %6, b3, b6(%5)
+b3:
+  %7: i1 = icmp eq %1, 3:i32
+  branch %7, b4, b5
+b4:
+  return
+b5:
+  %8: i64 = add %5, 1:i64
+  jump b2(%8)
+b6(%9: i64):
+  barrier b7
+b7:
+  %10: i64 = add %3, %9
+  jump b1(%10)
+b8:
+  return
+}"#;
+        let expected = "varying: %2 %3 %4 %5 %6 %8 %9 %10 diverged: b1 b2 b3 b4 b5 b6 b7 b8";
+        assert_eq!(analyse(text), expected);
     }
 
     #[test]

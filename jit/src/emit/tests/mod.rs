@@ -340,7 +340,7 @@ fn random_kernels_mean_what_they_say() {
         for group in 0..groups as u64 {
             interpret::run_group(&kernel, &mut memory, group, local as u64, number);
         }
-        let text = kernel.to_string();
+        let text = format!("{kernel}{}", crate::transform::form_regions(kernel.clone()));
         run_kernel(kernel, &mut data, local as u64, number);
         assert_eq!(data, expected, "kernel {seed}, local size {local}, number {number}\n{text}");
     }
