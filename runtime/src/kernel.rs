@@ -240,7 +240,7 @@ impl Kernel {
             work_group_size: self.max_group,
             compile_work_group_size: required.map(|size| size as usize),
             local_mem_size: local.size,
-            preferred_multiple: 16,
+            preferred_multiple: self.program.context.device().info.native_vector_width.float as usize,
             private_mem_size: self.info.private_size,
         }
     }

@@ -123,7 +123,7 @@ impl Queue {
 
     /// clFinish: returns when all commands have ended, well or not.
     pub fn finish(&self) -> Result<()> {
-        let last = self.tail.lock().unwrap_or_else(PoisonError::into_inner).last.take();
+        let last = self.tail.lock().unwrap_or_else(PoisonError::into_inner).last.clone();
         // In order: when the last has ended, all have. How each ended is told by its event.
         if let Some(event) = last {
             let _ = event.wait();

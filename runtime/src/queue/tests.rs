@@ -223,6 +223,27 @@ fn many_threads_may_use_one_queue() {
 }
 
 #[test]
+fn everyone_who_finishes_waits() {
+    let context = context();
+    let queue = queue(&context);
+    let done = Arc::new(AtomicBool::new(false));
+    let set = done.clone();
+    let command = call(move || {
+        std::thread::sleep(Duration::from_millis(30));
+        set.store(true, Ordering::SeqCst);
+    });
+    queue.submit(command, &[], false).unwrap();
+    std::thread::scope(|scope| {
+        for _ in 0..3 {
+            scope.spawn(|| {
+                queue.finish().unwrap();
+                assert!(done.load(Ordering::SeqCst));
+            });
+        }
+    });
+}
+
+#[test]
 fn empty_kernels_are_cheap() {
     let context = context();
     let queue = Queue::new(&context, context.device(), false, false).unwrap();
