@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 
 type Unary = extern "C" fn(f64) -> f64;
 type Binary = extern "C" fn(f64, f64) -> f64;
+type Reference = fn(f64) -> f64;
 type WithInteger = extern "C" fn(f64, i32) -> f64;
 
 macro_rules! functions {
@@ -110,7 +111,7 @@ fn agrees(found: f64, truth: f64, limit: f64) -> bool {
 
 #[test]
 fn special_values_are_those_of_c() {
-    let references: [(&str, fn(f64) -> f64); 24] = [
+    let references: [(&str, Reference); 24] = [
         ("acos", f64::acos),
         ("acosh", libm::acosh),
         ("asin", f64::asin),

@@ -7,7 +7,7 @@ use crate::polynomial::polynomial;
 
 /// erf(x) / x over x² for |x| <= 1; relative error 2^-74.
 const ERF: [f64; 15] = [
-    1.1283791670955126,
+    std::f64::consts::FRAC_2_SQRT_PI,
     -0.37612638903183754,
     0.11283791670955126,
     -0.026866170645131218,
