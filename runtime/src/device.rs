@@ -2,7 +2,7 @@
 
 use crate::machine::{self, CpuInfo};
 use crate::memory::raw::PAGE;
-use crate::platform::{DEVICE_EXTENSIONS, Extension};
+use crate::platform::{DEVICE_EXTENSIONS, Extension, SPIR_VERSIONS};
 use crate::scheduler::Scheduler;
 
 /// A CPU device.
@@ -161,7 +161,7 @@ impl DeviceInfo {
             printf_buffer_size: 1 << 20,
             compiler_available: false,
             linker_available: true,
-            spir_versions: "1.2",
+            spir_versions: SPIR_VERSIONS,
             extensions: DEVICE_EXTENSIONS,
             images: Some(ImageLimits {
                 max_2d: [16384, 16384],

@@ -65,6 +65,9 @@ const PLATFORM_EXTENSIONS: &[Extension] = &[
 /// CL_DEVICE_EXTENSIONS in the same form. Only what works is listed.
 pub(crate) const DEVICE_EXTENSIONS: &[Extension] = PLATFORM_EXTENSIONS;
 
+/// CL_DEVICE_SPIR_VERSIONS, and what `-spir-std=` can name.
+pub(crate) const SPIR_VERSIONS: &str = "1.2";
+
 #[cfg(test)]
 mod tests {
     use super::*;

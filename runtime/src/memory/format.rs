@@ -172,10 +172,8 @@ fn half_bits(value: f32) -> u16 {
     sign | bits
 }
 
-/// clGetSupportedImageFormats: for the access that `flags` ask for. All image types support the same ones, and kernels read
-/// and write the same ones.
-pub fn supported(flags: MemFlags) -> Vec<ImageFormat> {
-    let _ = flags;
+/// clGetSupportedImageFormats: all image types and all kinds of access have the same ones.
+pub fn supported(_flags: MemFlags) -> Vec<ImageFormat> {
     let all = ORDERS
         .into_iter()
         .flat_map(|order| PLAIN_TYPES.map(|channel_type| ImageFormat { channel_order: order, channel_type }));

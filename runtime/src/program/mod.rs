@@ -147,16 +147,14 @@ impl Program {
         self.perform(work, notify.map(|notify| Box::new(move |_: &Arc<Program>| notify()) as LinkNotify))
     }
 
-    /// clCompileProgram; `headers` are names and programs. Errors as `build`'s with CL_INVALID_COMPILER_OPTIONS and
+    /// clCompileProgram; the headers are names and programs, which only sources include. Errors as `build`'s with CL_INVALID_COMPILER_OPTIONS and
     /// CL_COMPILE_PROGRAM_FAILURE.
     pub fn compile(
         self: &Arc<Program>,
         options: &str,
-        headers: &[(String, Arc<Program>)],
+        _headers: &[(String, Arc<Program>)],
         notify: Option<BuildNotify>,
     ) -> Result<()> {
-        // Only sources include headers.
-        let _ = headers;
         let Options { compile, .. } = options::parse(options, Step::Compile)?;
         if matches!(self.binary_type(), BinaryType::Library | BinaryType::Executable) {
             return Err(

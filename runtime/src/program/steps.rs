@@ -3,12 +3,10 @@
 use super::{BinaryType, BuiltKernel};
 use crate::error::Status;
 use crate::launch::Code;
+use crate::platform::SPIR_VERSIONS;
 use spirula_jit::api::{self, CompileError, CompileOptions, LoadedKernel};
 use spirula_jit::program::{CompiledProgram, KernelInfo};
 use std::sync::Arc;
-
-/// The SPIR versions that `-spir-std=` can name, as CL_DEVICE_SPIR_VERSIONS lists them.
-pub(crate) const SPIR_VERSIONS: &str = "1.2";
 
 /// A step's result.
 #[derive(Debug)]
