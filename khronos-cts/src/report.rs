@@ -55,7 +55,8 @@ fn by_reason(verdicts: &[(Entry, Verdict)]) -> Vec<(&str, Vec<&Entry>)> {
     let mut reasons: BTreeMap<&str, Vec<&Entry>> = BTreeMap::new();
     for (entry, verdict) in verdicts {
         if let Verdict::Failed(why) = verdict {
-            reasons.entry(why).or_default().push(entry);
+            let cause = why.split("; the kernel `").next().unwrap_or(why); // what is missing, whoever needs it
+            reasons.entry(cause).or_default().push(entry);
         }
     }
     let mut reasons: Vec<_> = reasons.into_iter().collect();
@@ -73,13 +74,13 @@ mod tests {
         let failed = |why: &str| Verdict::Failed(why.into());
         let verdicts = [
             (entry("a"), failed("rare")),
-            (entry("b"), failed("often")),
-            (entry("c"), failed("often")),
+            (entry("b"), failed("`f` is not defined; the kernel `b` needs it")),
+            (entry("c"), failed("`f` is not defined; the kernel `c` needs it")),
             (entry("d"), Verdict::Passed),
             (entry("e"), Verdict::Skipped("x".into())),
         ];
         let reasons: Vec<_> = by_reason(&verdicts).into_iter().map(|(r, e)| (r, e.len())).collect();
-        assert_eq!(reasons, [("often", 2), ("rare", 1)]);
+        assert_eq!(reasons, [("`f` is not defined", 2), ("rare", 1)]);
         let count = Count::of(verdicts.iter().map(|(_, v)| v));
         assert_eq!(count, Count { passed: 1, failed: 3, skipped: 1 });
     }
