@@ -57,10 +57,14 @@ enum Path {
 impl Path {
     #[inline(always)]
     fn of<C: Component>(image: &ImageDescriptor) -> Path {
-        match (image.channel_order, image.channel_type) {
-            (RGBA, FLOAT) if C::IS_FLOAT => Path::Float,
-            (RGBA, UNORM_INT8) if C::IS_FLOAT => Path::Bytes,
-            _ => Path::Other,
+        // Each a test of its own, without a branch within: for LLVM to take it out of the loop over work-items.
+        let is_rgba = image.channel_order == RGBA;
+        if C::IS_FLOAT && is_rgba & (image.channel_type == FLOAT) {
+            Path::Float
+        } else if C::IS_FLOAT && is_rgba & (image.channel_type == UNORM_INT8) {
+            Path::Bytes
+        } else {
+            Path::Other
         }
     }
 }
