@@ -112,6 +112,10 @@ pub(super) fn size(image: &ImageDescriptor) -> usize {
 /// The texel must be readable, in the image's format.
 #[inline(always)]
 pub(super) unsafe fn load<C: Component>(image: &ImageDescriptor, texel: *const u8) -> [C; 4] {
+    if image.channel_order == RGBA {
+        // SAFETY: the caller's promise.
+        return unsafe { load_rgba(image.channel_type, texel) };
+    }
     let order = Order::of(image.channel_order);
     [0, 1, 2, 3].map(|component| match order.source(component) {
         ZERO => C::ZERO,
@@ -121,6 +125,27 @@ pub(super) unsafe fn load<C: Component>(image: &ImageDescriptor, texel: *const u
     })
 }
 
+/// Evaluates an expression with a channel type as a constant, so that it decides once for all channels of a texel.
+macro_rules! with_constant {
+    ($channel_type:expr, $name:ident => $body:expr; $($known:ident)*) => {
+        match $channel_type {
+            $($known => {
+                const $name: u32 = $known;
+                $body
+            })*
+            _ => {
+                const $name: u32 = FLOAT;
+                $body
+            }
+        }
+    };
+    ($channel_type:expr, $name:ident => $body:expr) => {
+        with_constant!($channel_type, $name => $body;
+            SNORM_INT8 SNORM_INT16 UNORM_INT8 UNORM_INT16 SIGNED_INT8 SIGNED_INT16 SIGNED_INT32
+            UNSIGNED_INT8 UNSIGNED_INT16 UNSIGNED_INT32 HALF_FLOAT)
+    };
+}
+
 /// The colour of a texel of CL_RGBA.
 ///
 /// # Safety
@@ -128,7 +153,7 @@ pub(super) unsafe fn load<C: Component>(image: &ImageDescriptor, texel: *const u
 #[inline(always)]
 pub(super) unsafe fn load_rgba<C: Component>(channel_type: u32, texel: *const u8) -> [C; 4] {
     // SAFETY: the caller's promise.
-    [0, 1, 2, 3].map(|index| unsafe { C::load(texel, channel_type, index) })
+    with_constant!(channel_type, TYPE => [0, 1, 2, 3].map(|index| unsafe { C::load(texel, TYPE, index) }))
 }
 
 /// Writes a colour to a texel of CL_RGBA.
@@ -138,13 +163,15 @@ pub(super) unsafe fn load_rgba<C: Component>(channel_type: u32, texel: *const u8
 #[inline(always)]
 pub(super) unsafe fn store_rgba<C: Component>(channel_type: u32, texel: *mut u8, colour: [C; 4]) {
     let [red, green, blue, alpha] = colour;
-    // SAFETY: the caller's promise.
-    unsafe {
-        red.store(texel, channel_type, 0);
-        green.store(texel, channel_type, 1);
-        blue.store(texel, channel_type, 2);
-        alpha.store(texel, channel_type, 3);
-    }
+    with_constant!(channel_type, TYPE => {
+        // SAFETY: the caller's promise.
+        unsafe {
+            red.store(texel, TYPE, 0);
+            green.store(texel, TYPE, 1);
+            blue.store(texel, TYPE, 2);
+            alpha.store(texel, TYPE, 3);
+        }
+    })
 }
 
 /// Writes a colour.
@@ -153,6 +180,10 @@ pub(super) unsafe fn store_rgba<C: Component>(channel_type: u32, texel: *mut u8,
 /// The texel must be writable, in the image's format.
 #[inline(always)]
 pub(super) unsafe fn store<C: Component>(image: &ImageDescriptor, texel: *mut u8, colour: [C; 4]) {
+    if image.channel_order == RGBA {
+        // SAFETY: the caller's promise.
+        return unsafe { store_rgba(image.channel_type, texel, colour) };
+    }
     let order = Order::of(image.channel_order);
     // Backwards, so that the first component wins where several share a channel.
     let [red, green, blue, alpha] = colour;

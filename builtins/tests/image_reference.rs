@@ -1,0 +1,579 @@
+//! Image reads and writes against a reference in double precision, written from the formulas of OpenCL 1.2, sections
+//! 8.2 and 8.3: every kind, addressing mode, filter and format. Coordinates are multiples of 1/64 of small numbers, so that
+//! float arithmetic on them is exact and boundaries between texels are hit.
+
+use spirula_builtins::image::ImageDescriptor;
+use spirula_builtins::*;
+
+/// Channel types: `cl_channel_type`, bytes.
+const NORMALIZED_OR_FLOAT: [(u32, usize); 6] =
+    [(0x10D0, 1), (0x10D1, 2), (0x10D2, 1), (0x10D3, 2), (0x10DD, 2), (0x10DE, 4)];
+const INTEGERS: [(u32, usize); 6] =
+    [(0x10D7, 1), (0x10D8, 2), (0x10D9, 4), (0x10DA, 1), (0x10DB, 2), (0x10DC, 4)];
+/// Packed types with the widths of their channels, red in the highest bits.
+const PACKED: [(u32, usize, [u32; 3]); 3] =
+    [(0x10D4, 2, [5, 6, 5]), (0x10D5, 2, [5, 5, 5]), (0x10D6, 4, [10, 10, 10])];
+
+/// Channel orders: `cl_channel_order`, the stored channels' letters, the color read (a letter, 0 or 1), the border.
+const ORDERS: [(u32, &str, &str, [f64; 4]); 11] = [
+    (0x10B0, "r", "r001", [0.0, 0.0, 0.0, 1.0]),
+    (0x10B1, "a", "000a", [0.0; 4]),
+    (0x10B2, "rg", "rg01", [0.0, 0.0, 0.0, 1.0]),
+    (0x10B3, "ra", "r00a", [0.0; 4]),
+    (0x10B5, "rgba", "rgba", [0.0; 4]),
+    (0x10B6, "bgra", "rgba", [0.0; 4]),
+    (0x10B7, "argb", "rgba", [0.0; 4]),
+    (0x10B8, "r", "rrrr", [0.0; 4]),
+    (0x10B9, "r", "rrr1", [0.0, 0.0, 0.0, 1.0]),
+    (0x10BA, "r", "r001", [0.0; 4]),
+    (0x10BB, "rg", "rg01", [0.0; 4]),
+];
+/// CL_RGB and CL_RGBx, of packed types only.
+const PACKED_ORDERS: [(u32, &str, &str, [f64; 4]); 2] =
+    [(0x10B4, "rgb", "rgb1", [0.0, 0.0, 0.0, 1.0]), (0x10BC, "rgb", "rgb1", [0.0; 4])];
+
+/// The library's number of a kind, its filtered axes, whether it is an array.
+const KINDS: [(u32, usize, bool); 5] =
+    [(1, 1, false), (0x11, 1, true), (2, 2, false), (0x12, 2, true), (3, 3, false)];
+
+const NONE: u32 = 0;
+const CLAMP_TO_EDGE: u32 = 2;
+const CLAMP: u32 = 4;
+const REPEAT: u32 = 6;
+const MIRRORED_REPEAT: u32 = 8;
+const NEAREST: u32 = 0x10;
+const LINEAR: u32 = 0x20;
+
+/// A format: order, type, and what the reference knows of them.
+#[derive(Clone, Copy, Debug)]
+struct Format {
+    order: u32,
+    ty: u32,
+    stored: &'static str,
+    read: &'static str,
+    border: [f64; 4],
+    /// Of a channel, or of the whole texel when packed.
+    bytes: usize,
+    packed: Option<[u32; 3]>,
+}
+
+impl Format {
+    fn all() -> Vec<Format> {
+        let plain = ORDERS.iter().flat_map(|&(order, stored, read, border)| {
+            let types = NORMALIZED_OR_FLOAT.iter().chain(&INTEGERS);
+            types.map(move |&(ty, bytes)| Format { order, ty, stored, read, border, bytes, packed: None })
+        });
+        let packed = PACKED_ORDERS.iter().flat_map(|&(order, stored, read, border)| {
+            let format = move |&(ty, bytes, widths): &(u32, usize, [u32; 3])| {
+                let packed = Some(widths);
+                Format { order, ty, stored, read, border, bytes, packed }
+            };
+            PACKED.iter().map(format)
+        });
+        plain.chain(packed).collect()
+    }
+
+    fn is_integer(self) -> bool {
+        (0x10D7..=0x10DC).contains(&self.ty)
+    }
+
+    fn texel_size(self) -> usize {
+        if self.packed.is_some() { self.bytes } else { self.bytes * self.stored.len() }
+    }
+
+    /// The stored channels' bits.
+    fn raw(self, texel: &[u8]) -> Vec<u32> {
+        let word = |bytes: &[u8]| bytes.iter().rev().fold(0, |word, &byte| word << 8 | u32::from(byte));
+        match self.packed {
+            None => texel.chunks(self.bytes).map(word).collect(),
+            Some([_, green, blue]) => {
+                let whole = word(texel);
+                let mask = |bits: u32| (1u32 << bits) - 1;
+                // Red is as wide as blue.
+                vec![whole >> (green + blue) & mask(blue), whole >> blue & mask(green), whole & mask(blue)]
+            }
+        }
+    }
+
+    /// Section 8.3: a channel's value.
+    fn value(self, raw: u32, channel: usize) -> f64 {
+        match self.ty {
+            0x10D0 => (f64::from(raw as u8 as i8) / 127.0).max(-1.0),
+            0x10D1 => (f64::from(raw as u16 as i16) / 32767.0).max(-1.0),
+            0x10D2 => f64::from(raw) / 255.0,
+            0x10D3 => f64::from(raw) / 65535.0,
+            0x10D7 => f64::from(raw as u8 as i8),
+            0x10D8 => f64::from(raw as u16 as i16),
+            0x10D9 => f64::from(raw as i32),
+            0x10DD => half(raw),
+            0x10DE => f64::from(f32::from_bits(raw)),
+            _ => match self.packed {
+                Some(widths) => f64::from(raw) / f64::from((1u32 << widths[channel]) - 1),
+                None => f64::from(raw),
+            },
+        }
+    }
+
+    fn color(self, texel: &[u8]) -> [f64; 4] {
+        let raw = self.raw(texel);
+        let mut letters = self.read.chars();
+        std::array::from_fn(|_| match letters.next().expect("four letters") {
+            '0' => 0.0,
+            '1' => 1.0,
+            letter => {
+                let channel = self.stored.find(letter).expect("stored");
+                self.value(raw[channel], channel)
+            }
+        })
+    }
+}
+
+fn half(raw: u32) -> f64 {
+    let (exponent, mantissa) = ((raw >> 10 & 31) as i32, f64::from(raw & 0x3FF) / 1024.0);
+    let magnitude = match exponent {
+        0 => mantissa * 2f64.powi(-14),
+        _ => (1.0 + mantissa) * 2f64.powi(exponent - 15),
+    };
+    if raw & 0x8000 == 0 { magnitude } else { -magnitude }
+}
+
+/// Numbers without a pattern.
+struct Random(u64);
+
+impl Random {
+    fn next(&mut self) -> u32 {
+        self.0 = self.0.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+        (self.0 >> 33) as u32
+    }
+
+    fn below(&mut self, end: u32) -> u32 {
+        self.next() % end
+    }
+}
+
+/// An image of random texels; the gaps of its pitches hold other bytes.
+struct Picture {
+    bytes: Vec<u8>,
+    format: Format,
+    /// Texels along x, y and slices or layers.
+    extent: [i64; 3],
+    kind: (u32, usize, bool),
+    row_pitch: usize,
+    slice_pitch: usize,
+}
+
+impl Picture {
+    fn new(format: Format, kind: (u32, usize, bool), random: &mut Random) -> Picture {
+        let (_, axes, is_array) = kind;
+        let sizes = [5, 3, 4];
+        let extent = [
+            sizes[0],
+            if axes >= 2 { sizes[1] } else { 1 },
+            if axes == 3 || is_array { sizes[2] } else { 1 },
+        ];
+        let row_pitch = extent[0] as usize * format.texel_size() + 3;
+        let slice_pitch = row_pitch * extent[1] as usize + 5;
+        let mut bytes: Vec<u8> = (0..slice_pitch * extent[2] as usize).map(|_| random.next() as u8).collect();
+        let mut picture = Picture { bytes: Vec::new(), format, extent, kind, row_pitch, slice_pitch };
+        if matches!(format.ty, 0x10DD | 0x10DE) {
+            // Finite numbers of moderate size.
+            for [x, y, z] in picture.places() {
+                let at = picture.offset([x, y, z]);
+                for channel in bytes[at..at + format.texel_size()].chunks_mut(format.bytes) {
+                    let sign = if random.below(2) == 0 { 0 } else { 0x80 };
+                    let top =
+                        if format.bytes == 2 { 0x30 + random.below(0x18) } else { 0x3C + random.below(6) };
+                    channel[format.bytes - 1] = sign | top as u8;
+                }
+            }
+        }
+        picture.bytes = bytes;
+        picture
+    }
+
+    fn places(&self) -> Vec<[i64; 3]> {
+        let [width, height, slices] = self.extent;
+        (0..width * height * slices).map(|i| [i % width, i / width % height, i / width / height]).collect()
+    }
+
+    fn offset(&self, [x, y, z]: [i64; 3]) -> usize {
+        z as usize * self.slice_pitch + y as usize * self.row_pitch + x as usize * self.format.texel_size()
+    }
+
+    fn is_inside(&self, at: [i64; 3]) -> bool {
+        at.iter().zip(self.extent).all(|(&index, size)| (0..size).contains(&index))
+    }
+
+    /// The color at indices; the border's outside.
+    fn texel(&self, at: [i64; 3]) -> [f64; 4] {
+        if !self.is_inside(at) {
+            return self.format.border;
+        }
+        let offset = self.offset(at);
+        self.format.color(&self.bytes[offset..offset + self.format.texel_size()])
+    }
+
+    fn descriptor(&mut self) -> ImageDescriptor {
+        let [width, height, slices] = self.extent.map(|size| size as u32);
+        let is_array = self.kind.2;
+        ImageDescriptor {
+            data: self.bytes.as_mut_ptr(),
+            width,
+            height,
+            depth: if is_array { 1 } else { slices },
+            array_size: if is_array { slices } else { 1 },
+            row_pitch: self.row_pitch as u64,
+            slice_pitch: self.slice_pitch as u64,
+            channel_order: self.format.order,
+            channel_type: self.format.ty,
+        }
+    }
+
+    /// x, y and slice as the kind's coordinates: a 1-D array's layer is its second, and the rest must not matter.
+    fn coordinates<T: Copy>(&self, [x, y, z]: [T; 3], junk: T) -> [T; 3] {
+        match self.kind {
+            (_, 1, true) => [x, z, junk],
+            (_, 1, _) => [x, junk, junk],
+            (_, 2, false) => [x, y, junk],
+            _ => [x, y, z],
+        }
+    }
+
+    /// Reads through the library, as numbers; `at` are floats or integers.
+    fn read(&mut self, sampler: u32, at: At) -> [f64; 4] {
+        let image = self.descriptor();
+        let kind = self.kind.0;
+        let mut floats = [f32::NAN; 4];
+        let mut signed = [0x5555i32; 4];
+        let mut unsigned = [0x5555u32; 4];
+        // SAFETY: the descriptor is of memory that `self` owns, the results hold four.
+        unsafe {
+            match (at, self.format.ty) {
+                (At::Integer(at), 0x10D7..=0x10D9) => {
+                    let [x, y, z] = self.coordinates(at, 77);
+                    spirula_read_imagei_int(&image, sampler, kind, x, y, z, signed.as_mut_ptr());
+                }
+                (At::Float(at), 0x10D7..=0x10D9) => {
+                    let [x, y, z] = self.coordinates(at, 77.0);
+                    spirula_read_imagei_float(&image, sampler, kind, x, y, z, signed.as_mut_ptr());
+                }
+                (At::Integer(at), 0x10DA..=0x10DC) => {
+                    let [x, y, z] = self.coordinates(at, 77);
+                    spirula_read_imageui_int(&image, sampler, kind, x, y, z, unsigned.as_mut_ptr());
+                }
+                (At::Float(at), 0x10DA..=0x10DC) => {
+                    let [x, y, z] = self.coordinates(at, 77.0);
+                    spirula_read_imageui_float(&image, sampler, kind, x, y, z, unsigned.as_mut_ptr());
+                }
+                (At::Integer(at), _) => {
+                    let [x, y, z] = self.coordinates(at, 77);
+                    spirula_read_imagef_int(&image, sampler, kind, x, y, z, floats.as_mut_ptr());
+                }
+                (At::Float(at), _) => {
+                    let [x, y, z] = self.coordinates(at, 77.0);
+                    spirula_read_imagef_float(&image, sampler, kind, x, y, z, floats.as_mut_ptr());
+                }
+            }
+        }
+        match self.format.ty {
+            0x10D7..=0x10D9 => signed.map(f64::from),
+            0x10DA..=0x10DC => unsigned.map(f64::from),
+            _ => floats.map(f64::from),
+        }
+    }
+
+    /// Section 8.2: one axis as its texels and their weights.
+    fn axis(sampler: u32, s: f64, size: i64) -> Vec<(i64, f64)> {
+        let n = size as f64;
+        let mode = sampler & 0xE;
+        let u = match mode {
+            REPEAT => (s - s.floor()) * n,
+            MIRRORED_REPEAT => (s - 2.0 * (0.5 * s).round_ties_even()).abs() * n,
+            _ if sampler & 1 == 1 => s * n,
+            _ => s,
+        };
+        let address = |i: i64| match mode {
+            CLAMP => i.clamp(-1, size),
+            REPEAT => i.rem_euclid(size),
+            _ => i.clamp(0, size - 1),
+        };
+        if sampler & LINEAR == 0 {
+            return vec![(address(u.floor() as i64), 1.0)];
+        }
+        let below = (u - 0.5).floor();
+        let weight = u - 0.5 - below;
+        vec![(address(below as i64), 1.0 - weight), (address(below as i64 + 1), weight)]
+    }
+
+    fn expected(&self, sampler: u32, at: [f64; 3]) -> [f64; 4] {
+        let (_, axes, is_array) = self.kind;
+        let layer = at[2].round_ties_even().clamp(0.0, self.extent[2] as f64 - 1.0) as i64;
+        let along = |axis: usize| match axis {
+            2 if is_array => vec![(layer, 1.0)],
+            axis if axis >= axes => vec![(0, 1.0)],
+            axis => Picture::axis(sampler, at[axis], self.extent[axis]),
+        };
+        let mut sum = [0.0; 4];
+        for &(i, a) in &along(0) {
+            for &(j, b) in &along(1) {
+                for &(k, c) in &along(2) {
+                    let texel = self.texel([i, j, k]);
+                    sum = std::array::from_fn(|component| sum[component] + a * b * c * texel[component]);
+                }
+            }
+        }
+        sum
+    }
+
+    fn check(&mut self, sampler: u32, at: At) {
+        let exact = match at {
+            At::Integer(at) => at.map(f64::from),
+            At::Float(at) => at.map(f64::from),
+        };
+        let expected = self.expected(sampler, exact);
+        let found = self.read(sampler, at);
+        // The largest finite half that occurs is below 2^10.
+        let scale = if self.format.is_integer() { 0.0 } else { 1e-6 };
+        for (found, expected) in found.into_iter().zip(expected) {
+            let bound = if sampler & LINEAR == 0 { expected.abs() * scale } else { 1024.0 * scale };
+            assert!(
+                (found - expected).abs() <= bound,
+                "{:?} kind {:#x} sampler {sampler:#x} at {at:?}: {found} instead of {expected}",
+                self.format,
+                self.kind.0
+            );
+        }
+    }
+}
+
+#[derive(Clone, Copy, Debug)]
+enum At {
+    Integer([i32; 3]),
+    Float([f32; 3]),
+}
+
+#[test]
+fn integer_coordinates_find_texels_and_borders() {
+    let mut random = Random(1);
+    for format in Format::all() {
+        for kind in KINDS {
+            let mut picture = Picture::new(format, kind, &mut random);
+            for x in [-100, -1, 0, 2, 4, 5, i32::MAX] {
+                for y in [i32::MIN, -1, 0, 2, 3] {
+                    for z in [-1, 0, 3, 4] {
+                        for mode in [NONE, CLAMP_TO_EDGE, CLAMP] {
+                            picture.check(NEAREST | mode, At::Integer([x, y, z]));
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn float_coordinates_follow_every_mode_and_filter() {
+    let mut random = Random(2);
+    for format in Format::all() {
+        let filters: &[u32] = if format.is_integer() { &[NEAREST] } else { &[NEAREST, LINEAR] };
+        for kind in KINDS {
+            let mut picture = Picture::new(format, kind, &mut random);
+            for &filter in filters {
+                for mode in [NONE, CLAMP_TO_EDGE, CLAMP, REPEAT, MIRRORED_REPEAT] {
+                    for normalized in [0, 1] {
+                        if normalized == 0 && mode >= REPEAT {
+                            continue;
+                        }
+                        // From -2 to 3 images, in 64ths; the first are on texels' borders.
+                        let mut coordinate = |size: f32| {
+                            let n = random.below(5 * 64) as f32 / 64.0 - 2.0;
+                            let n = if random.below(4) == 0 { n.round() } else { n };
+                            if normalized == 1 { n } else { n * size }
+                        };
+                        for _ in 0..24 {
+                            let layer =
+                                if kind.2 { (coordinate(1.0) * 4.0).round() / 2.0 } else { coordinate(4.0) };
+                            let at = At::Float([coordinate(5.0), coordinate(3.0), layer]);
+                            picture.check(filter | mode | normalized, at);
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn absurd_coordinates_are_survived() {
+    let mut random = Random(3);
+    let absurd = [f32::NAN, f32::INFINITY, f32::NEG_INFINITY, f32::MAX, -f32::MAX, 3e9, -3e9, 1e-40, -0.0];
+    for kind in KINDS {
+        let mut picture = Picture::new(Format::all()[5], kind, &mut random);
+        for sampler in (0..10).flat_map(|bits| [NEAREST | bits, LINEAR | bits]) {
+            for (index, &x) in absurd.iter().enumerate() {
+                let [y, z] = [1, 2].map(|step| absurd[(index * step + 3) % absurd.len()]);
+                // Some texel or border; under a filter what they sum up to.
+                picture.read(sampler, At::Float([x, y, z]));
+            }
+        }
+    }
+}
+
+/// The largest value of a normalized channel.
+fn unit(format: Format, channel: usize) -> Option<f64> {
+    match (format.ty, format.packed) {
+        (0x10D0, _) => Some(127.0),
+        (0x10D1, _) => Some(32767.0),
+        (0x10D2, _) => Some(255.0),
+        (0x10D3, _) => Some(65535.0),
+        (_, Some(widths)) => Some(f64::from((1u32 << widths[channel]) - 1)),
+        _ => None,
+    }
+}
+
+#[test]
+fn colors_are_written_as_the_conversions_say() {
+    let mut random = Random(4);
+    for format in Format::all().into_iter().filter(|format| !format.is_integer()) {
+        for kind in KINDS {
+            let mut picture = Picture::new(format, kind, &mut random);
+            for place in picture.places() {
+                let before = picture.bytes.clone();
+                let color: [f32; 4] = std::array::from_fn(|_| match random.below(12) {
+                    0 => 0.0,
+                    1 => 1.0,
+                    2 => -1.0,
+                    3 => 60000.0,
+                    4 => -60000.0,
+                    _ => random.below(1 << 20) as f32 / 400_000.0 - 1.3,
+                });
+                let image = picture.descriptor();
+                let [x, y, z] = picture.coordinates(place.map(|index| index as i32), 77);
+                let [r, g, b, a] = color;
+                // SAFETY: the descriptor is of memory that `picture` owns.
+                unsafe { spirula_write_imagef(&image, kind.0, x, y, z, r, g, b, a) };
+                let offset = picture.offset(place);
+                let texel = &picture.bytes[offset..offset + format.texel_size()];
+                for (channel, (&raw, letter)) in
+                    format.raw(texel).iter().zip(format.stored.chars()).enumerate()
+                {
+                    let given = f64::from(color["rgba".find(letter).expect("a letter")]);
+                    check_channel(format, channel, raw, given);
+                }
+                untouched(&before, &picture.bytes, offset, format.texel_size());
+            }
+        }
+    }
+}
+
+fn check_channel(format: Format, channel: usize, raw: u32, given: f64) {
+    let what = format!("{format:?} channel {channel}: {raw:#x} for {given}");
+    match (unit(format, channel), format.ty) {
+        (Some(unit), 0x10D0 | 0x10D1) => {
+            let stored =
+                if format.ty == 0x10D0 { f64::from(raw as u8 as i8) } else { f64::from(raw as u16 as i16) };
+            assert!((stored - (given * unit).clamp(-unit - 1.0, unit)).abs() <= 0.51, "{what}");
+        }
+        (Some(unit), _) => {
+            assert!((f64::from(raw) - (given * unit).clamp(0.0, unit)).abs() <= 0.51, "{what}")
+        }
+        (None, 0x10DD) => {
+            let bound = (given.abs() / 2048.0).max(2f64.powi(-25));
+            assert!((half(raw) - given).abs() <= bound, "{what}");
+        }
+        _ => assert_eq!(f64::from(f32::from_bits(raw)), given, "{what}"),
+    }
+}
+
+/// Only the texel has changed.
+fn untouched(before: &[u8], after: &[u8], offset: usize, size: usize) {
+    assert_eq!(before[..offset], after[..offset]);
+    assert_eq!(before[offset + size..], after[offset + size..]);
+}
+
+#[test]
+fn nans_become_zero_in_normalized_channels() {
+    let mut random = Random(5);
+    for format in Format::all().into_iter().filter(|format| unit(*format, 0).is_some()) {
+        let mut picture = Picture::new(format, KINDS[2], &mut random);
+        let image = picture.descriptor();
+        let nan = f32::NAN;
+        // SAFETY: the descriptor is of memory that `picture` owns.
+        unsafe { spirula_write_imagef(&image, 2, 1, 1, 0, nan, nan, nan, nan) };
+        let offset = picture.offset([1, 1, 0]);
+        assert!(format.raw(&picture.bytes[offset..offset + format.texel_size()]).iter().all(|&raw| raw == 0));
+    }
+}
+
+#[test]
+fn integers_saturate() {
+    let mut random = Random(6);
+    for format in Format::all().into_iter().filter(|format| format.is_integer()) {
+        let mut picture = Picture::new(format, KINDS[4], &mut random);
+        for place in picture.places() {
+            let before = picture.bytes.clone();
+            let color: [u32; 4] = std::array::from_fn(|_| match random.below(3) {
+                0 => random.below(400),
+                1 => random.below(400).wrapping_neg(),
+                _ => random.next() << 1,
+            });
+            let [x, y, z] = place.map(|index| index as i32);
+            let ([r, g, b, a], image) = (color, picture.descriptor());
+            let is_signed = format.ty <= 0x10D9;
+            // SAFETY: the descriptor is of memory that `picture` owns.
+            unsafe {
+                match is_signed {
+                    true => {
+                        let [r, g, b, a] = color.map(|component| component as i32);
+                        spirula_write_imagei(&image, 3, x, y, z, r, g, b, a);
+                    }
+                    false => spirula_write_imageui(&image, 3, x, y, z, r, g, b, a),
+                }
+            }
+            let offset = picture.offset(place);
+            let texel = picture.bytes[offset..offset + format.texel_size()].to_vec();
+            for (channel, (raw, letter)) in
+                format.raw(&texel).into_iter().zip(format.stored.chars()).enumerate()
+            {
+                let given = color["rgba".find(letter).expect("a letter")];
+                let bits = 8 * format.bytes as u32;
+                let expected = match is_signed {
+                    true => i64::from(given as i32).clamp(-(1 << (bits - 1)), (1 << (bits - 1)) - 1),
+                    false => i64::from(given).clamp(0, (1 << bits) - 1),
+                };
+                assert_eq!(format.value(raw, channel), expected as f64, "{format:?}");
+            }
+            untouched(&before, &picture.bytes, offset, format.texel_size());
+        }
+    }
+}
+
+#[test]
+fn nothing_is_written_outside() {
+    let mut random = Random(7);
+    for format in Format::all() {
+        for kind in KINDS {
+            let mut picture = Picture::new(format, kind, &mut random);
+            let (before, image) = (picture.bytes.clone(), picture.descriptor());
+            let outside = |place: &[i64; 3]| !picture.is_inside(*place);
+            let candidates = [-1, 0, 5, 1 << 31, -(1 << 31)]
+                .into_iter()
+                .flat_map(|x| [-1, 0, 3].into_iter().flat_map(move |y| [-1, 0, 4].map(|z| [x, y, z])));
+            // An axis that the kind lacks has no outside.
+            let (_, axes, is_array) = kind;
+            let candidates = candidates
+                .map(|[x, y, z]| [x, if axes < 2 { 0 } else { y }, if axes < 3 && !is_array { 0 } else { z }])
+                .filter(outside);
+            for place in candidates {
+                let [x, y, z] = picture.coordinates(place.map(|index| index as i32), 77);
+                // SAFETY: the descriptor is of memory that `picture` owns.
+                unsafe {
+                    spirula_write_imagef(&image, kind.0, x, y, z, 1.0, 2.0, 3.0, 4.0);
+                    spirula_write_imagei(&image, kind.0, x, y, z, 1, 2, 3, 4);
+                    spirula_write_imageui(&image, kind.0, x, y, z, 1, 2, 3, 4);
+                }
+            }
+            assert_eq!(before, picture.bytes, "{format:?} kind {:#x}", kind.0);
+        }
+    }
+}
