@@ -1,10 +1,10 @@
-//! Images, step 3: the functions that generated code calls. The way to an RGBA texel of floats or bytes is inlined:
+//! Images, step 3: the functions that generated code calls. The way to an RGBA texel of words or bytes is inlined:
 //! a sampler is mostly a constant, whose tests vanish, and the format is the same for a whole launch. Other formats and
 //! everything rare is a call.
 
 use super::ImageDescriptor;
 use super::address::{self, Place, Sampler, clamped};
-use super::texel::{self, Component, FLOAT, RGBA, UNORM_INT8};
+use super::texel::{self, Component, RGBA};
 
 /// A colour in registers. What a called function takes or returns in memory, generated code would keep there always.
 type Packed = u128;
@@ -46,9 +46,9 @@ impl Position {
 
 /// What is inlined for a format.
 enum Path {
-    /// CL_RGBA and CL_FLOAT: texels are the colours themselves.
-    Float,
-    /// CL_RGBA and CL_UNORM_INT8.
+    /// CL_RGBA of words: texels are the colours themselves.
+    Words,
+    /// CL_RGBA of bytes.
     Bytes,
     /// A call.
     Other,
@@ -59,9 +59,9 @@ impl Path {
     fn of<C: Component>(image: &ImageDescriptor) -> Path {
         // Each a test of its own, without a branch within: for LLVM to take it out of the loop over work-items.
         let is_rgba = image.channel_order == RGBA;
-        if C::IS_FLOAT && is_rgba & (image.channel_type == FLOAT) {
-            Path::Float
-        } else if C::IS_FLOAT && is_rgba & (image.channel_type == UNORM_INT8) {
+        if is_rgba & (image.channel_type == C::WORD) {
+            Path::Words
+        } else if is_rgba & (image.channel_type == C::BYTE) {
             Path::Bytes
         } else {
             Path::Other
@@ -86,8 +86,8 @@ unsafe fn fetch<C: Component>(
     // SAFETY: a position is inside of the image, which the caller promises to be readable.
     let colour = unsafe {
         match Path::of::<C>(image) {
-            Path::Float => texel::load_rgba(FLOAT, position.address(image, 16)),
-            Path::Bytes => texel::load_rgba(UNORM_INT8, position.address(image, 4)),
+            Path::Words => texel::load_rgba(C::WORD, position.address(image, 16)),
+            Path::Bytes => texel::load_rgba(C::BYTE, position.address(image, 4)),
             Path::Other => return unpack(decode::<C>(image, x, y, z, inside)),
         }
     };
@@ -130,8 +130,8 @@ unsafe fn write<C: Component>(image: &ImageDescriptor, at: [i32; 3], extent: Ext
     // SAFETY: a position is inside of the image, which the caller promises to be writable.
     unsafe {
         match Path::of::<C>(image) {
-            Path::Float => texel::store_rgba(FLOAT, position.address(image, 16), colour),
-            Path::Bytes => texel::store_rgba(UNORM_INT8, position.address(image, 4), colour),
+            Path::Words => texel::store_rgba(C::WORD, position.address(image, 16), colour),
+            Path::Bytes => texel::store_rgba(C::BYTE, position.address(image, 4), colour),
             Path::Other => encode::<C>(image, x, y, z, pack(colour)),
         }
     }

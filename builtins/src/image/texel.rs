@@ -5,14 +5,12 @@ use super::half::{float_to_half, half_to_float};
 
 /// CL_RGBA.
 pub(super) const RGBA: u32 = 0x10B5;
-/// CL_FLOAT.
-pub(super) const FLOAT: u32 = 0x10DE;
+const FLOAT: u32 = 0x10DE;
 
 /// Channel types, from CL_SNORM_INT8 on.
 const SNORM_INT8: u32 = 0x10D0;
 const SNORM_INT16: u32 = 0x10D1;
-/// CL_UNORM_INT8.
-pub(super) const UNORM_INT8: u32 = 0x10D2;
+const UNORM_INT8: u32 = 0x10D2;
 const UNORM_INT16: u32 = 0x10D3;
 const UNORM_SHORT_565: u32 = 0x10D4;
 const UNORM_SHORT_555: u32 = 0x10D5;
@@ -71,8 +69,10 @@ pub(super) trait Component: Copy {
     /// 1.
     const ONE: Self;
 
-    /// Whether CL_FLOAT texels hold it.
-    const IS_FLOAT: bool = false;
+    /// The channel type that holds it as it is.
+    const WORD: u32;
+    /// The usual channel type of a byte that is read as this.
+    const BYTE: u32;
 
     /// Its bits.
     fn bits(self) -> u32;
@@ -245,7 +245,8 @@ fn quantized(value: f32, low: f32, scale: f32) -> i32 {
 impl Component for f32 {
     const ZERO: f32 = 0.0;
     const ONE: f32 = 1.0;
-    const IS_FLOAT: bool = true;
+    const WORD: u32 = FLOAT;
+    const BYTE: u32 = UNORM_INT8;
 
     #[inline(always)]
     fn bits(self) -> u32 {
@@ -307,6 +308,8 @@ impl Component for f32 {
 impl Component for i32 {
     const ZERO: i32 = 0;
     const ONE: i32 = 1;
+    const WORD: u32 = SIGNED_INT32;
+    const BYTE: u32 = SIGNED_INT8;
 
     #[inline(always)]
     fn bits(self) -> u32 {
@@ -353,6 +356,8 @@ impl Component for i32 {
 impl Component for u32 {
     const ZERO: u32 = 0;
     const ONE: u32 = 1;
+    const WORD: u32 = UNSIGNED_INT32;
+    const BYTE: u32 = UNSIGNED_INT8;
 
     #[inline(always)]
     fn bits(self) -> u32 {
