@@ -137,7 +137,7 @@ unsafe fn write<C: Component>(image: &ImageDescriptor, at: [i32; 3], extent: Ext
     }
 }
 
-/// A weighted sum of up to eight texels.
+/// `read_imagef` under CLK_FILTER_LINEAR.
 ///
 /// # Safety
 /// The descriptor must describe readable memory.
@@ -153,23 +153,30 @@ unsafe fn blend(image: &ImageDescriptor, bits: u32, kind: u32, x: f32, y: f32, z
         (false, 3) => address::linear(z, extent[2], sampler),
         _ => single(0),
     };
+    // SAFETY: the caller's promise.
+    let fetch = |at| unsafe { fetch::<f32>(image, sampler, at, extent) };
+    pack(match kind.axes() {
+        1 => weighted_sum::<2>([x, y, z], fetch),
+        2 => weighted_sum::<4>([x, y, z], fetch),
+        _ => weighted_sum::<8>([x, y, z], fetch),
+    })
+}
+
+/// The mean of the texels at the corners of a box, two along each of the first axes.
+#[inline(always)]
+fn weighted_sum<const CORNERS: u32>([x, y, z]: [Place; 3], fetch: impl Fn([i32; 3]) -> [f32; 4]) -> [f32; 4] {
     let mut sum = [0.0f32; 4];
-    for corner in 0..8u32 {
+    for corner in 0..CORNERS {
         let along = |place: Place, bit: u32| match corner & bit {
             0 => (place.first, 1.0 - place.weight),
             _ => (place.second, place.weight),
         };
         let ((i, a), (j, b), (k, c)) = (along(x, 1), along(y, 2), along(z, 4));
         let weight = a * b * c;
-        if weight == 0.0 {
-            continue;
-        }
-        // SAFETY: the caller's promise.
-        let colour: [f32; 4] = unsafe { fetch(image, sampler, [i, j, k], extent) };
-        let ([r, g, b, a], [dr, dg, db, da]) = (sum, colour);
+        let ([r, g, b, a], [dr, dg, db, da]) = (sum, fetch([i, j, k]));
         sum = [r + weight * dr, g + weight * dg, b + weight * db, a + weight * da];
     }
-    pack(sum)
+    sum
 }
 
 /// An axis that the image does not have, or an index that needs no filter.
