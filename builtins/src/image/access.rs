@@ -45,6 +45,7 @@ impl Position {
 }
 
 /// What is inlined for a format.
+#[derive(Clone, Copy)]
 enum Path {
     /// CL_RGBA of words: texels are the colours themselves.
     Words,
@@ -69,13 +70,14 @@ impl Path {
     }
 }
 
-/// The colour at indices that may be outside.
+/// The colour at indices that may be outside, of an image with this path.
 ///
 /// # Safety
 /// The descriptor must describe readable memory.
 #[inline(always)]
 unsafe fn fetch<C: Component>(
     image: &ImageDescriptor,
+    path: Path,
     sampler: Sampler,
     at: [i32; 3],
     extent: Extent,
@@ -85,7 +87,7 @@ unsafe fn fetch<C: Component>(
     let Position([x, y, z]) = position;
     // SAFETY: a position is inside of the image, which the caller promises to be readable.
     let colour = unsafe {
-        match Path::of::<C>(image) {
+        match path {
             Path::Words => texel::load_rgba(C::WORD, position.address(image, 16)),
             Path::Bytes => texel::load_rgba(C::BYTE, position.address(image, 4)),
             Path::Other => return unpack(decode::<C>(image, x, y, z, inside)),
@@ -153,13 +155,35 @@ unsafe fn blend(image: &ImageDescriptor, bits: u32, kind: u32, x: f32, y: f32, z
         (false, 3) => address::linear(z, extent[2], sampler),
         _ => single(0),
     };
+    let places = [x, y, z];
     // SAFETY: the caller's promise.
-    let fetch = |at| unsafe { fetch::<f32>(image, sampler, at, extent) };
-    pack(match kind.axes() {
-        1 => weighted_sum::<2>([x, y, z], fetch),
-        2 => weighted_sum::<4>([x, y, z], fetch),
-        _ => weighted_sum::<8>([x, y, z], fetch),
+    pack(unsafe {
+        match Path::of::<f32>(image) {
+            Path::Words => interpolated(image, Path::Words, sampler, kind, places),
+            Path::Bytes => interpolated(image, Path::Bytes, sampler, kind, places),
+            Path::Other => interpolated(image, Path::Other, sampler, kind, places),
+        }
     })
+}
+
+/// # Safety
+/// The descriptor must describe readable memory.
+#[inline(always)]
+unsafe fn interpolated(
+    image: &ImageDescriptor,
+    path: Path,
+    sampler: Sampler,
+    kind: Kind,
+    places: [Place; 3],
+) -> [f32; 4] {
+    let extent = kind.extent(image);
+    // SAFETY: the caller's promise.
+    let fetch = |at| unsafe { fetch::<f32>(image, path, sampler, at, extent) };
+    match kind.axes() {
+        1 => weighted_sum::<2>(places, fetch),
+        2 => weighted_sum::<4>(places, fetch),
+        _ => weighted_sum::<8>(places, fetch),
+    }
 }
 
 /// The mean of the texels at the corners of a box, two along each of the first axes.
@@ -234,7 +258,7 @@ unsafe fn read_integer<C: Component>(image: &ImageDescriptor, bits: u32, kind: u
     let [x, y, z] = kind.spread(at, 0);
     let z = if kind.is_array() { clamped(z, extent[2]) } else { z };
     // SAFETY: the caller's promise.
-    unsafe { fetch(image, Sampler(bits), [x, y, z], extent) }
+    unsafe { fetch(image, Path::of::<C>(image), Sampler(bits), [x, y, z], extent) }
 }
 
 /// # Safety
@@ -252,7 +276,7 @@ unsafe fn read_nearest<C: Component>(image: &ImageDescriptor, bits: u32, kind: u
         _ => 0,
     };
     // SAFETY: the caller's promise.
-    unsafe { fetch(image, sampler, [x, y, z], extent) }
+    unsafe { fetch(image, Path::of::<C>(image), sampler, [x, y, z], extent) }
 }
 
 /// # Safety
