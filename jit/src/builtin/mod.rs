@@ -21,6 +21,8 @@ mod table;
 #[cfg(test)]
 mod tests;
 mod types;
+#[cfg(test)]
+mod values;
 mod work_item;
 
 pub use mangle::Spelling;

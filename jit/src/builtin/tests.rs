@@ -12,13 +12,13 @@ fn symbols() -> BTreeMap<String, Signature> {
 }
 
 /// The signature that a producer of 64-bit SPIR declares.
-fn natural(symbol: &str) -> Signature {
+pub fn natural(symbol: &str) -> Signature {
     let (_, overload, parameters) = find(symbol).unwrap_or_else(|| panic!("{symbol} is not in the table"));
     let params = parameters.iter().map(|ty| Ir::of(ty).to_string()).collect();
     Signature { ret: Ir::of(&overload.result).to_string(), params }
 }
 
-fn definition(symbol: &str) -> Definition {
+pub fn definition(symbol: &str) -> Definition {
     match resolve(symbol, &natural(symbol)) {
         Resolution::Definition(definition) => definition,
         other => panic!("{symbol}: {other:?}"),
@@ -26,7 +26,7 @@ fn definition(symbol: &str) -> Definition {
 }
 
 /// One module of many definitions, as the linker puts it together.
-fn module(definitions: impl Iterator<Item = Definition>) -> String {
+pub fn module(definitions: impl Iterator<Item = Definition>) -> String {
     let mut declarations = BTreeSet::new();
     let mut text = String::new();
     for definition in definitions {
@@ -37,7 +37,7 @@ fn module(definitions: impl Iterator<Item = Definition>) -> String {
 }
 
 /// Runs an LLVM tool on text.
-fn llvm(tool: &str, arguments: &[&str], input: &str) -> Vec<u8> {
+pub fn llvm(tool: &str, arguments: &[&str], input: &str) -> Vec<u8> {
     let prefix = std::env::var("LLVM_SYS_221_PREFIX").unwrap_or("/usr/lib/llvm-22".to_string());
     let mut child = Command::new(format!("{prefix}/bin/{tool}"))
         .args(arguments)
