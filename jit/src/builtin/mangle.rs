@@ -53,17 +53,21 @@ pub fn mangle(signature: &Signature, spelling: Spelling) -> String {
     writer.out
 }
 
-/// Whether a type is a builtin of the compiler that wrote the name: those are never substituted.
-fn is_builtin(ty: &Type) -> bool {
-    match ty {
-        Type::Void | Type::Variadic | Type::Value(_, 1) => true,
-        Type::Named(name) => name.starts_with("ocl_"),
-        _ => false,
+/// Whether a later mention of a type is a substitution. A compiler's own types are never substituted; today's clang,
+/// which says how an image is accessed (`14ocl_image2d_ro`), doesn't count opaque types among them.
+fn is_substitutable((qualifiers, ty): &Qualified, seen: &[Qualified]) -> bool {
+    let is_opaque = |ty: &Type| matches!(ty, Type::Named(name) if name.starts_with("ocl_"));
+    if *qualifiers != Qualifiers::default() {
+        return true;
     }
-}
-
-fn is_substitutable((qualifiers, ty): &Qualified) -> bool {
-    *qualifiers != Qualifiers::default() || !is_builtin(ty)
+    match ty {
+        Type::Void | Type::Variadic | Type::Value(_, 1) => false,
+        Type::Named(name) if is_opaque(ty) => {
+            let says_access = ["_ro", "_wo", "_rw"].iter().any(|suffix| name.ends_with(suffix));
+            says_access || seen.iter().any(|(_, ty)| is_opaque(ty))
+        }
+        _ => true,
+    }
 }
 
 struct Parser<'a> {
@@ -128,7 +132,7 @@ impl<'a> Parser<'a> {
     }
 
     fn remember(&mut self, what: &Qualified) {
-        if is_substitutable(what) {
+        if is_substitutable(what, &self.seen) {
             self.seen.push(what.clone());
         }
     }
@@ -206,7 +210,7 @@ impl Writer {
         } else {
             self.unqualified(ty);
         }
-        if is_substitutable(what) {
+        if is_substitutable(what, &self.seen) {
             self.seen.push(what.clone());
         }
     }
@@ -257,7 +261,7 @@ mod tests {
     use Element::*;
 
     /// Names from the three generators, with what they mean.
-    const NAMES: [(&str, Spelling, &str); 16] = [
+    const NAMES: [(&str, Spelling, &str); 17] = [
         ("_Z3dotDv4_fS_", Spelling::Spir, "dot(float4, float4)"),
         ("_Z10atomic_addPVU3AS1jj", Spelling::Spir, "atomic_add(global volatile uint *, uint)"),
         ("_Z6vload4mPKU3AS1f", Spelling::Spir, "vload4(ulong, global const float *)"),
@@ -278,6 +282,7 @@ mod tests {
             Spelling::Spir,
             "write_imagei(image2d_array_t, int4, int4)",
         ),
+        ("_Z12write_imagei14ocl_image3d_woDv4_iS0_", Spelling::Clang, "write_imagei(image3d_t, int4, int4)"),
         ("_Z6selectDv4_fS_Dv4_j", Spelling::Spir, "select(float4, float4, uint4)"),
         ("_Z4modfDv4_fPS_", Spelling::Spir, "modf(float4, float4 *)"),
         ("_Z4modfDv4_fPU3AS1S_", Spelling::Clang, "modf(float4, global float4 *)"),
