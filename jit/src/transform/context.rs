@@ -72,7 +72,13 @@ impl Context {
 
     fn assign(&mut self, function: &Function, flow: &ControlFlow, uniformity: &Uniformity) {
         let values: BTreeSet<Value> = self.crossing.values().flatten().copied().collect();
-        let mut classes = Classes::new(&values, self.crossing.values());
+        // A branch of the group stores what any of its successors needs before it knows which one it takes.
+        let exits = flow.reverse_post_order().iter().map(|&b| function.block(b).terminator.targets());
+        let together = exits.map(|targets| {
+            let needed = targets.iter().flat_map(|t| self.crossing(t.block).iter().copied());
+            needed.collect::<BTreeSet<Value>>()
+        });
+        let mut classes = Classes::new(&values, together);
         for (from, to) in handed_on(function, flow) {
             let alike = function.ty(from) == function.ty(to)
                 && uniformity.is_uniform(from) == uniformity.is_uniform(to);
@@ -134,17 +140,17 @@ fn handed_on(function: &Function, flow: &ControlFlow) -> Vec<(Value, Value)> {
     pairs
 }
 
-/// Values that share a slot. Two values that cross the same border can't.
+/// Values that share a slot. Two values that are stored at the same exit can't.
 struct Classes {
     leader: HashMap<Value, Value>,
     conflicts: HashMap<Value, HashSet<Value>>,
 }
 
 impl Classes {
-    fn new<'a>(values: &BTreeSet<Value>, crossing: impl Iterator<Item = &'a Vec<Value>>) -> Self {
+    fn new(values: &BTreeSet<Value>, crossing: impl Iterator<Item = BTreeSet<Value>>) -> Self {
         let mut conflicts: HashMap<Value, HashSet<Value>> = HashMap::new();
         for together in crossing {
-            for &value in together {
+            for &value in &together {
                 conflicts.entry(value).or_default().extend(together.iter().filter(|&&v| v != value));
             }
         }
