@@ -73,6 +73,8 @@ fn promised_extensions() -> Outcome {
         "cl_khr_global_int32_extended_atomics",
         "cl_khr_local_int32_base_atomics",
         "cl_khr_local_int32_extended_atomics",
+        "cl_khr_int64_base_atomics",
+        "cl_khr_int64_extended_atomics",
     ] {
         assert!(device.has_extension(extension), "{extension} is not reported");
     }
