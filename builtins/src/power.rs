@@ -53,10 +53,24 @@ fn rootn(x: f32, n: i32) -> f32 {
     if n == 0 || (x < 0.0 && !odd) { f32::NAN } else { signed }
 }
 
+/// A third of the bits is the root to 4%; two of Halley's steps, each of which cubes the error, do the rest in float.
 #[inline(always)]
 fn cbrt(x: f32) -> f32 {
-    let size = exp2_narrow(log2_narrow(f64::from(x).abs()) / 3.0) as f32;
-    size.copysign(x)
+    // Away from both ends of the range, by a power of eight.
+    let small = x.abs() < 1e-15;
+    let large = x.abs() > 1e15;
+    const UP: f32 = 4722366482869645213696.0;
+    const ROOT_UP: f32 = 16777216.0;
+    let size = x.abs() * if small { UP } else { 1.0 } * if large { 1.0 / UP } else { 1.0 };
+    let guess = f32::from_bits(size.to_bits() / 3 + 709_958_130);
+    let step = |root: f32| {
+        let square = root * root;
+        let cube = square * root;
+        root - root * square.mul_add(root, -size) / (2.0 * cube + size)
+    };
+    let root =
+        step(step(guess)) * if small { 1.0 / ROOT_UP } else { 1.0 } * if large { ROOT_UP } else { 1.0 };
+    if x == 0.0 || !x.is_finite() { x } else { root.copysign(x) }
 }
 
 /// √(x² + y²), which can't overflow in double; infinity beats NaN.

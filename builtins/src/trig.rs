@@ -8,10 +8,11 @@
 use crate::exp::ROUND;
 use crate::export;
 use crate::polynomial::polynomial;
+use std::f64::consts::{FRAC_2_PI, FRAC_PI_2};
 
 /// sin(r π/2) / r over r²; relative error 2^-47.
 const SIN: [f64; 6] = [
-    std::f64::consts::FRAC_PI_2,
+    FRAC_PI_2,
     -0.6459640975043052,
     0.07969262615560159,
     -0.004681752589609857,
@@ -60,7 +61,65 @@ fn half_turns(x: f32) -> Angle {
     angle(turns, 0.0, 0.0)
 }
 
+/// (sin x - x) / x³ over x² for |x| <= π/4, and (cos x - 1 + x²/2) / x⁴; relative errors 2^-30 and 2^-33.
+const SIN_SINGLE: [f32; 4] = [-0.16666667, 0.008333332, -0.00019840064, 2.724687e-06];
+const COS_SINGLE: [f32; 4] = [0.041666668, -0.0013888888, 2.480058e-05, -2.7298407e-07];
+
+/// An angle whose rest is in radians, in float.
+#[derive(Clone, Copy)]
+struct Single {
+    quadrant: u32,
+    rest: f32,
+}
+
+impl Single {
+    #[inline(always)]
+    fn sin_of_rest(self) -> f32 {
+        let square = self.rest * self.rest;
+        (self.rest * square).mul_add(polynomial(square, SIN_SINGLE), self.rest)
+    }
+
+    #[inline(always)]
+    fn cos_of_rest(self) -> f32 {
+        let square = self.rest * self.rest;
+        (square * square).mul_add(polynomial(square, COS_SINGLE), square.mul_add(-0.5, 1.0))
+    }
+
+    #[inline(always)]
+    fn sin(self) -> f32 {
+        let value = if self.quadrant & 1 == 0 { self.sin_of_rest() } else { self.cos_of_rest() };
+        f32::from_bits(value.to_bits() ^ ((self.quadrant & 2) << 30))
+    }
+
+    #[inline(always)]
+    fn cos(self) -> f32 {
+        Single { quadrant: self.quadrant.wrapping_add(1), ..self }.sin()
+    }
+
+    #[inline(always)]
+    fn tan(self) -> f32 {
+        let (sin, cos) = (self.sin_of_rest(), self.cos_of_rest());
+        if self.quadrant & 1 == 0 { sin / cos } else { -cos / sin }
+    }
+}
+
+/// x radians for `native_` functions: no bits of 2/π beyond double's, so that numbers from 2^28 on lose accuracy.
+#[inline(always)]
+fn quick_radians(x: f32) -> Single {
+    let shifted = f64::from(x).mul_add(FRAC_2_PI, ROUND);
+    let rest = (shifted - ROUND).mul_add(-FRAC_PI_2, x.into()) as f32;
+    // What is left of numbers too large for that must not leave the polynomials' range.
+    let rest = if rest > 1.0 { 1.0 } else { rest };
+    let rest = if rest < -1.0 { -1.0 } else { rest };
+    Single { quadrant: shifted.to_bits() as u32, rest }
+}
+
 impl Angle {
+    #[inline(always)]
+    fn single(self) -> Single {
+        Single { quadrant: self.quadrant as u32, rest: (self.rest * FRAC_PI_2) as f32 }
+    }
+
     #[inline(always)]
     fn sin_of_rest(self) -> f64 {
         self.rest * polynomial(self.rest * self.rest, SIN)
@@ -77,23 +136,12 @@ impl Angle {
         f64::from_bits(value.to_bits() ^ ((self.quadrant & 2) << 62))
     }
 
-    #[inline(always)]
-    fn cos(self) -> f64 {
-        Angle { quadrant: self.quadrant.wrapping_add(1), ..self }.sin()
-    }
-
-    #[inline(always)]
-    fn tan(self) -> f64 {
-        let (sin, cos) = (self.sin_of_rest(), self.cos_of_rest());
-        if self.quadrant & 1 == 0 { sin / cos } else { -cos / sin }
-    }
-
     /// tan with the signs of zeros and poles that `tanpi` asks for.
     #[inline(always)]
-    fn tan_exact(self) -> f64 {
-        let edge = if self.quadrant & 1 == 0 { 0.0 } else { f64::INFINITY };
+    fn tan_exact(self) -> f32 {
+        let edge = if self.quadrant & 1 == 0 { 0.0 } else { f32::INFINITY };
         let edge = if self.quadrant & 2 == 0 { edge } else { -edge };
-        if self.rest == 0.0 { edge } else { self.tan() }
+        if self.rest == 0.0 { edge } else { self.single().tan() }
     }
 }
 
@@ -105,23 +153,29 @@ pub(crate) fn sin_half_turns(x: f32) -> f64 {
 
 export! {
     /// sin; 4 ULP allowed.
-    spirula_sin_f32(x: f32) -> f32 = radians(x).sin() as f32;
+    spirula_sin_f32(x: f32) -> f32 = odd(radians(x.abs()).single().sin(), x);
     /// cos; 4 ULP allowed.
-    spirula_cos_f32(x: f32) -> f32 = radians(x).cos() as f32;
+    spirula_cos_f32(x: f32) -> f32 = radians(x).single().cos();
     /// tan; 5 ULP allowed.
-    spirula_tan_f32(x: f32) -> f32 = radians(x).tan() as f32;
+    spirula_tan_f32(x: f32) -> f32 = odd(radians(x.abs()).single().tan(), x);
     /// sinpi; 4 ULP allowed. Integers give a zero of their sign.
-    spirula_sinpi_f32(x: f32) -> f32 = {
-        let value = (half_turns(x).sin() + 0.0) as f32;
-        f32::from_bits(value.to_bits() ^ (x.to_bits() & (1 << 31)))
-    };
+    spirula_sinpi_f32(x: f32) -> f32 = odd(half_turns(x).single().sin() + 0.0, x);
     /// cospi; 4 ULP allowed. Zeros are positive.
-    spirula_cospi_f32(x: f32) -> f32 = (half_turns(x).cos() + 0.0) as f32;
+    spirula_cospi_f32(x: f32) -> f32 = half_turns(x).single().cos() + 0.0;
     /// tanpi; 6 ULP allowed.
-    spirula_tanpi_f32(x: f32) -> f32 = {
-        let value = half_turns(x).tan_exact() as f32;
-        f32::from_bits(value.to_bits() ^ (x.to_bits() & (1 << 31)))
-    };
+    spirula_tanpi_f32(x: f32) -> f32 = odd(half_turns(x).tan_exact(), x);
+    /// native_sin; no limit, but good up to 2^28.
+    spirula_native_sin_f32(x: f32) -> f32 = odd(quick_radians(x.abs()).sin(), x);
+    /// native_cos.
+    spirula_native_cos_f32(x: f32) -> f32 = quick_radians(x).cos();
+    /// native_tan.
+    spirula_native_tan_f32(x: f32) -> f32 = odd(quick_radians(x.abs()).tan(), x);
+}
+
+/// The value for -x from that for |x|, of an odd function.
+#[inline(always)]
+fn odd(value: f32, x: f32) -> f32 {
+    f32::from_bits(value.to_bits() ^ (x.to_bits() & (1 << 31)))
 }
 
 /// 2/π without multiples of 2^(25 - e), for the float exponents e from 25 on; 25 serves all below. The last rows,

@@ -260,3 +260,20 @@ fn error_and_gamma_functions() {
         assert_eq!(library::spirula_lgamma_sign_f32(x), sign, "{x}");
     }
 }
+
+#[test]
+fn native_functions_are_good_enough() {
+    for x in arguments().filter(|x| x.abs() < 1e6) {
+        let angle = f64::from(x);
+        let pairs: [(f32, f64); 2] = [
+            (library::spirula_native_sin_f32(x), angle.sin()),
+            (library::spirula_native_cos_f32(x), angle.cos()),
+        ];
+        for (found, truth) in pairs {
+            assert!((f64::from(found) - truth).abs() < 2e-7, "{x}: {found} for {truth}");
+        }
+    }
+    for x in arguments() {
+        assert!(x.is_nan() || x.is_infinite() || library::spirula_native_sin_f32(x).abs() <= 1.0, "{x}");
+    }
+}

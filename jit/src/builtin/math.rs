@@ -1,5 +1,5 @@
 //! Builtins: math functions (6.12.2). What LLVM has as an instruction or a few is written here, the rest is in the
-//! Rust library; `half_` and `native_` functions are as accurate as the others.
+//! Rust library; `half_` and most `native_` functions are as accurate as the others.
 
 use super::emit::{Emitter, Lane, Value};
 use super::pattern::Generic;
@@ -52,8 +52,12 @@ pub fn rows(rows: &mut Rows) {
     for name in ["pown", "rootn"] {
         rows.library(name, FLOATS, "T(T,N)", name);
     }
-    for name in ["cos", "exp", "exp2", "exp10", "log", "log2", "log10", "sin", "tan"] {
+    for name in ["exp", "exp2", "exp10", "log", "log2", "log10"] {
         rows.library(&format!("half_{name} native_{name}"), SINGLE, "T(T)", name);
+    }
+    for (name, native) in [("cos", "native_cos"), ("sin", "native_sin"), ("tan", "native_tan")] {
+        rows.library(&format!("half_{name}"), SINGLE, "T(T)", name);
+        rows.library(native, SINGLE, "T(T)", native);
     }
     rows.library("half_powr native_powr", SINGLE, "T(T,T)", "powr");
     for name in ["fmod", "nextafter", "remainder"] {
