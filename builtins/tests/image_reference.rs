@@ -577,3 +577,19 @@ fn nothing_is_written_outside() {
         }
     }
 }
+
+#[test]
+fn wrong_components_change_nothing_else() {
+    let mut random = Random(8);
+    for format in Format::all() {
+        let mut picture = Picture::new(format, KINDS[2], &mut random);
+        let (before, image) = (picture.bytes.clone(), picture.descriptor());
+        // SAFETY: the descriptor is of memory that `picture` owns.
+        unsafe {
+            spirula_write_imagef(&image, 2, 1, 1, 0, 1.0, 2.0, 3.0, 4.0);
+            spirula_write_imagei(&image, 2, 1, 1, 0, 1, 2, 3, 4);
+            spirula_write_imageui(&image, 2, 1, 1, 0, 1, 2, 3, 4);
+        }
+        untouched(&before, &picture.bytes, picture.offset([1, 1, 0]), format.texel_size());
+    }
+}

@@ -75,7 +75,7 @@ impl Path {
 /// # Safety
 /// The descriptor must describe readable memory.
 #[inline(always)]
-unsafe fn fetch<C: Component>(
+unsafe fn fetch_by<C: Component>(
     image: &ImageDescriptor,
     path: Path,
     sampler: Sampler,
@@ -97,6 +97,28 @@ unsafe fn fetch<C: Component>(
     if inside { colour } else { [C::ZERO; 4] }
 }
 
+/// The colour at indices that may be outside.
+///
+/// # Safety
+/// The descriptor must describe readable memory.
+#[inline(always)]
+unsafe fn fetch<C: Component>(
+    image: &ImageDescriptor,
+    sampler: Sampler,
+    at: [i32; 3],
+    extent: Extent,
+) -> [C; 4] {
+    // A path that is no constant would become a value, and a switch on it for each texel.
+    // SAFETY: the caller's promise.
+    unsafe {
+        match Path::of::<C>(image) {
+            Path::Words => fetch_by(image, Path::Words, sampler, at, extent),
+            Path::Bytes => fetch_by(image, Path::Bytes, sampler, at, extent),
+            Path::Other => fetch_by(image, Path::Other, sampler, at, extent),
+        }
+    }
+}
+
 /// The colour of a position in any format, or of the border.
 ///
 /// # Safety
@@ -106,9 +128,9 @@ unsafe fn decode<C: Component>(image: &ImageDescriptor, x: i32, y: i32, z: i32, 
     if !inside {
         return pack::<C>(texel::border(image));
     }
-    let position = Position([x, y, z]);
+    let row = Position([0, y, z]).address(image, 0);
     // SAFETY: the caller's promise.
-    pack::<C>(unsafe { texel::load(image, position.address(image, texel::size(image))) })
+    pack::<C>(unsafe { texel::load(image, row, x) })
 }
 
 /// Writes a colour to a position in any format.
@@ -117,9 +139,9 @@ unsafe fn decode<C: Component>(image: &ImageDescriptor, x: i32, y: i32, z: i32, 
 /// The texel must be writable.
 #[inline(never)]
 unsafe fn encode<C: Component>(image: &ImageDescriptor, x: i32, y: i32, z: i32, colour: Packed) {
-    let position = Position([x, y, z]);
+    let row = Position([0, y, z]).address(image, 0);
     // SAFETY: the caller's promise.
-    unsafe { texel::store::<C>(image, position.address(image, texel::size(image)), unpack(colour)) }
+    unsafe { texel::store::<C>(image, row, x, unpack(colour)) }
 }
 
 /// Writes a colour; nothing outside the image.
@@ -178,7 +200,7 @@ unsafe fn interpolated(
 ) -> [f32; 4] {
     let extent = kind.extent(image);
     // SAFETY: the caller's promise.
-    let fetch = |at| unsafe { fetch::<f32>(image, path, sampler, at, extent) };
+    let fetch = |at| unsafe { fetch_by::<f32>(image, path, sampler, at, extent) };
     match kind.axes() {
         1 => weighted_sum::<2>(places, fetch),
         2 => weighted_sum::<4>(places, fetch),
@@ -258,7 +280,7 @@ unsafe fn read_integer<C: Component>(image: &ImageDescriptor, bits: u32, kind: u
     let [x, y, z] = kind.spread(at, 0);
     let z = if kind.is_array() { clamped(z, extent[2]) } else { z };
     // SAFETY: the caller's promise.
-    unsafe { fetch(image, Path::of::<C>(image), Sampler(bits), [x, y, z], extent) }
+    unsafe { fetch(image, Sampler(bits), [x, y, z], extent) }
 }
 
 /// # Safety
@@ -276,7 +298,7 @@ unsafe fn read_nearest<C: Component>(image: &ImageDescriptor, bits: u32, kind: u
         _ => 0,
     };
     // SAFETY: the caller's promise.
-    unsafe { fetch(image, Path::of::<C>(image), sampler, [x, y, z], extent) }
+    unsafe { fetch(image, sampler, [x, y, z], extent) }
 }
 
 /// # Safety

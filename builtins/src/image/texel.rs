@@ -23,42 +23,26 @@ const UNSIGNED_INT16: u32 = 0x10DB;
 const UNSIGNED_INT32: u32 = 0x10DC;
 const HALF_FLOAT: u32 = 0x10DD;
 
-/// Sources of a colour's component besides the channels 0 to 3.
-const ZERO: u32 = 4;
-const ONE: u32 = 5;
+/// Channel orders: CL_A, CL_RG, ….
+const A: u32 = 0x10B1;
+const RG: u32 = 0x10B2;
+const RA: u32 = 0x10B3;
+const RGB: u32 = 0x10B4;
+const BGRA: u32 = 0x10B6;
+const ARGB: u32 = 0x10B7;
+const INTENSITY: u32 = 0x10B8;
+const LUMINANCE: u32 = 0x10B9;
+const RGX: u32 = 0x10BB;
+const RGBX: u32 = 0x10BC;
 
-/// A channel order: how many channels a texel has, and where red, green, blue and alpha come from, four bits each,
-/// red lowest.
-#[derive(Clone, Copy)]
-struct Order {
-    channels: u32,
-    sources: u32,
-}
-
-const fn order(channels: u32, red: u32, green: u32, blue: u32, alpha: u32) -> Order {
-    Order { channels, sources: red | green << 4 | blue << 8 | alpha << 12 }
-}
-
-impl Order {
-    #[inline(always)]
-    fn of(channel_order: u32) -> Order {
-        match channel_order {
-            0x10B1 => order(1, ZERO, ZERO, ZERO, 0),
-            0x10B2 | 0x10BB => order(2, 0, 1, ZERO, ONE),
-            0x10B3 => order(2, 0, ZERO, ZERO, 1),
-            0x10B4 | 0x10BC => order(3, 0, 1, 2, ONE),
-            RGBA => order(4, 0, 1, 2, 3),
-            0x10B6 => order(4, 2, 1, 0, 3),
-            0x10B7 => order(4, 1, 2, 3, 0),
-            0x10B8 => order(1, 0, 0, 0, 0),
-            0x10B9 => order(1, 0, 0, 0, ONE),
-            _ => order(1, 0, ZERO, ZERO, ONE),
-        }
-    }
-
-    #[inline(always)]
-    fn source(self, component: u32) -> u32 {
-        self.sources >> (4 * component) & 15
+/// How many channels a texel has.
+#[inline(always)]
+fn channels(order: u32) -> u32 {
+    match order {
+        RG | RA | RGX => 2,
+        RGB | RGBX => 3,
+        RGBA | BGRA | ARGB => 4,
+        _ => 1,
     }
 }
 
@@ -93,36 +77,13 @@ pub(super) trait Component: Copy {
     unsafe fn store(self, texel: *mut u8, channel_type: u32, index: u32);
 }
 
-/// Bytes of a texel.
-#[inline(always)]
-pub(super) fn size(image: &ImageDescriptor) -> usize {
-    let channels = Order::of(image.channel_order).channels as usize;
-    match image.channel_type {
-        SNORM_INT8 | UNORM_INT8 | SIGNED_INT8 | UNSIGNED_INT8 => channels,
-        SNORM_INT16 | UNORM_INT16 | SIGNED_INT16 | UNSIGNED_INT16 | HALF_FLOAT => 2 * channels,
-        UNORM_SHORT_565 | UNORM_SHORT_555 => 2,
-        UNORM_INT_101010 => 4,
-        _ => 4 * channels,
+/// Bytes of a channel; of the texel when packed.
+const fn bytes(channel_type: u32) -> usize {
+    match channel_type {
+        SNORM_INT8 | UNORM_INT8 | SIGNED_INT8 | UNSIGNED_INT8 => 1,
+        SIGNED_INT32 | UNSIGNED_INT32 | FLOAT | UNORM_INT_101010 => 4,
+        _ => 2,
     }
-}
-
-/// The colour of the texel at `texel`.
-///
-/// # Safety
-/// The texel must be readable, in the image's format.
-#[inline(always)]
-pub(super) unsafe fn load<C: Component>(image: &ImageDescriptor, texel: *const u8) -> [C; 4] {
-    if image.channel_order == RGBA {
-        // SAFETY: the caller's promise.
-        return unsafe { load_rgba(image.channel_type, texel) };
-    }
-    let order = Order::of(image.channel_order);
-    [0, 1, 2, 3].map(|component| match order.source(component) {
-        ZERO => C::ZERO,
-        ONE => C::ONE,
-        // SAFETY: the caller's promise.
-        index => unsafe { C::load(texel, image.channel_type, index) },
-    })
 }
 
 /// Evaluates an expression with a channel type as a constant, so that it decides once for all channels of a texel.
@@ -141,8 +102,8 @@ macro_rules! with_constant {
     };
     ($channel_type:expr, $name:ident => $body:expr) => {
         with_constant!($channel_type, $name => $body;
-            SNORM_INT8 SNORM_INT16 UNORM_INT8 UNORM_INT16 SIGNED_INT8 SIGNED_INT16 SIGNED_INT32
-            UNSIGNED_INT8 UNSIGNED_INT16 UNSIGNED_INT32 HALF_FLOAT)
+            SNORM_INT8 SNORM_INT16 UNORM_INT8 UNORM_INT16
+            SIGNED_INT8 SIGNED_INT16 SIGNED_INT32 UNSIGNED_INT8 UNSIGNED_INT16 UNSIGNED_INT32 HALF_FLOAT)
     };
 }
 
@@ -153,7 +114,7 @@ macro_rules! with_constant {
 #[inline(always)]
 pub(super) unsafe fn load_rgba<C: Component>(channel_type: u32, texel: *const u8) -> [C; 4] {
     // SAFETY: the caller's promise.
-    with_constant!(channel_type, TYPE => [0, 1, 2, 3].map(|index| unsafe { C::load(texel, TYPE, index) }))
+    [0, 1, 2, 3].map(|index| unsafe { C::load(texel, channel_type, index) })
 }
 
 /// Writes a colour to a texel of CL_RGBA.
@@ -163,43 +124,129 @@ pub(super) unsafe fn load_rgba<C: Component>(channel_type: u32, texel: *const u8
 #[inline(always)]
 pub(super) unsafe fn store_rgba<C: Component>(channel_type: u32, texel: *mut u8, colour: [C; 4]) {
     let [red, green, blue, alpha] = colour;
+    // SAFETY: the caller's promise.
+    unsafe {
+        red.store(texel, channel_type, 0);
+        green.store(texel, channel_type, 1);
+        blue.store(texel, channel_type, 2);
+        alpha.store(texel, channel_type, 3);
+    }
+}
+
+/// The colour of texel `x` of a row.
+///
+/// # Safety
+/// The texel must be readable, in the image's format.
+#[inline(always)]
+pub(super) unsafe fn load<C: Component>(image: &ImageDescriptor, row: *const u8, x: i32) -> [C; 4] {
+    let (order, ty) = (image.channel_order, image.channel_type);
+    // Without a table in memory, for LLVM to see that this only reads.
+    // SAFETY: the caller's promise.
+    unsafe {
+        match channels(order) {
+            1 => {
+                let [c] = load_channels::<C, 1>(ty, row, x);
+                match order {
+                    A => [C::ZERO, C::ZERO, C::ZERO, c],
+                    INTENSITY => [c, c, c, c],
+                    LUMINANCE => [c, c, c, C::ONE],
+                    _ => [c, C::ZERO, C::ZERO, C::ONE],
+                }
+            }
+            2 => {
+                let [c, d] = load_channels::<C, 2>(ty, row, x);
+                if order == RA { [c, C::ZERO, C::ZERO, d] } else { [c, d, C::ZERO, C::ONE] }
+            }
+            3 => {
+                let texel = row.add(x as usize * bytes(ty));
+                [C::load(texel, ty, 0), C::load(texel, ty, 1), C::load(texel, ty, 2), C::ONE]
+            }
+            _ => {
+                let [c, d, e, f] = load_channels::<C, 4>(ty, row, x);
+                match order {
+                    BGRA => [e, d, c, f],
+                    ARGB => [d, e, f, c],
+                    _ => [c, d, e, f],
+                }
+            }
+        }
+    }
+}
+
+/// # Safety
+/// The texel must be readable, of so many channels of this type.
+#[inline(always)]
+unsafe fn load_channels<C: Component, const COUNT: usize>(
+    channel_type: u32,
+    row: *const u8,
+    x: i32,
+) -> [C; COUNT] {
     with_constant!(channel_type, TYPE => {
         // SAFETY: the caller's promise.
-        unsafe {
-            red.store(texel, TYPE, 0);
-            green.store(texel, TYPE, 1);
-            blue.store(texel, TYPE, 2);
-            alpha.store(texel, TYPE, 3);
+        let texel = unsafe { row.add(x as usize * COUNT * bytes(TYPE)) };
+        let mut channels = [C::ZERO; COUNT];
+        for (index, channel) in channels.iter_mut().enumerate() {
+            // SAFETY: as above.
+            *channel = unsafe { C::load(texel, TYPE, index as u32) };
         }
+        channels
     })
 }
 
-/// Writes a colour.
+/// Writes a colour to texel `x` of a row.
 ///
 /// # Safety
 /// The texel must be writable, in the image's format.
 #[inline(always)]
-pub(super) unsafe fn store<C: Component>(image: &ImageDescriptor, texel: *mut u8, colour: [C; 4]) {
-    if image.channel_order == RGBA {
-        // SAFETY: the caller's promise.
-        return unsafe { store_rgba(image.channel_type, texel, colour) };
-    }
-    let order = Order::of(image.channel_order);
-    // Backwards, so that the first component wins where several share a channel.
-    let [red, green, blue, alpha] = colour;
-    for (component, value) in [(3, alpha), (2, blue), (1, green), (0, red)] {
-        let index = order.source(component);
-        if index < order.channels {
-            // SAFETY: the caller's promise.
-            unsafe { value.store(texel, image.channel_type, index) }
+pub(super) unsafe fn store<C: Component>(image: &ImageDescriptor, row: *mut u8, x: i32, colour: [C; 4]) {
+    let (order, ty) = (image.channel_order, image.channel_type);
+    let [r, g, b, a] = colour;
+    // SAFETY: the caller's promise.
+    unsafe {
+        match channels(order) {
+            1 => store_channels(ty, row, x, [if order == A { a } else { r }]),
+            2 => store_channels(ty, row, x, [r, if order == RA { a } else { g }]),
+            3 => {
+                let texel = row.add(x as usize * bytes(ty));
+                r.store(texel, ty, 0);
+                g.store(texel, ty, 1);
+                b.store(texel, ty, 2);
+            }
+            _ => {
+                let channels = match order {
+                    BGRA => [b, g, r, a],
+                    ARGB => [a, r, g, b],
+                    _ => [r, g, b, a],
+                };
+                store_channels(ty, row, x, channels);
+            }
         }
     }
+}
+
+/// # Safety
+/// The texel must be writable, of so many channels of this type.
+#[inline(always)]
+unsafe fn store_channels<C: Component, const COUNT: usize>(
+    channel_type: u32,
+    row: *mut u8,
+    x: i32,
+    channels: [C; COUNT],
+) {
+    with_constant!(channel_type, TYPE => {
+        // SAFETY: the caller's promise.
+        let texel = unsafe { row.add(x as usize * COUNT * bytes(TYPE)) };
+        for (index, channel) in channels.into_iter().enumerate() {
+            // SAFETY: as above.
+            unsafe { channel.store(texel, TYPE, index as u32) };
+        }
+    })
 }
 
 /// What a read outside the image gives under CLAMP: transparent black, opaque for orders without alpha.
 #[inline(always)]
 pub(super) fn border<C: Component>(image: &ImageDescriptor) -> [C; 4] {
-    let opaque = matches!(image.channel_order, 0x10B0 | 0x10B2 | 0x10B4 | 0x10B9);
+    let opaque = matches!(image.channel_order, 0x10B0 | RG | RGB | LUMINANCE);
     [C::ZERO, C::ZERO, C::ZERO, if opaque { C::ONE } else { C::ZERO }]
 }
 
@@ -275,7 +322,9 @@ impl Component for f32 {
                     let bits = if wide { get::<u32>(texel, 0) } else { get::<u16>(texel, 0).into() };
                     (bits >> shift & largest) as f32 / largest as f32
                 }
-                _ => get(texel, index),
+                FLOAT => get(texel, index),
+                // Undefined by the specification.
+                _ => 0.0,
             }
         }
     }
@@ -299,7 +348,8 @@ impl Component for f32 {
                         put(texel, 0, get::<u16>(texel, 0) & !(largest << shift) as u16 | value as u16);
                     }
                 }
-                _ => put(texel, index, self),
+                FLOAT => put(texel, index, self),
+                _ => {}
             }
         }
     }
