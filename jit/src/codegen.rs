@@ -2,6 +2,7 @@
 
 use crate::llvm::{self, LlvmError, Session};
 use crate::object_file::{self, ObjectError};
+use inkwell::attributes::AttributeLoc;
 use inkwell::module::{Linkage, Module};
 use inkwell::targets::TargetMachine;
 use std::collections::HashSet;
@@ -34,6 +35,7 @@ pub fn generate(
     let machine = llvm::host_machine(optimize)?;
     retarget(module, &machine);
     internalize(module, entries)?;
+    keep_loops_as_loops(module);
     llvm::verify(module).map_err(CodegenError::Invalid)?;
     llvm::run_passes(module, if optimize { "default<O3>" } else { "default<O0>" }, &machine)?;
     let object = llvm::emit_object(module, &machine)?;
@@ -67,5 +69,19 @@ fn internalize(module: &Module, entries: &[String]) -> Result<(), CodegenError> 
     match missing.into_iter().next() {
         Some(name) => Err(CodegenError::Missing(name.to_owned())),
         None => Ok(()),
+    }
+}
+
+/// C functions that LLVM likes to call instead of a loop, or of comparisons in a row, and that no kernel can be given.
+const NOT_PROVIDED: [&str; 4] = ["strlen", "wcslen", "memcmp", "bcmp"];
+
+/// Keeps LLVM from turning the kernels' own code into calls of C's library. `memcpy` and `memset` are welcome.
+fn keep_loops_as_loops(module: &Module) {
+    let context = module.get_context();
+    for function in module.get_functions().filter(|function| function.count_basic_blocks() > 0) {
+        for name in NOT_PROVIDED {
+            let attribute = context.create_string_attribute(&format!("no-builtin-{name}"), "");
+            function.add_attribute(AttributeLoc::Function, attribute);
+        }
     }
 }

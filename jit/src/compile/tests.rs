@@ -67,6 +67,30 @@ fn a_kernel_is_built_loaded_and_right() {
 }
 
 #[test]
+fn a_loop_that_measures_a_string_stays_a_loop() {
+    let text = SCALE
+        .replace(
+            "  %new = mul",
+            "  %length = call spir_func i32 @length(ptr addrspace(1) %data)\n  %new = mul",
+        )
+        .replace("%factor\n  store", "%length\n  store")
+        + "define spir_func i32 @length(ptr addrspace(1) %text) {
+             br label %next
+           next:
+             %i = phi i64 [ 0, %0 ], [ %j, %next ]
+             %place = getelementptr inbounds i8, ptr addrspace(1) %text, i64 %i
+             %c = load i8, ptr addrspace(1) %place, align 1
+             %j = add i64 %i, 1
+             %end = icmp eq i8 %c, 0
+             br i1 %end, label %done, label %next
+           done:
+             %r = trunc i64 %i to i32
+             ret i32 %r
+           }\n";
+    build(&[&testing::bitcode(&text)], &CompileOptions::default()).unwrap();
+}
+
+#[test]
 fn a_linked_library_builds_as_well() {
     let options = CompileOptions::default();
     let library = link(&[&testing::bitcode(SCALE)], &options).unwrap();
