@@ -1,15 +1,30 @@
-//! Runs Khronos's SPIR suite against an ICD. Today: does every 64-bit binary of the suite build?
+//! Answers "is it conformant?" for an OpenCL ICD: runs Khronos's SPIR suite by itself and Khronos's own programs where
+//! they are built, and keeps and compares the results.
 
-mod build;
+mod compare;
+mod pool;
+mod progress;
 mod report;
+mod results;
+mod spir;
 mod suite;
+mod vendor;
+mod verdict;
+mod worker;
 
-use clap::{Parser, Subcommand};
-use std::path::PathBuf;
+use clap::{Args, Parser, Subcommand};
+use progress::Progress;
+use results::{Outcome, Results};
+use std::fs;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::time::Duration;
+use std::time::{Duration, Instant};
+use suite::Entry;
+use vendor::Vendor;
+use verdict::Verdict;
+use worker::{Answer, Assistant, Task};
 
-/// Runs Khronos's SPIR 1.2 conformance data against an OpenCL ICD.
+/// Runs Khronos's OpenCL conformance data and programs against an ICD.
 #[derive(Parser)]
 #[command(version)]
 struct Arguments {
@@ -19,47 +34,174 @@ struct Arguments {
 
 #[derive(Subcommand)]
 enum Command {
-    /// Builds every 64-bit binary and reports what fails, and why.
-    Build {
-        /// The folder of OpenCL-CTS/test_conformance/spir's zip files and khr.csv.
+    /// Runs the SPIR 1.2 suite: each program as SPIR and as OpenCL C source, with the same arguments; the results must
+    /// agree.
+    Spir {
+        #[command(flatten)]
+        data: Data,
+        /// Run the source on this ICD instead, so that a mistake shared by both forms shows.
         #[arg(long)]
-        data: PathBuf,
-        /// The ICD's shared library; by default the libspirula.so built beside this program.
-        #[arg(long)]
-        icd: Option<PathBuf>,
-        /// Programs built at the same time.
-        #[arg(long, default_value_t = std::thread::available_parallelism().map_or(1, usize::from))]
-        jobs: usize,
-        /// Seconds that one program may take.
-        #[arg(long, default_value_t = 60)]
-        timeout: u64,
-        /// Only programs whose SUITE/NAME contains this.
-        #[arg(long, default_value = "")]
-        only: String,
-        /// Programs named for each reason of failure.
-        #[arg(long, default_value_t = 5)]
-        examples: usize,
+        against: Option<PathBuf>,
+        #[command(flatten)]
+        common: Common,
     },
-    /// Builds what standard input names; started by `build`.
+    /// Only builds every binary of the SPIR suite, and reports what fails and what is slow.
+    Build {
+        #[command(flatten)]
+        data: Data,
+        /// Programs that took longest to name.
+        #[arg(long, default_value_t = 5)]
+        slowest: usize,
+        #[command(flatten)]
+        common: Common,
+    },
+    /// Shows what changed between two reports; fails if something got worse.
+    Compare {
+        /// The earlier report.
+        before: PathBuf,
+        /// The later report.
+        after: PathBuf,
+    },
+    /// Does what standard input asks for; started by the others.
     #[command(hide = true)]
     Worker {
-        /// As of `build`.
+        /// As of the others.
         #[arg(long)]
         data: PathBuf,
+        /// One request, instead of those of standard input.
+        #[arg(long)]
+        once: Option<String>,
     },
+}
+
+#[derive(Args)]
+struct Data {
+    /// The folder of OpenCL-CTS/test_conformance/spir's zip files and khr.csv.
+    #[arg(long)]
+    data: PathBuf,
+    /// Only these suites (zip files' names).
+    #[arg(long, value_delimiter = ',')]
+    suite: Vec<String>,
+    /// Only programs whose SUITE/NAME contains this.
+    #[arg(long, default_value = "")]
+    only: String,
+    /// Only every so many-th of the programs.
+    #[arg(long, default_value_t = 1)]
+    every: usize,
+}
+
+#[derive(Args)]
+struct Common {
+    /// The ICD's shared library; by default the libspirula.so built beside this program.
+    #[arg(long)]
+    icd: Option<PathBuf>,
+    /// Tests at the same time.
+    #[arg(long, default_value_t = std::thread::available_parallelism().map_or(1, usize::from))]
+    jobs: usize,
+    /// Seconds that one test may take.
+    #[arg(long, default_value_t = 60)]
+    timeout: u64,
+    /// Write a report that `compare` reads.
+    #[arg(long)]
+    json: Option<PathBuf>,
+    /// Write a report for people.
+    #[arg(long)]
+    markdown: Option<PathBuf>,
+    /// Tests named for each reason of failure.
+    #[arg(long, default_value_t = 5)]
+    examples: usize,
 }
 
 fn main() -> ExitCode {
     let outcome = match Arguments::parse().command {
-        Command::Build { data, icd, jobs, timeout, only, examples } => {
-            let timeout = Duration::from_secs(timeout);
-            build::run(&data, icd.as_deref(), jobs, timeout, &only)
-                .map(|verdicts| report::print(&verdicts, examples))
-        }
-        Command::Worker { data } => build::serve(&data).map(|()| ExitCode::SUCCESS),
+        Command::Spir { data, against, common } => spir(&data, against.as_deref(), &common),
+        Command::Build { data, slowest, common } => build(&data, slowest, &common),
+        Command::Compare { before, after } => compare(&before, &after),
+        Command::Worker { data, once } => worker::serve(&data, once.as_deref()).map(|()| ExitCode::SUCCESS),
     };
     outcome.unwrap_or_else(|why| {
         eprintln!("khronos-cts: {why}");
         ExitCode::from(2)
     })
+}
+
+impl Data {
+    fn entries(&self) -> Result<Vec<Entry>, String> {
+        let mut entries = suite::entries(&self.data)?;
+        if let Some(unknown) = self.suite.iter().find(|name| !entries.iter().any(|e| e.suite == **name)) {
+            return Err(format!("{} has no suite {unknown:?}", self.data.display()));
+        }
+        entries.retain(|e| self.suite.is_empty() || self.suite.contains(&e.suite));
+        entries.retain(|e| e.name().contains(&self.only));
+        Ok(entries.into_iter().step_by(self.every.max(1)).collect())
+    }
+}
+
+impl Common {
+    fn limit(&self) -> Duration {
+        Duration::from_secs(self.timeout)
+    }
+
+    /// Prints the report and writes those that were asked for.
+    fn report(&self, results: &Results) -> Result<ExitCode, String> {
+        if let Some(path) = &self.json {
+            results.write(path)?;
+        }
+        if let Some(path) = &self.markdown {
+            fs::write(path, report::markdown(results)).map_err(|e| format!("{}: {e}", path.display()))?;
+        }
+        Ok(report::print(results, self.examples))
+    }
+}
+
+fn spir(data: &Data, against: Option<&Path>, common: &Common) -> Result<ExitCode, String> {
+    let icd = Vendor::new(common.icd.as_deref())?;
+    let against = against.map(|path| Vendor::new(Some(path))).transpose()?;
+    let start = || spir::Judge::new(&icd, against.as_ref(), &data.data, common.limit());
+    let results = run("spir", data, common, &icd, start, |judge, entry| judge.judge(entry))?;
+    common.report(&Results { against: against.map(|a| a.library.display().to_string()), ..results })
+}
+
+fn build(data: &Data, slowest: usize, common: &Common) -> Result<ExitCode, String> {
+    let icd = Vendor::new(common.icd.as_deref())?;
+    let start = || Assistant::new(&icd, &data.data, common.limit());
+    let results =
+        run("build", data, common, &icd, start, |worker, entry| match worker.ask(entry, Task::Build) {
+            Answer::Done => Verdict::Passed,
+            Answer::Failed(why) => Verdict::Failed(why),
+            Answer::Lacks(need) => Verdict::Skipped(need),
+        })?;
+    let mut by_time: Vec<&Outcome> = results.outcomes.iter().collect();
+    by_time.sort_by(|a, b| b.seconds.total_cmp(&a.seconds));
+    for outcome in by_time.iter().take(slowest) {
+        println!("{:8.3} s {}/{}", outcome.seconds, outcome.suite, outcome.test);
+    }
+    common.report(&results)
+}
+
+fn run<H>(
+    command: &str,
+    data: &Data,
+    common: &Common,
+    icd: &Vendor,
+    start: impl Fn() -> H + Sync,
+    judge: impl Fn(&mut H, &Entry) -> Verdict + Sync,
+) -> Result<Results, String> {
+    let began = Instant::now();
+    let entries = data.entries()?;
+    let progress = Progress::new(entries.len());
+    let name = |entry: &Entry| (entry.suite.clone(), entry.test().to_string());
+    let outcomes = pool::run(&entries, common.jobs, &progress, name, start, judge)?;
+    let seconds = began.elapsed().as_secs_f64();
+    Ok(Results {
+        command: command.to_string(),
+        icd: icd.library.display().to_string(),
+        against: None,
+        seconds,
+        outcomes,
+    })
+}
+
+fn compare(before: &Path, after: &Path) -> Result<ExitCode, String> {
+    Ok(compare::print(&Results::read(before)?, &Results::read(after)?))
 }

@@ -1,66 +1,83 @@
-//! What a run found: a line for each suite, the failures by reason, and the totals.
+//! What a run found, for people: a line for each suite, the failures by reason, and the totals; on the terminal and as
+//! Markdown.
 
-use crate::build::Verdict;
-use crate::suite::Entry;
+use crate::results::{Outcome, Results};
+use crate::verdict::{Count, Verdict};
 use std::collections::BTreeMap;
+use std::fmt::Write;
 use std::process::ExitCode;
 
-/// Passed, failed and skipped programs.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Count {
-    passed: usize,
-    failed: usize,
-    skipped: usize,
-}
-
-impl Count {
-    fn of<'a>(verdicts: impl Iterator<Item = &'a Verdict>) -> Count {
-        let mut count = Count::default();
-        for verdict in verdicts {
-            match verdict {
-                Verdict::Passed => count.passed += 1,
-                Verdict::Failed(_) => count.failed += 1,
-                Verdict::Skipped(_) => count.skipped += 1,
-            }
+/// Prints the report, its closing line last; success if something passed and nothing failed.
+pub fn print(results: &Results, examples: usize) -> ExitCode {
+    for (suite, outcomes) in results.suites() {
+        let count = Count::of(outcomes.iter().map(|o| &o.verdict));
+        let Count { passed, failed, skipped } = count;
+        let seconds: f64 = outcomes.iter().map(|o| o.seconds).sum();
+        println!("{suite:28} {passed:5} passed {failed:5} failed {skipped:5} skipped {seconds:8.1} s");
+    }
+    let failed = by_reason(&results.outcomes, |verdict| match verdict {
+        Verdict::Failed(why) => Some(why),
+        _ => None,
+    });
+    let skipped = by_reason(&results.outcomes, |verdict| match verdict {
+        Verdict::Skipped(why) => Some(why),
+        _ => None,
+    });
+    for (title, reasons) in [("failed", failed), ("skipped", skipped)] {
+        for (reason, names) in reasons {
+            println!("\n{:5} {title}: {reason}\n      {}", names.len(), some_of(&names, examples));
         }
-        count
     }
-}
-
-/// Prints the report; success if something ran and nothing failed.
-pub fn print(verdicts: &[(Entry, Verdict)], examples: usize) -> ExitCode {
-    for chunk in verdicts.chunk_by(|a, b| a.0.suite == b.0.suite) {
-        let count = Count::of(chunk.iter().map(|(_, v)| v));
-        println!(
-            "{:28} {:5} passed {:5} failed {:5} skipped",
-            chunk[0].0.suite, count.passed, count.failed, count.skipped
-        );
-    }
-    for (reason, names) in by_reason(verdicts) {
-        let more = if names.len() > examples {
-            format!(" and {} more", names.len() - examples)
-        } else {
-            String::new()
-        };
-        let shown: Vec<String> = names.iter().take(examples).map(|e| e.name()).collect();
-        println!("\n{:5} {reason}\n      {}{more}", names.len(), shown.join(" "));
-    }
-    let count = Count::of(verdicts.iter().map(|(_, v)| v));
-    println!("\n{} passed, {} failed, {} skipped", count.passed, count.failed, count.skipped);
+    let count = results.count();
+    println!("\n{count}");
     if count.failed == 0 && count.passed > 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
-/// The failures' reasons, the most frequent first.
-fn by_reason(verdicts: &[(Entry, Verdict)]) -> Vec<(&str, Vec<&Entry>)> {
-    let mut reasons: BTreeMap<&str, Vec<&Entry>> = BTreeMap::new();
-    for (entry, verdict) in verdicts {
-        if let Verdict::Failed(why) = verdict {
+/// The report as a Markdown document.
+pub fn markdown(results: &Results) -> String {
+    let mut text = format!("# khronos-cts {}\n\n- ICD: `{}`\n", results.command, results.icd);
+    if let Some(against) = &results.against {
+        let _ = writeln!(text, "- compared with: `{against}`");
+    }
+    let _ = writeln!(text, "- time: {:.0} s\n- {}\n", results.seconds, results.count());
+    text += "| suite | passed | failed | skipped | seconds |\n|---|---:|---:|---:|---:|\n";
+    for (suite, outcomes) in results.suites() {
+        let Count { passed, failed, skipped } = Count::of(outcomes.iter().map(|o| &o.verdict));
+        let seconds: f64 = outcomes.iter().map(|o| o.seconds).sum();
+        let _ = writeln!(text, "| {suite} | {passed} | {failed} | {skipped} | {seconds:.1} |");
+    }
+    let failures = results.outcomes.iter().filter_map(|o| match &o.verdict {
+        Verdict::Failed(why) => Some((o, why)),
+        _ => None,
+    });
+    for (index, (outcome, why)) in failures.enumerate() {
+        if index == 0 {
+            text += "\n## Failures\n\n";
+        }
+        let _ = writeln!(text, "- `{}/{}`: {}", outcome.suite, outcome.test, why.replace('`', "'"));
+    }
+    text
+}
+
+fn some_of(names: &[String], most: usize) -> String {
+    let shown = names[..names.len().min(most)].join(" ");
+    match names.len().saturating_sub(most) {
+        0 => shown,
+        more => format!("{shown} and {more} more"),
+    }
+}
+
+/// The reasons that `reason` finds, the most frequent first, with the tests that they hold for.
+fn by_reason(outcomes: &[Outcome], reason: impl Fn(&Verdict) -> Option<&String>) -> Vec<(&str, Vec<String>)> {
+    let mut reasons: BTreeMap<&str, Vec<String>> = BTreeMap::new();
+    for outcome in outcomes {
+        if let Some(why) = reason(&outcome.verdict) {
             let cause = why.split("; the kernel `").next().unwrap_or(why); // what is missing, whoever needs it
-            reasons.entry(cause).or_default().push(entry);
+            reasons.entry(cause).or_default().push(format!("{}/{}", outcome.suite, outcome.test));
         }
     }
     let mut reasons: Vec<_> = reasons.into_iter().collect();
-    reasons.sort_by_key(|(_, entries)| std::cmp::Reverse(entries.len()));
+    reasons.sort_by_key(|(_, names)| std::cmp::Reverse(names.len()));
     reasons
 }
 
@@ -68,20 +85,38 @@ fn by_reason(verdicts: &[(Entry, Verdict)]) -> Vec<(&str, Vec<&Entry>)> {
 mod tests {
     use super::*;
 
+    fn results() -> Results {
+        let outcome =
+            |test: &str, verdict| Outcome { suite: "s".into(), test: test.into(), verdict, seconds: 1.0 };
+        let failed = |why: &str| Verdict::Failed(why.into());
+        let outcomes = vec![
+            outcome("a", failed("rare")),
+            outcome("b", failed("`f` is not defined; the kernel `b` needs it")),
+            outcome("c", failed("`f` is not defined; the kernel `c` needs it")),
+            outcome("d", Verdict::Passed),
+            outcome("e", Verdict::Skipped("x".into())),
+        ];
+        Results { command: "spir".into(), icd: "lib.so".into(), against: None, seconds: 5.0, outcomes }
+    }
+
     #[test]
     fn failures_are_grouped_and_counted() {
-        let entry = |name: &str| Entry { suite: "s".into(), path: format!("s/{name}.bc64") };
-        let failed = |why: &str| Verdict::Failed(why.into());
-        let verdicts = [
-            (entry("a"), failed("rare")),
-            (entry("b"), failed("`f` is not defined; the kernel `b` needs it")),
-            (entry("c"), failed("`f` is not defined; the kernel `c` needs it")),
-            (entry("d"), Verdict::Passed),
-            (entry("e"), Verdict::Skipped("x".into())),
-        ];
-        let reasons: Vec<_> = by_reason(&verdicts).into_iter().map(|(r, e)| (r, e.len())).collect();
+        let results = results();
+        let failed = |v: &Verdict| matches!(v, Verdict::Failed(_));
+        let reasons = by_reason(&results.outcomes, |v| match v {
+            Verdict::Failed(why) if failed(v) => Some(why),
+            _ => None,
+        });
+        let reasons: Vec<_> = reasons.into_iter().map(|(r, e)| (r, e.len())).collect();
         assert_eq!(reasons, [("`f` is not defined", 2), ("rare", 1)]);
-        let count = Count::of(verdicts.iter().map(|(_, v)| v));
-        assert_eq!(count, Count { passed: 1, failed: 3, skipped: 1 });
+        assert_eq!(results.count().to_string(), "1 passed, 3 failed, 1 skipped");
+    }
+
+    #[test]
+    fn markdown_has_the_table_and_the_failures() {
+        let text = markdown(&results());
+        assert!(text.contains("| s | 1 | 3 | 1 | 5.0 |"), "{text}");
+        assert!(text.contains("- `s/a`: rare"), "{text}");
+        assert!(!text.contains("compared with"), "{text}");
     }
 }

@@ -1,26 +1,32 @@
-//! The suite's data: zip files of binaries, and `khr.csv`, which says what a test needs of the device.
+//! The SPIR suite's data: zip files of sources and binaries, and `khr.csv`, which says what a test needs of the device.
 
-use spirula_tests::cl::Device;
+use serde::{Deserialize, Serialize};
+use spirula_tests::cl::{Device, sys};
 use std::collections::HashMap;
 use std::fs::{self, File};
 use std::io::Read;
 use std::path::Path;
 use zip::ZipArchive;
 
-/// A binary: its suite (the zip file's name) and its path in the zip file, such as "half/test.vload.bc64".
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+/// A program: its suite (the zip file's name) and its path in the zip file without extension, such as "half/test.vload".
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Entry {
     /// The zip file's name without its extension.
     pub suite: String,
-    /// The path in it.
-    pub path: String,
+    /// The path in it without its extension.
+    pub stem: String,
 }
 
 impl Entry {
     /// The test's name in `khr.csv`.
-    fn test(&self) -> &str {
-        let name = self.path.rsplit('/').next().unwrap_or(&self.path);
-        name.strip_suffix(".bc64").unwrap_or(name)
+    pub fn test(&self) -> &str {
+        self.stem.rsplit('/').next().unwrap_or(&self.stem)
+    }
+
+    /// Another program of the same folder.
+    pub fn sibling(&self, test: &str) -> Entry {
+        let folder = self.stem.strip_suffix(self.test()).unwrap_or_default();
+        Entry { suite: self.suite.clone(), stem: format!("{folder}{test}") }
     }
 
     /// SUITE/NAME
@@ -29,7 +35,7 @@ impl Entry {
     }
 }
 
-/// Every 64-bit binary of the folder's zip files, sorted.
+/// Every program of the folder's zip files that exists as a 64-bit binary, sorted.
 pub fn entries(data: &Path) -> Result<Vec<Entry>, String> {
     let folder = fs::read_dir(data).map_err(|e| format!("{}: {e}", data.display()))?;
     let mut entries = Vec::new();
@@ -38,11 +44,15 @@ pub fn entries(data: &Path) -> Result<Vec<Entry>, String> {
         if path.extension().is_some_and(|e| e == "zip") {
             let suite = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
             let archive = open(&path)?;
-            let binaries = archive.file_names().filter_map(Result::ok).filter(|name| name.ends_with(".bc64"));
-            entries.extend(binaries.map(|name| Entry { suite: suite.clone(), path: name.to_string() }));
+            let names = archive.file_names().filter_map(Result::ok);
+            let stems = names.filter_map(|name| name.strip_suffix(".bc64").map(str::to_string));
+            entries.extend(stems.map(|stem| Entry { suite: suite.clone(), stem }));
         }
     }
-    entries.sort_by(|a, b| (&a.suite, &a.path).cmp(&(&b.suite, &b.path)));
+    if entries.is_empty() {
+        return Err(format!("{}: no zip file with .bc64 files is in it", data.display()));
+    }
+    entries.sort_by(|a, b| (&a.suite, &a.stem).cmp(&(&b.suite, &b.stem)));
     Ok(entries)
 }
 
@@ -64,14 +74,15 @@ impl<'a> Archives<'a> {
         Archives { data, open: HashMap::new() }
     }
 
-    /// An entry's bytes.
-    pub fn read(&mut self, suite: &str, path: &str) -> Result<Vec<u8>, String> {
+    /// The bytes of an entry's file with this extension.
+    pub fn read(&mut self, entry: &Entry, extension: &str) -> Result<Vec<u8>, String> {
+        let (suite, path) = (&entry.suite, format!("{}.{extension}", entry.stem));
         if !self.open.contains_key(suite) {
             let archive = open(&self.data.join(format!("{suite}.zip")))?;
-            self.open.insert(suite.to_string(), archive);
+            self.open.insert(suite.clone(), archive);
         }
         let archive = self.open.get_mut(suite).ok_or("just opened")?;
-        let mut file = archive.by_name(path).map_err(|e| format!("{suite}.zip, {path}: {e}"))?;
+        let mut file = archive.by_name(&path).map_err(|e| format!("{suite}.zip, {path}: {e}"))?;
         let mut bytes = Vec::new();
         file.read_to_end(&mut bytes).map_err(|e| format!("{suite}.zip, {path}: {e}"))?;
         Ok(bytes)
@@ -109,14 +120,18 @@ impl Needs {
         Needs(needs)
     }
 
+    /// What a test needs, by itself or as all of its suite ("*").
+    fn of(&self, entry: &Entry) -> impl Iterator<Item = &Need> {
+        let named = |test: &str| self.0.get(&(entry.suite.clone(), test.to_string()));
+        named(entry.test()).into_iter().chain(named("*")).flatten()
+    }
+
     /// Why the device can't run this test, if it says so itself. Extensions of the embedded profile (`cles_`) are
     /// part of the full one.
     pub fn lacking(&self, entry: &Entry, device: Device) -> Option<String> {
-        let needs = self.0.get(&(entry.suite.clone(), entry.test().to_string()))?;
         let has = |name: &str| name.is_empty() || name.starts_with("cles_") || device.has_extension(name);
-        let has_images =
-            || device.info::<u32>(spirula_tests::cl::sys::CL_DEVICE_IMAGE_SUPPORT).is_ok_and(|n| n != 0);
-        needs.iter().find_map(|need| match need {
+        let has_images = || device.info::<u32>(sys::CL_DEVICE_IMAGE_SUPPORT).is_ok_and(|n| n != 0);
+        self.of(entry).find_map(|need| match need {
             need if !has(&need.extension) => Some(need.extension.clone()),
             need if need.images && !has_images() => Some("images".to_string()),
             _ => None,
@@ -133,14 +148,15 @@ mod tests {
         let needs = Needs::parse(
             "\"suite name\", \"test name\", \"extension name\", \"CL_DEVICE_IMAGE_SUPPORT\", \"3D\"\n\
              \"half\", \"test.x\", \"cl_khr_fp64\", \"CL_FALSE\", \"CL_FALSE\"\n\
-             \"images\", \"y\", \"\", \"CL_TRUE\", \"CL_TRUE\"\n",
+             \"images\", \"*\", \"\", \"CL_TRUE\", \"CL_TRUE\"\n",
         );
-        let entry = Entry { suite: "half".into(), path: "half/test.x.bc64".into() };
-        assert_eq!(entry.name(), "half/test.x");
-        let need =
-            |suite: &str, test: &str| needs.0.get(&(suite.to_string(), test.to_string())).map(|n| &n[0]);
-        assert_eq!(need("half", entry.test()).map(|n| n.extension.as_str()), Some("cl_khr_fp64"));
-        assert!(need("images", "y").is_some_and(|n| n.images && n.extension.is_empty()));
-        assert_eq!(need("half", "z"), None);
+        let entry = |suite: &str, stem: &str| Entry { suite: suite.into(), stem: stem.into() };
+        assert_eq!(entry("half", "half/test.x").name(), "half/test.x");
+        let of = |suite, stem| {
+            needs.of(&entry(suite, stem)).map(|n| (&*n.extension, n.images)).collect::<Vec<_>>()
+        };
+        assert_eq!(of("half", "half/test.x"), [("cl_khr_fp64", false)]);
+        assert_eq!(of("images", "images/y"), [("", true)]);
+        assert_eq!(of("half", "half/z"), []);
     }
 }

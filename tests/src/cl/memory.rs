@@ -2,7 +2,7 @@
 
 use super::object::object;
 use super::{Context, Handle, Object, Result};
-use crate::create;
+use crate::{call, create};
 use bytemuck::Pod;
 use cl_sys::*;
 use std::ptr::null_mut;
@@ -112,6 +112,23 @@ impl Image {
         let handle =
             create!(clCreateImage(context.raw(), CL_MEM_READ_WRITE, &format, &description, null_mut()))?;
         Ok(Image { object: Buffer(handle), region })
+    }
+}
+
+impl Image {
+    /// The channel orders and types that read-write images of a type can have.
+    pub fn formats(
+        context: &Context,
+        kind: cl_mem_object_type,
+    ) -> Result<Vec<(cl_channel_order, cl_channel_type)>> {
+        let (context, mut count) = (context.raw(), 0);
+        let none = null_mut();
+        call!(clGetSupportedImageFormats(context, CL_MEM_READ_WRITE, kind, 0, none, &mut count))?;
+        let empty = || cl_image_format { image_channel_order: 0, image_channel_data_type: 0 };
+        let mut formats: Vec<_> = std::iter::repeat_with(empty).take(count as usize).collect();
+        let (place, rest) = (formats.as_mut_ptr(), null_mut());
+        call!(clGetSupportedImageFormats(context, CL_MEM_READ_WRITE, kind, count, place, rest))?;
+        Ok(formats.into_iter().map(|f| (f.image_channel_order, f.image_channel_data_type)).collect())
     }
 }
 

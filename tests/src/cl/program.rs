@@ -31,6 +31,12 @@ impl Program {
         Ok(Program(handle))
     }
 
+    /// A program from OpenCL C source.
+    pub fn from_source(context: &Context, source: &str) -> Result<Program> {
+        let (length, mut start) = (source.len(), source.as_ptr().cast());
+        Ok(Program(create!(clCreateProgramWithSource(context.raw(), 1, &mut start, &length))?))
+    }
+
     /// Builds an executable.
     pub fn build(&self, options: &str) -> Result<()> {
         let options = c_string(options);
