@@ -3,6 +3,7 @@
 
 mod compare;
 mod pool;
+mod programs;
 mod progress;
 mod report;
 mod results;
@@ -13,6 +14,7 @@ mod verdict;
 mod worker;
 
 use clap::{Args, Parser, Subcommand};
+use programs::{Profile, Settings};
 use progress::Progress;
 use results::{Outcome, Results};
 use std::fs;
@@ -52,6 +54,32 @@ enum Command {
         /// Programs that took longest to name.
         #[arg(long, default_value_t = 5)]
         slowest: usize,
+        #[command(flatten)]
+        common: Common,
+    },
+    /// Runs Khronos's own conformance programs from a build of OpenCL-CTS, each sub-test in a process of its own.
+    Run {
+        /// The build's folder; the programs may lie at any depth.
+        #[arg(long)]
+        bin: PathBuf,
+        /// How thoroughly.
+        #[arg(long, value_enum, default_value = "quick")]
+        profile: Profile,
+        /// Only these programs, such as test_api.
+        #[arg(long, value_delimiter = ',')]
+        program: Vec<String>,
+        /// Only sub-tests whose PROGRAM/NAME contains this.
+        #[arg(long, default_value = "")]
+        only: String,
+        /// Gigabytes of address space that a sub-test may have.
+        #[arg(long, default_value_t = 16)]
+        memory: u64,
+        /// Where the outputs are kept.
+        #[arg(long, default_value = "cts-logs")]
+        logs: PathBuf,
+        /// More arguments for every program, such as `--compilation-mode binary`.
+        #[arg(last = true)]
+        arguments: Vec<String>,
         #[command(flatten)]
         common: Common,
     },
@@ -98,9 +126,9 @@ struct Common {
     /// Tests at the same time.
     #[arg(long, default_value_t = std::thread::available_parallelism().map_or(1, usize::from))]
     jobs: usize,
-    /// Seconds that one test may take.
-    #[arg(long, default_value_t = 60)]
-    timeout: u64,
+    /// Seconds that one test may take; by default 60, for `run` 1800.
+    #[arg(long)]
+    timeout: Option<u64>,
     /// Write a report that `compare` reads.
     #[arg(long)]
     json: Option<PathBuf>,
@@ -116,6 +144,13 @@ fn main() -> ExitCode {
     let outcome = match Arguments::parse().command {
         Command::Spir { data, against, common } => spir(&data, against.as_deref(), &common),
         Command::Build { data, slowest, common } => build(&data, slowest, &common),
+        Command::Run { bin, profile, program, only, memory, logs, arguments, common } => (|| {
+            let icd = Vendor::new(common.icd.as_deref())?;
+            let (folder, logs, memory) = (bin.as_path(), logs.as_path(), memory << 30);
+            let (limit, arguments) = (common.limit(1800), arguments.as_slice());
+            let settings = Settings { icd: &icd, folder, profile, limit, memory, arguments, logs };
+            run_programs(&settings, &program, &only, &common)
+        })(),
         Command::Compare { before, after } => compare(&before, &after),
         Command::Worker { data, once } => worker::serve(&data, once.as_deref()).map(|()| ExitCode::SUCCESS),
     };
@@ -138,8 +173,8 @@ impl Data {
 }
 
 impl Common {
-    fn limit(&self) -> Duration {
-        Duration::from_secs(self.timeout)
+    fn limit(&self, default: u64) -> Duration {
+        Duration::from_secs(self.timeout.unwrap_or(default))
     }
 
     /// Prints the report and writes those that were asked for.
@@ -157,14 +192,14 @@ impl Common {
 fn spir(data: &Data, against: Option<&Path>, common: &Common) -> Result<ExitCode, String> {
     let icd = Vendor::new(common.icd.as_deref())?;
     let against = against.map(|path| Vendor::new(Some(path))).transpose()?;
-    let start = || spir::Judge::new(&icd, against.as_ref(), &data.data, common.limit());
+    let start = || spir::Judge::new(&icd, against.as_ref(), &data.data, common.limit(60));
     let results = run("spir", data, common, &icd, start, |judge, entry| judge.judge(entry))?;
     common.report(&Results { against: against.map(|a| a.library.display().to_string()), ..results })
 }
 
 fn build(data: &Data, slowest: usize, common: &Common) -> Result<ExitCode, String> {
     let icd = Vendor::new(common.icd.as_deref())?;
-    let start = || Assistant::new(&icd, &data.data, common.limit());
+    let start = || Assistant::new(&icd, &data.data, common.limit(60));
     let results =
         run("build", data, common, &icd, start, |worker, entry| match worker.ask(entry, Task::Build) {
             Answer::Done => Verdict::Passed,
@@ -190,16 +225,37 @@ fn run<H>(
     let began = Instant::now();
     let entries = data.entries()?;
     let progress = Progress::new(entries.len());
-    let name = |entry: &Entry| (entry.suite.clone(), entry.test().to_string());
-    let outcomes = pool::run(&entries, common.jobs, &progress, name, start, judge)?;
+    let judge = |helper: &mut H, entry: &Entry| {
+        vec![(entry.suite.clone(), entry.test().to_string(), judge(helper, entry))]
+    };
+    Ok(results(command, icd, began, pool::run(&entries, common.jobs, &progress, start, judge)?))
+}
+
+fn run_programs(
+    settings: &Settings,
+    wanted: &[String],
+    only: &str,
+    common: &Common,
+) -> Result<ExitCode, String> {
+    let began = Instant::now();
+    let (mut tests, missing) = programs::sub_tests(settings, wanted)?;
+    if !missing.is_empty() {
+        eprintln!("not built: {}", missing.join(" "));
+    }
+    tests.retain(|test| format!("{}/{}", test.program, test.name).contains(only));
+    let progress = Progress::new(tests.len());
+    let judge = |(): &mut (), test: &programs::SubTest| {
+        let verdicts = programs::run(settings, test);
+        verdicts.into_iter().map(|(name, verdict)| (test.program.to_string(), name, verdict)).collect()
+    };
+    let outcomes = pool::run(&tests, common.jobs, &progress, || (), judge)?;
+    common.report(&results("run", settings.icd, began, outcomes))
+}
+
+fn results(command: &str, icd: &Vendor, began: Instant, outcomes: Vec<Outcome>) -> Results {
+    let icd = icd.library.display().to_string();
     let seconds = began.elapsed().as_secs_f64();
-    Ok(Results {
-        command: command.to_string(),
-        icd: icd.library.display().to_string(),
-        against: None,
-        seconds,
-        outcomes,
-    })
+    Results { command: command.to_string(), icd, against: None, seconds, outcomes }
 }
 
 fn compare(before: &Path, after: &Path) -> Result<ExitCode, String> {

@@ -8,14 +8,14 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 use std::time::Instant;
 
-/// Judges every test on `jobs` threads, each with a helper of its own that `start` makes.
+/// Judges every test on `jobs` threads, each with a helper of its own that `start` makes. A test may consist of several:
+/// suite, name, verdict.
 pub fn run<T: Sync, H>(
     tests: &[T],
     jobs: usize,
     progress: &Progress,
-    name: impl Fn(&T) -> (String, String) + Sync,
     start: impl Fn() -> H + Sync,
-    judge: impl Fn(&mut H, &T) -> Verdict + Sync,
+    judge: impl Fn(&mut H, &T) -> Vec<(String, String, Verdict)> + Sync,
 ) -> Result<Vec<Outcome>, String> {
     let outcomes = Mutex::new(Vec::new());
     let next = AtomicUsize::new(0);
@@ -24,12 +24,13 @@ pub fn run<T: Sync, H>(
         loop {
             let index = next.fetch_add(1, Ordering::Relaxed);
             let Some(test) = tests.get(index) else { return };
-            let (began, (suite, test_name)) = (Instant::now(), name(test));
-            let verdict = judge(&mut helper, test);
-            progress.tell(&suite, &test_name, &verdict);
-            let outcome = Outcome { suite, test: test_name, verdict, seconds: began.elapsed().as_secs_f64() };
+            let began = Instant::now();
+            let verdicts = judge(&mut helper, test);
+            progress.tell(&verdicts);
+            let seconds = began.elapsed().as_secs_f64() / verdicts.len().max(1) as f64;
+            let outcome = |(suite, test, verdict)| (index, Outcome { suite, test, verdict, seconds });
             if let Ok(mut outcomes) = outcomes.lock() {
-                outcomes.push((index, outcome));
+                outcomes.extend(verdicts.into_iter().map(outcome));
             }
         }
     };
@@ -49,12 +50,11 @@ mod tests {
     #[test]
     fn every_test_is_judged_once_and_the_order_is_kept() {
         let tests: Vec<usize> = (0..100).collect();
-        let judge = |_: &mut (), n: &usize| match n % 3 {
-            0 => Verdict::Passed,
-            _ => Verdict::Failed(n.to_string()),
+        let judge = |_: &mut (), n: &usize| {
+            let verdict = if n.is_multiple_of(3) { Verdict::Passed } else { Verdict::Failed(n.to_string()) };
+            vec![("s".to_string(), n.to_string(), verdict)]
         };
-        let name = |n: &usize| ("s".to_string(), n.to_string());
-        let outcomes = run(&tests, 4, &Progress::silent(), name, || (), judge).unwrap();
+        let outcomes = run(&tests, 4, &Progress::silent(), || (), judge).unwrap();
         assert!(outcomes.iter().enumerate().all(|(index, o)| o.test == index.to_string()));
         assert_eq!(outcomes[4].verdict, Verdict::Failed("4".into()));
         assert_eq!(outcomes.len(), 100);

@@ -11,9 +11,15 @@ const STEP: usize = 500;
 /// Progress of a run, on standard error.
 pub struct Progress {
     bar: Option<ProgressBar>,
-    count: Mutex<Count>,
+    state: Mutex<State>,
     total: usize,
     quiet: bool,
+}
+
+#[derive(Default)]
+struct State {
+    done: usize,
+    count: Count,
 }
 
 impl Progress {
@@ -28,41 +34,42 @@ impl Progress {
             bar.set_message("no failures");
             bar
         });
-        Progress { bar, count: Mutex::default(), total, quiet: false }
+        Progress { bar, state: Mutex::default(), total, quiet: false }
     }
 
     /// Prints nothing.
     #[cfg(test)]
     pub fn silent() -> Self {
-        Progress { bar: None, count: Mutex::default(), total: 0, quiet: true }
+        Progress { bar: None, state: Mutex::default(), total: 0, quiet: true }
     }
 
-    /// One test is done.
-    pub fn tell(&self, suite: &str, test: &str, verdict: &Verdict) {
-        let Ok(mut count) = self.count.lock() else { return };
-        count.add(verdict);
-        let done = count.passed + count.failed + count.skipped;
-        let failure = match verdict {
-            Verdict::Failed(why) => Some(format!("FAILED {suite}/{test}: {why}")),
-            _ => None,
-        };
+    /// One test is done, which may consist of several: suite, name, verdict.
+    pub fn tell(&self, verdicts: &[(String, String, Verdict)]) {
+        let Ok(mut state) = self.state.lock() else { return };
+        state.done += 1;
+        for (suite, test, verdict) in verdicts {
+            state.count.add(verdict);
+            if let Verdict::Failed(why) = verdict {
+                self.line(&format!("FAILED {suite}/{test}: {why}"));
+            }
+        }
         match &self.bar {
             Some(bar) => {
-                if let Some(failure) = failure {
-                    bar.println(failure);
-                    bar.set_message(format!("{} failed", count.failed));
-                }
+                bar.set_message(format!("{} failed", state.count.failed));
                 bar.inc(1);
             }
-            None if self.quiet => {}
-            None => {
-                if let Some(failure) = failure {
-                    eprintln!("{failure}");
-                }
-                if done % STEP == 0 || done == self.total {
-                    eprintln!("{done} of {}: {count}", self.total);
-                }
+            None if state.done % STEP == 0 || state.done == self.total => {
+                self.line(&format!("{} of {}: {}", state.done, self.total, state.count));
             }
+            None => {}
+        }
+    }
+
+    fn line(&self, text: &str) {
+        match &self.bar {
+            Some(bar) => bar.println(text),
+            None if self.quiet => {}
+            None => eprintln!("{text}"),
         }
     }
 }
