@@ -7,6 +7,8 @@ mod async_copy;
 mod atomic;
 mod common;
 mod convert;
+#[cfg(test)]
+mod coverage;
 mod emit;
 mod geometric;
 mod image;

@@ -137,18 +137,3 @@ fn log_names_are_readable() {
     let named = Named { name: "f".to_string(), parameters: Vec::new() };
     assert_eq!(mangle(&named, Spelling::Spir), "_Z1fv");
 }
-
-/// With SPIRULA_SYMBOLS naming a file of declared symbols, one a line: all must be read and written back. Prints
-/// those that the table lacks.
-#[test]
-fn symbols_from_the_wild() {
-    let Ok(path) = std::env::var("SPIRULA_SYMBOLS") else { return };
-    let text = std::fs::read_to_string(path).expect("the file is there");
-    for symbol in text.lines().filter(|line| line.starts_with("_Z")) {
-        let parsed = parse(symbol).unwrap_or_else(|| panic!("{symbol} is not read"));
-        assert_eq!(mangle(&parsed, Spelling::Spir), symbol);
-        if find(symbol).is_none() {
-            println!("missing: {symbol}");
-        }
-    }
-}

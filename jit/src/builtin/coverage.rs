@@ -1,0 +1,113 @@
+//! The builtin table against a list that others wrote: the OpenCL C 1.2 declarations that clang comes with. A program
+//! that calls every overload of every function is compiled, and each symbol that it needs must be provided.
+
+use super::mangle::{mangle, parse};
+use super::tests::llvm;
+use super::*;
+
+/// The options of OpenCL C 1.2 with what the device offers beyond the core.
+const CLANG: [&str; 7] = [
+    "-cc1",
+    "-w",
+    "-triple=spir64-unknown-unknown",
+    "-cl-std=CL1.2",
+    "-cl-ext=-all,+cl_khr_fp64,+cl_khr_int64_base_atomics,+cl_khr_int64_extended_atomics,+cl_khr_3d_image_writes",
+    "-finclude-default-header",
+    "-xcl",
+];
+
+fn clang(mode: &[&str], input: &str) -> String {
+    let arguments: Vec<&str> = CLANG.iter().chain(mode).chain(&["-o", "-", "-"]).copied().collect();
+    String::from_utf8(llvm("clang", &arguments, input)).expect("UTF-8")
+}
+
+/// `__attribute__((...))` taken out of a prototype.
+fn without_attributes(prototype: &str) -> String {
+    let mut pieces = prototype.split("__attribute__((");
+    let first = pieces.next().unwrap_or_default().to_string();
+    pieces.fold(first, |text, piece| text + piece.split_once("))").map_or("", |(_, rest)| rest))
+}
+
+/// A function that calls the one of this prototype, such as `char abs(char x)`.
+fn caller(number: usize, prototype: &str) -> Option<String> {
+    let (head, parameters) = prototype.trim_end().strip_suffix(");")?.split_once('(')?;
+    let name = head.split_whitespace().last()?;
+    let types: Vec<&str> =
+        parameters.split(',').map(str::trim).filter(|ty| !matches!(*ty, "" | "void")).collect();
+    let declared: Vec<String> =
+        types.iter().enumerate().map(|(i, ty)| format!("{} a{i}", unnamed(ty))).collect();
+    let passed: Vec<String> = (0..types.len()).map(|i| format!("a{i}")).collect();
+    Some(format!("void t{number}({}) {{ {name}({}); }}\n", declared.join(", "), passed.join(", ")))
+}
+
+/// A parameter without its name.
+fn unnamed(parameter: &str) -> &str {
+    const PREFIXES: [&str; 4] = ["const", "read_only", "write_only", "unsigned"];
+    let Some((front, last)) = parameter.rsplit_once(' ') else { return parameter };
+    let is_name = last.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_');
+    let before = front.split_whitespace().last().unwrap_or_default();
+    if is_name && !PREFIXES.contains(&before) && !before.starts_with("__") { front } else { parameter }
+}
+
+/// `<4 x float>` of `<4 x float> noundef`; opaque types as SPIR 1.2 passes them.
+fn ir_type(text: &str) -> String {
+    match text {
+        _ if text.contains("spirv.Image") => "ptr addrspace(1)".to_string(),
+        _ if text.contains("spirv.Sampler") => "i32".to_string(),
+        _ if text.contains("spirv.Event") => "ptr".to_string(),
+        _ => {
+            let words =
+                text.split(' ').filter(|w| !matches!(*w, "noundef" | "signext" | "zeroext" | "spir_func"));
+            words.collect::<Vec<_>>().join(" ")
+        }
+    }
+}
+
+/// The symbol and the signature of `declare spir_func RET @NAME(TYPES) #2`.
+fn declared(line: &str) -> Option<(String, Signature)> {
+    let (head, rest) = line.strip_prefix("declare ")?.split_once('@')?;
+    let (symbol, rest) = rest.split_once('(')?;
+    // A target type has parentheses and commas of its own.
+    let (mut params, mut depth, mut start) = (Vec::new(), 0, 0);
+    for (at, c) in rest.char_indices() {
+        match c {
+            '(' => depth += 1,
+            ',' | ')' if depth == 0 => {
+                params.push(rest[start..at].trim());
+                start = at + 1;
+                if c == ')' {
+                    break;
+                }
+            }
+            ')' => depth -= 1,
+            _ => {}
+        }
+    }
+    let params = params.into_iter().filter(|ty| !ty.is_empty()).map(ir_type).collect();
+    Some((symbol.to_string(), Signature { ret: ir_type(head.trim()), params }))
+}
+
+#[test]
+fn every_overload_that_clang_declares_is_provided() {
+    let header = clang(&["-E"], "");
+    let prototypes = header.lines().filter(|line| line.contains("overloadable")).map(without_attributes);
+    let program: String = prototypes
+        .enumerate()
+        .map(|(number, line)| caller(number, &line).unwrap_or_else(|| panic!("not understood: {line}")))
+        .collect();
+    let text = clang(&["-emit-llvm", "-O0", "-disable-llvm-passes"], &program);
+    let functions: Vec<(String, Signature)> = text.lines().filter_map(declared).collect();
+    assert!(functions.len() > 9_000, "only {} functions", functions.len());
+    let mut missing = Vec::new();
+    for (symbol, signature) in &functions {
+        let parsed = parse(symbol).unwrap_or_else(|| panic!("{symbol} is not read"));
+        assert_eq!(mangle(&parsed, Spelling::Clang), *symbol);
+        for spelling in [symbol.clone(), mangle(&parsed, Spelling::Spir)] {
+            match resolve(&spelling, signature) {
+                Resolution::Definition(_) => {}
+                other => missing.push(format!("{spelling}: {signature:?}: {other:?}")),
+            }
+        }
+    }
+    assert!(missing.is_empty(), "{} are missing:\n{}", missing.len(), missing.join("\n"));
+}
