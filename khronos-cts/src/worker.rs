@@ -166,7 +166,7 @@ impl Bench<'_> {
             Task::Build => self.build(&entry)?,
             Task::Special => special::check(self, &entry)?,
             Task::Launch { form, like, outcome } => {
-                if let Some(lack) = launch::lacking(&entry, self.device) {
+                if let Some(lack) = launch::lacking(&entry, form, self.device) {
                     return Ok(Answer::Lacks(lack));
                 }
                 let like = like.map(|path| launch::Outcome::read(&path)).transpose()?.unwrap_or_default();

@@ -64,8 +64,13 @@ impl Outcome {
     }
 }
 
-/// What the device lacks for a test apart from `khr.csv`: correctly rounded division, when the test is about it.
-pub fn lacking(entry: &Entry, device: Device) -> Option<String> {
+/// What the device lacks for a test apart from `khr.csv`: a compiler for source, and correctly rounded division when the
+/// test is about it.
+pub fn lacking(entry: &Entry, form: Form, device: Device) -> Option<String> {
+    let compiles = device.info::<u32>(sys::CL_DEVICE_COMPILER_AVAILABLE).is_ok_and(|n| n != 0);
+    if form == Form::Source && !compiles {
+        return Some("an OpenCL C compiler".to_string());
+    }
     let rounded = device
         .info::<u64>(sys::CL_DEVICE_SINGLE_FP_CONFIG)
         .is_ok_and(|config| config & sys::CL_FP_CORRECTLY_ROUNDED_DIVIDE_SQRT != 0);
