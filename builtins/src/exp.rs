@@ -24,19 +24,6 @@ const EXP2: [f64; 10] = [
     1.0205905413765595e-07,
 ];
 
-/// (e^x - 1) / x for |x| <= 0.35; relative error 2^-43.
-const EXPM1: [f64; 9] = [
-    1.0,
-    0.4999999999978138,
-    0.16666666666646798,
-    0.041666666904604285,
-    0.00833333335495731,
-    0.0013888818977515853,
-    0.00019841206303368908,
-    2.487764798531672e-05,
-    2.762645049050251e-06,
-];
-
 /// 2^y where |y| below 600 matters: beyond, a number as good as zero or infinity in float. NaN stays NaN.
 #[inline(always)]
 pub(crate) fn exp2_narrow(y: f64) -> f64 {
@@ -54,44 +41,46 @@ pub(crate) fn exp_narrow(x: f64) -> f64 {
     exp2_narrow(x * LOG2_E)
 }
 
-/// e^x - 1.
-#[inline(always)]
-pub(crate) fn expm1_narrow(x: f64) -> f64 {
-    if x.abs() < 0.35 { x * polynomial(x, EXPM1) } else { exp_narrow(x) - 1.0 }
-}
-
 /// Adding it rounds a float below 2^22 to an integer.
-const ROUND_SINGLE: f32 = 12582912.0;
+pub(crate) const ROUND_SINGLE: f32 = 12582912.0;
 
 /// ln 2 in 15 bits, whose product with an exponent is exact, and the rest; log10 2 likewise.
-const LN_2_PARTS: (f32, f32) = (0.693_145_75, 1.428_606_8e-6);
+pub(crate) const LN_2_PARTS: (f32, f32) = (0.693_145_75, 1.428_606_8e-6);
 const LOG10_2_PARTS: (f32, f32) = (0.301_025_4, 4.605_039e-6);
 
 /// (e^r - 1 - r) / r² for |r| <= 0.347; relative error 2^-22.8, of a sum at most 0.07.
 const EXP_SINGLE: [f32; 5] = [0.5, 0.16666576, 0.041666552, 0.008363233, 0.001392625];
+
+/// The same with a relative error of 2^-31.
+const EXPM1_SINGLE: [f32; 6] = [0.5, 0.16666666, 0.041666467, 0.00833364, 0.0013934965, 0.00019669953];
 
 /// (2^f - 1) / f for |f| <= 1/2; relative error 2^-26.
 const EXP2_SINGLE: [f32; 6] = [LN_2, 0.2402265, 0.05550357, 0.009618082, 0.0013390979, 0.00015453262];
 
 /// m 2^k of the integer k that `shifted` holds: in two steps, of which the second rounds.
 #[inline(always)]
-fn scaled(m: f32, shifted: f32) -> f32 {
+pub(crate) fn scaled(m: f32, shifted: f32) -> f32 {
     let k = shifted.to_bits().wrapping_sub(ROUND_SINGLE.to_bits()) as i32;
-    let power = |k: i32| f32::from_bits((k.wrapping_add(127) as u32) << 23);
     let half = k >> 1;
-    m * power(half) * power(k.wrapping_sub(half))
+    m * power_of_two(half) * power_of_two(k.wrapping_sub(half))
+}
+
+/// 2^k of a normal number. Bits of k that don't belong to one are ignored.
+#[inline(always)]
+pub(crate) fn power_of_two(k: i32) -> f32 {
+    f32::from_bits((k.wrapping_add(127) as u32) << 23)
 }
 
 /// NaN stays NaN.
 #[inline(always)]
-fn bounded(x: f32, limit: f32) -> f32 {
+pub(crate) fn bounded(x: f32, limit: f32) -> f32 {
     let x = if x < -limit { -limit } else { x };
     if x > limit { limit } else { x }
 }
 
 /// x - k c with the k next to x / c, where c's parts and inverse are given; and k, shifted.
 #[inline(always)]
-fn remainder(x: f32, inverse: f32, (high, low): (f32, f32)) -> (f32, f32) {
+pub(crate) fn remainder(x: f32, inverse: f32, (high, low): (f32, f32)) -> (f32, f32) {
     let shifted = x.mul_add(inverse, ROUND_SINGLE);
     let k = shifted - ROUND_SINGLE;
     ((-k).mul_add(low, (-k).mul_add(high, x)), shifted)
@@ -109,12 +98,29 @@ fn exp(x: f32) -> f32 {
     assembled(r, shifted)
 }
 
+/// 2^f for |f| a little over 1/2 at most.
+#[inline(always)]
+pub(crate) fn exp2_of_fraction(f: f32) -> f32 {
+    f.mul_add(polynomial(f, EXP2_SINGLE), 1.0)
+}
+
 #[inline(always)]
 fn exp2(x: f32) -> f32 {
     let x = bounded(x, 152.0);
     let shifted = x + ROUND_SINGLE;
-    let f = x - (shifted - ROUND_SINGLE);
-    scaled(f.mul_add(polynomial(f, EXP2_SINGLE), 1.0), shifted)
+    scaled(exp2_of_fraction(x - (shifted - ROUND_SINGLE)), shifted)
+}
+
+/// e^r - 1 = (e^s - 1) 2^k + (2^k - 1), with 2^(k - 1) for 2^k so that it doesn't overflow early.
+#[inline(always)]
+pub(crate) fn expm1(x: f32) -> f32 {
+    let low = if x < -25.0 { -25.0 } else { x };
+    let (r, shifted) = remainder(if low > 89.0 { 89.0 } else { low }, LOG2_E as f32, LN_2_PARTS);
+    let below = (r * r).mul_add(polynomial(r, EXPM1_SINGLE), r);
+    let half = f32::from_bits((shifted.to_bits() << 23).wrapping_add(126 << 23));
+    let value = 2.0 * half.mul_add(below, half - 0.5);
+    // Keeps -0 and denormal numbers.
+    if x.abs() < 1e-8 { x } else { value }
 }
 
 #[inline(always)]
@@ -131,5 +137,5 @@ export! {
     /// exp10; 3 ULP allowed.
     spirula_exp10_f32(x: f32) -> f32 = exp10(x);
     /// expm1; 3 ULP allowed.
-    spirula_expm1_f32(x: f32) -> f32 = expm1_narrow(x.into()) as f32;
+    spirula_expm1_f32(x: f32) -> f32 = expm1(x);
 }

@@ -1,68 +1,65 @@
-//! Inverse trigonometric functions: odd polynomials on an interval around zero, the rest by identities. The arc
-//! tangents compute in float alone.
+//! Inverse trigonometric functions: odd polynomials on an interval around zero, the rest by identities. All
+//! compute in float alone.
 
 use crate::export;
 use crate::polynomial::polynomial;
 use std::f32::consts as single;
-use std::f64::consts::{FRAC_1_PI, FRAC_PI_2, PI};
 
-/// asin(s) / s over s² for |s| <= 1/2; relative error 2^-44.
-const ASIN: [f64; 10] = [
-    0.999999999999949,
-    0.16666666670739985,
-    0.07499999465541901,
-    0.044643127795630184,
-    0.03037502667647575,
-    0.022472881657891398,
-    0.016470893198077496,
-    0.018646328134526484,
-    -0.002874145509656018,
-    0.03196080310674931,
-];
+/// (asin(s) / s - 1) / s² over s² for |s| <= 1/2; relative error 2^-27.6.
+const ASIN: [f32; 5] = [0.16666752, 0.074953094, 0.045469154, 0.024184741, 0.0421584];
+
+/// What is missing of π/2 in float; π misses twice that.
+const PI_2_REST: f32 = -4.371139e-8;
 
 /// (atan(t) / t - 1) / t² over t² for |t| <= 1; relative error 2^-27.
-const ATAN: [f32; 10] = [
-    -0.33333334,
-    0.1999995,
-    -0.14284004,
-    0.11088262,
-    -0.08931827,
-    0.070319146,
-    -0.048960514,
-    0.026305001,
-    -0.009144629,
-    0.0014886919,
+const ATAN: [f32; 9] = [
+    -0.333333,
+    0.1999853,
+    -0.14264016,
+    0.109508775,
+    -0.0839928,
+    0.057885595,
+    -0.031114426,
+    0.010890422,
+    -0.0017915583,
 ];
 
-/// asin(|x|) for |x| <= 1/2, else asin(√((1 - |x|) / 2)), of which the callers make their result.
+/// asin(|x|) for |x| <= 1/2, else asin(√((1 - |x|) / 2)), of which the callers make their result; and whether the
+/// first.
 #[inline(always)]
-fn arc(x: f64) -> f64 {
-    let square = if x.abs() > 0.5 { 0.5 - 0.5 * x.abs() } else { x * x };
-    let root = if x.abs() > 0.5 { square.sqrt() } else { x.abs() };
-    root * polynomial(square, ASIN)
+fn arc(x: f32) -> (f32, bool) {
+    let size = x.abs();
+    let below = (-0.5f32).mul_add(size, 0.5);
+    let root = below.sqrt();
+    let inner = size <= 0.5;
+    let (square, root) = (if inner { size * size } else { below }, if inner { size } else { root });
+    ((root * square).mul_add(polynomial(square, ASIN), root), inner)
 }
 
 /// asin(x) = π/2 - 2 asin(√((1 - x) / 2)) for x above 1/2. NaN beyond 1.
 #[inline(always)]
-fn asin_narrow(x: f64) -> f64 {
-    let arc = arc(x);
-    let size = if x.abs() > 0.5 { FRAC_PI_2 - 2.0 * arc } else { arc };
-    size.copysign(x)
+fn asin(x: f32) -> f32 {
+    let (arc, inner) = arc(x);
+    let outer = single::FRAC_PI_2 - 2.0f32.mul_add(arc, -PI_2_REST);
+    (if inner { arc } else { outer }).copysign(x)
 }
 
 /// acos(x) = 2 asin(√((1 - x) / 2)) for x above 1/2, π minus that of -x below -1/2.
 #[inline(always)]
-fn acos_narrow(x: f64) -> f64 {
-    let arc = arc(x);
-    let outer = if x < 0.0 { PI - 2.0 * arc } else { 2.0 * arc };
-    if x.abs() > 0.5 { outer } else { FRAC_PI_2 - arc.copysign(x) }
+fn acos(x: f32) -> f32 {
+    let (arc, inner) = arc(x);
+    let middle = single::FRAC_PI_2 - (arc.copysign(x) - PI_2_REST);
+    let far = single::PI - 2.0 * (arc - PI_2_REST);
+    let outer = if x < 0.0 { far } else { 2.0 * arc };
+    if inner { middle } else { outer }
 }
 
 /// atan(y / x) for y and x not negative, not both zero or infinite.
 #[inline(always)]
 fn atan_quotient(y: f32, x: f32) -> f32 {
     let steep = y > x;
-    let ratio = if steep { x / y } else { y / x };
+    let (smaller, larger) = (if steep { x } else { y }, if steep { y } else { x });
+    let ratio = smaller / larger;
     let square = ratio * ratio;
     let arc = (ratio * square).mul_add(polynomial(square, ATAN), ratio);
     if steep { single::FRAC_PI_2 - arc } else { arc }
@@ -88,17 +85,17 @@ fn atan2(y: f32, x: f32) -> f32 {
 
 export! {
     /// asin; 4 ULP allowed.
-    spirula_asin_f32(x: f32) -> f32 = asin_narrow(x.into()) as f32;
+    spirula_asin_f32(x: f32) -> f32 = asin(x);
     /// acos; 4 ULP allowed.
-    spirula_acos_f32(x: f32) -> f32 = acos_narrow(x.into()) as f32;
+    spirula_acos_f32(x: f32) -> f32 = acos(x);
     /// atan; 5 ULP allowed.
     spirula_atan_f32(x: f32) -> f32 = atan(x);
     /// atan2; 6 ULP allowed.
     spirula_atan2_f32(y: f32, x: f32) -> f32 = atan2(y, x);
     /// asinpi; 5 ULP allowed.
-    spirula_asinpi_f32(x: f32) -> f32 = (asin_narrow(x.into()) * FRAC_1_PI) as f32;
+    spirula_asinpi_f32(x: f32) -> f32 = asin(x) * single::FRAC_1_PI;
     /// acospi; 5 ULP allowed.
-    spirula_acospi_f32(x: f32) -> f32 = (acos_narrow(x.into()) * FRAC_1_PI) as f32;
+    spirula_acospi_f32(x: f32) -> f32 = acos(x) * single::FRAC_1_PI;
     /// atanpi; 5 ULP allowed.
     spirula_atanpi_f32(x: f32) -> f32 = atan(x) * single::FRAC_1_PI;
     /// atan2pi; 6 ULP allowed.

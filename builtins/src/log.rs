@@ -51,8 +51,9 @@ pub(crate) fn log1p_narrow(x: f64) -> f64 {
     if x.abs() < 1e-3 { series } else { log2_narrow(1.0 + x) * LN_2 }
 }
 
-/// (log(1 + f) - f + f²/2) / f³ for 1 + f in [√½, √2]; relative error 2^-23.8, of a small part of the sum.
-const LOG_SINGLE: [f32; 9] = [
+/// (log(1 + f) - f) / f² for 1 + f in [√½, √2]; relative error 2^-24, of a small part of the sum.
+const LOG_SINGLE: [f32; 10] = [
+    -0.5,
     0.3333333,
     -0.24999997,
     0.20000716,
@@ -64,24 +65,28 @@ const LOG_SINGLE: [f32; 9] = [
     0.06971612,
 ];
 
-/// k, f and log(1 + f) - f of a positive number 2^k (1 + f), denormal ones too.
+/// k and f of a positive number 2^k (1 + f) with 1 + f in [√½, √2), denormal ones too.
 #[inline(always)]
-fn parts(x: f32) -> (f32, f32, f32) {
+pub(crate) fn split_single(x: f32) -> (f32, f32) {
     const OFFSET: u32 = std::f32::consts::FRAC_1_SQRT_2.to_bits();
-    let small = x < f32::MIN_POSITIVE;
-    let bits = (if small { x * 8388608.0 } else { x }).to_bits();
+    let lifted = (x * 8388608.0).to_bits().wrapping_sub(23 << 23);
+    let bits = if x < f32::MIN_POSITIVE { lifted } else { x.to_bits() };
     let k = bits.wrapping_sub(OFFSET) as i32 >> 23;
-    let f = f32::from_bits(bits.wrapping_sub((k as u32) << 23)) - 1.0;
-    let k = if small { k as f32 - 23.0 } else { k as f32 };
-    let square = f * f;
-    let cubic = f * square * polynomial(f, LOG_SINGLE);
-    (k, f, (-0.5f32).mul_add(square, cubic))
+    (k as f32, f32::from_bits(bits.wrapping_sub((k as u32) << 23)) - 1.0)
 }
 
-/// The logarithm of what is no positive number.
+/// k, f and log(1 + f) - f of a positive number 2^k (1 + f).
 #[inline(always)]
-fn special_single(x: f32, result: f32) -> f32 {
-    let result = if x < f32::INFINITY { result } else { x };
+fn parts(x: f32) -> (f32, f32, f32) {
+    let (k, f) = split_single(x);
+    (k, f, f * f * polynomial(f, LOG_SINGLE))
+}
+
+/// The logarithm of what is no positive number. (Compared with MAX: of comparisons with infinity LLVM makes a longer
+/// test of the bits.)
+#[inline(always)]
+pub(crate) fn special_single(x: f32, result: f32) -> f32 {
+    let result = if x <= f32::MAX { result } else { x };
     let result = if x == 0.0 { f32::NEG_INFINITY } else { result };
     if x < 0.0 { f32::NAN } else { result }
 }
