@@ -4,9 +4,10 @@
 use crate::exp::{ROUND_SINGLE, exp_narrow, exp2_of_fraction};
 use crate::export;
 use crate::polynomial::polynomial;
+use std::f32::consts::FRAC_2_SQRT_PI;
 
 /// erf(x) / x over x² for |x| <= 1; relative error 2^-24.
-const ERF: [f32; 6] = [1.1283791, -0.37612236, 0.11279379, -0.026686873, 0.0048874663, -0.00055029604];
+const ERF: [f32; 6] = [FRAC_2_SQRT_PI, -0.37612236, 0.11279379, -0.026686873, 0.0048874663, -0.00055029604];
 
 /// -log2 erfc(x) for x in [1, 4]; what is made of it has a relative error of 2^-25.9.
 const LOG_ERFC: [f32; 6] = [0.0037787177, 1.6123865, 0.9438692, 0.12811072, -0.021397766, 0.0016695091];

@@ -65,7 +65,7 @@ fn signed(size: f32, x: f32, negative: bool) -> f32 {
 fn pow(x: f32, y: f32) -> f32 {
     let value = signed(power(x, (y, 0.0)), x, is_odd(y));
     // A finite negative base needs an integer exponent.
-    let undefined = (x < 0.0) & (x >= -f32::MAX) & (y.trunc() != y);
+    let undefined = (-f32::MAX..0.0).contains(&x) & (y.trunc() != y);
     let value = if undefined { f32::NAN } else { value };
     // 1 to any power and anything to the power 0, even NaN; -1 to an infinite power.
     let one = (x == 1.0) | (y == 0.0) | ((x == -1.0) & (y.abs() > f32::MAX));
