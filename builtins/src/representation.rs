@@ -48,7 +48,7 @@ macro_rules! representation {
 
             #[inline(always)]
             pub fn ilogb(x: $float) -> i32 {
-                let special = if x == 0.0 { -i32::MAX } else { i32::MAX };
+                let special = if x == 0.0 { i32::MIN } else { i32::MAX };
                 if is_ordinary(x) { exponent(x) } else { special }
             }
 
@@ -98,7 +98,7 @@ export! {
     spirula_frexp_exponent_f32(x: f32) -> i32 = single::frexp_exponent(x);
     /// frexp's exponent.
     spirula_frexp_exponent_f64(x: f64) -> i32 = double::frexp_exponent(x);
-    /// ilogb; FP_ILOGB0 is -INT_MAX, FP_ILOGBNAN INT_MAX.
+    /// ilogb; FP_ILOGB0 is INT_MIN and FP_ILOGBNAN INT_MAX, as in the headers of clang.
     spirula_ilogb_f32(x: f32) -> i32 = single::ilogb(x);
     /// ilogb.
     spirula_ilogb_f64(x: f64) -> i32 = double::ilogb(x);

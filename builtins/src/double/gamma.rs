@@ -50,7 +50,8 @@ fn tgamma(x: f64) -> f64 {
     let (log, factor) = moved(bounded);
     let mirrored = x < 0.0;
     let (m, k) = exp_parts(if mirrored { log.negated() } else { log });
-    let reflected = -PI * factor / (bounded * sin_half_turns(bounded));
+    // The sine is of x itself: 200 would be a pole.
+    let reflected = -PI * factor / (bounded * sin_half_turns(size));
     let value = scaled(m * (if mirrored { reflected } else { 1.0 / factor }), k);
     let value = if size < 1e-17 { 1.0 / x } else { value };
     if (x < 0.0 && x.trunc() == x) || x.is_nan() { f64::NAN } else { value }
