@@ -1,7 +1,8 @@
 //! The library functions against MPFR, within OpenCL 1.2's limits and as good as `worst.txt` says: edge values,
 //! numbers drawn and evenly spaced; by hand all 2^32 floats.
 //!
-//! `SPIRULA_UPDATE=1 cargo test --release -p spirula-builtins --test accuracy` records what it measures;
+//! `SPIRULA_UPDATE=1 cargo test --release -p spirula-builtins --test accuracy` records what it measures
+//! (`SPIRULA_PATTERNS=30000` at ten times the usual places);
 //! `cargo test --release -p spirula-builtins --test accuracy -- --ignored --nocapture` walks all floats, for minutes a
 //! function (`SPIRULA_FUNCTIONS=sin,cos` chooses), and records as well.
 
