@@ -18,6 +18,8 @@ mod math;
 mod memory;
 mod pattern;
 mod relational;
+#[cfg(test)]
+mod report;
 mod shuffle;
 mod table;
 #[cfg(test)]

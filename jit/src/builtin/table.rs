@@ -170,25 +170,35 @@ pub fn nothing() -> Value {
     Value { ir: Ir::scalar(Lane::Void), text: String::new() }
 }
 
+/// A section's title and the function that adds its rows.
+pub type Section = (&'static str, fn(&mut Rows));
+
+/// The sections of OpenCL 1.2, in order of the page that documents the table.
+pub const SECTIONS: [Section; 12] = [
+    ("Work-items and synchronization (6.12.1, 6.12.8, 6.12.9)", work_item::rows),
+    ("Math (6.12.2)", math::rows),
+    ("Integer (6.12.3)", integer::rows),
+    ("Common (6.12.4)", common::rows),
+    ("Geometric (6.12.5)", geometric::rows),
+    ("Relational (6.12.6)", relational::rows),
+    ("Vector loads and stores (6.12.7)", memory::rows),
+    ("Async copies (6.12.10)", async_copy::rows),
+    ("Atomics (6.12.11)", atomic::rows),
+    ("Vectors (6.12.12)", shuffle::rows),
+    ("Images (6.12.14)", image::rows),
+    ("Conversions (6.2.3)", convert::rows),
+];
+
+/// The rows of a section.
+pub fn rows_of_section((_, add): &Section) -> Vec<Row> {
+    let mut rows = Rows::default();
+    add(&mut rows);
+    rows.0
+}
+
 /// The table: rows by name.
 static TABLE: LazyLock<HashMap<Cow<'static, str>, Vec<Row>>> = LazyLock::new(|| {
-    let mut rows = Rows::default();
-    let sections = [
-        work_item::rows,
-        math::rows,
-        integer::rows,
-        common::rows,
-        geometric::rows,
-        relational::rows,
-        memory::rows,
-        atomic::rows,
-        async_copy::rows,
-        convert::rows,
-        shuffle::rows,
-        image::rows,
-    ];
-    sections.iter().for_each(|section| section(&mut rows));
-    rows.0.into_iter().fold(HashMap::new(), |mut table: HashMap<_, Vec<Row>>, row| {
+    SECTIONS.iter().flat_map(rows_of_section).fold(HashMap::new(), |mut table: HashMap<_, Vec<Row>>, row| {
         table.entry(row.name.clone()).or_default().push(row);
         table
     })
