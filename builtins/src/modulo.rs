@@ -1,45 +1,90 @@
-//! fmod, remainder and remquo: exact. One division gives the quotient while it has less bits than double's
-//! mantissa; the rare rest is long division in integers.
+//! fmod, remainder and remquo: exact. A quotient of less bits than the mantissa comes from one division; where it has
+//! more, long division in integers first takes multiples of 128 y from x, which leave the result and what remquo
+//! stores of the quotient as they are.
 
 use crate::export;
 
-/// |x| mod |y| and the quotient's low bits, for finite x and y other than 0.
-#[inline(always)]
-fn modulo(x: f64, y: f64) -> (f64, u64) {
-    let quotient = (x / y).trunc();
-    if quotient < 4503599627370496.0 {
-        // The quotient may be one too large; the products are exact.
-        let rest = (-quotient).mul_add(y, x);
-        let over = rest < 0.0;
-        let rest = if over { rest + y } else { rest };
-        let quotient = if over { quotient - 1.0 } else { quotient };
-        (rest, (quotient + 4503599627370496.0).to_bits())
-    } else {
-        long_division(x, y)
-    }
+/// One width's functions; they are the same but for the constants.
+macro_rules! modulo {
+    ($module:ident, $float:ty, $bits:ty) => {
+        mod $module {
+            /// Quotients below are good to less than 1/2, with a bit to spare.
+            const LIMIT: $float = 0.5 / <$float>::EPSILON;
+            const SIGN: $bits = 1 << (<$bits>::BITS - 1);
+
+            /// |x| without multiples of 128 |y|, |y|, and their quotient below the limit.
+            #[inline(always)]
+            fn reduced(x: $float, y: $float) -> ($float, $float, $float) {
+                let (x, y) = (x.abs(), y.abs());
+                let quotient = x / y;
+                if quotient >= LIMIT {
+                    let x = super::long_division(x.into(), 128.0 * f64::from(y)) as $float;
+                    return (x, y, x / y);
+                }
+                (x, y, quotient)
+            }
+
+            /// The result for an ordinary y; a finite x is its own rest for an infinite one.
+            #[inline(always)]
+            fn chosen(x: $float, y: $float, rest: $float) -> $float {
+                let whole = (y.abs() > <$float>::MAX) & (x.abs() <= <$float>::MAX);
+                let rest = <$float>::from_bits(rest.to_bits() ^ (x.to_bits() & SIGN));
+                if whole { x } else { rest }
+            }
+
+            /// x - n y with n = x / y cut. The rounded quotient may be one too large; the products are exact.
+            #[inline(always)]
+            pub fn fmod(x: $float, y: $float) -> $float {
+                let (size, divisor, quotient) = reduced(x, y);
+                let rest = (-quotient.trunc()).mul_add(divisor, size);
+                let more = rest + divisor;
+                chosen(x, y, if rest < 0.0 { more } else { rest })
+            }
+
+            /// x - n y with n = x / y rounded to the nearest, and n's low seven bits with the quotient's sign.
+            #[inline(always)]
+            pub fn remquo(x: $float, y: $float) -> ($float, i32) {
+                let (size, divisor, quotient) = reduced(x, y);
+                let n = quotient.round_ties_even();
+                let rest = (-n).mul_add(divisor, size);
+                let low = (n + 2.0 * LIMIT).to_bits();
+                // The rounded quotient may have come to the wrong side of a half.
+                let twice = 2.0 * rest.abs();
+                let wrong = (twice > divisor) | ((twice == divisor) & (low & 1 == 1));
+                let other = rest - divisor.copysign(rest);
+                let step = if rest < 0.0 { -1 } else { 1 };
+                let count = (low as i32 & 0x7F) + if wrong { step } else { 0 };
+                let count = if rest.is_nan() { 0 } else { count & 0x7F };
+                let negative = x.is_sign_negative() != y.is_sign_negative();
+                let rest = if wrong { other } else { rest };
+                (chosen(x, y, rest), if negative { -count } else { count })
+            }
+        }
+    };
 }
 
-/// The same for any quotient, some bits at a time.
+modulo!(single, f32, u32);
+modulo!(double, f64, u64);
+
+/// x mod y, some bits of the quotient at a time, for x > y. NaN for an infinite x, and y = 0.
 #[cold]
 #[inline(never)]
-fn long_division(x: f64, y: f64) -> (f64, u64) {
+fn long_division(x: f64, y: f64) -> f64 {
     let ((mut rest, high), (divisor, low)) = (decompose(x), decompose(y));
-    // y is not 0; said so that the compiler leaves out the check.
-    let divisor = if divisor == 0 { 1 } else { divisor };
-    let (mut left, mut quotient) = (high - low, 0u64);
-    quotient = quotient.wrapping_add(rest / divisor);
+    if divisor == 0 || x == f64::INFINITY {
+        return f64::NAN;
+    }
+    let mut left = high - low;
     rest %= divisor;
     while left > 0 {
         let step = if left < 11 { left } else { 11 };
-        rest <<= step;
-        quotient = (quotient << step).wrapping_add(rest / divisor);
-        rest %= divisor;
+        rest = (rest << step) % divisor;
         left -= step;
     }
     // rest * 2^low, in two exact steps.
     let scale = |e: i32| f64::from_bits(((e + 1023) as u64) << 52);
     let half = low / 2;
-    (rest as f64 * scale(half) * scale(low - half), quotient)
+    rest as f64 * scale(half) * scale(low - half)
 }
 
 /// x = mantissa * 2^exponent.
@@ -51,45 +96,17 @@ fn decompose(x: f64) -> (u64, i32) {
     if field == 0 { (fraction, -1074) } else { (fraction | 1 << 52, field - 1075) }
 }
 
-/// x - n y with n = x / y cut.
-#[inline(always)]
-fn fmod(x: f64, y: f64) -> f64 {
-    let valid = x.is_finite() && y != 0.0 && !y.is_nan();
-    let ordinary = valid && y.is_finite();
-    let (rest, _) = modulo(if ordinary { x.abs() } else { 0.0 }, if ordinary { y.abs() } else { 1.0 });
-    let value = if ordinary { rest.copysign(x) } else { x };
-    if valid { value } else { f64::NAN }
-}
-
-/// x - n y with n = x / y rounded to the nearest, and n's low seven bits with the quotient's sign.
-#[inline(always)]
-fn remquo(x: f64, y: f64) -> (f64, i32) {
-    let valid = x.is_finite() && y != 0.0 && !y.is_nan();
-    let ordinary = valid && y.is_finite();
-    let divisor = if ordinary { y.abs() } else { 1.0 };
-    let (rest, quotient) = modulo(if ordinary { x.abs() } else { 0.0 }, divisor);
-    // More than half the divisor, or half with an odd quotient: rest - y is exact there.
-    let complement = divisor - rest;
-    let up = rest > complement || (rest == complement && quotient & 1 == 1);
-    let size = if up { -complement } else { rest };
-    let count = (if up { quotient.wrapping_add(1) } else { quotient } & 0x7F) as i32;
-    let signed = f64::from_bits(size.to_bits() ^ (x.to_bits() & (1 << 63)));
-    let value = if ordinary { signed } else { x };
-    let count = if x.is_sign_negative() != y.is_sign_negative() { -count } else { count };
-    (if valid { value } else { f64::NAN }, if ordinary { count } else { 0 })
-}
-
 export! {
     /// fmod; exact.
-    spirula_fmod_f32(x: f32, y: f32) -> f32 = fmod(x.into(), y.into()) as f32;
+    spirula_fmod_f32(x: f32, y: f32) -> f32 = single::fmod(x, y);
     /// fmod; exact.
-    spirula_fmod_f64(x: f64, y: f64) -> f64 = fmod(x, y);
+    spirula_fmod_f64(x: f64, y: f64) -> f64 = double::fmod(x, y);
     /// remainder; exact.
-    spirula_remainder_f32(x: f32, y: f32) -> f32 = remquo(x.into(), y.into()).0 as f32;
+    spirula_remainder_f32(x: f32, y: f32) -> f32 = single::remquo(x, y).0;
     /// remainder; exact.
-    spirula_remainder_f64(x: f64, y: f64) -> f64 = remquo(x, y).0;
+    spirula_remainder_f64(x: f64, y: f64) -> f64 = double::remquo(x, y).0;
     /// What remquo stores.
-    spirula_quotient_f32(x: f32, y: f32) -> i32 = remquo(x.into(), y.into()).1;
+    spirula_quotient_f32(x: f32, y: f32) -> i32 = single::remquo(x, y).1;
     /// What remquo stores.
-    spirula_quotient_f64(x: f64, y: f64) -> i32 = remquo(x, y).1;
+    spirula_quotient_f64(x: f64, y: f64) -> i32 = double::remquo(x, y).1;
 }

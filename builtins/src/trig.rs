@@ -1,14 +1,15 @@
 //! Trigonometric functions. The argument becomes quarter turns: x 2/π = k + r with |r| <= 1/2; k modulo 4 chooses
 //! between the polynomials of sine and cosine and their signs.
 //!
-//! For float, 2/π is kept as two doubles for each binary exponent of x, without the leading bits that only add
-//! multiples of four quarter turns: the first has 28 bits, so that its product with x is exact, the second 53 more.
-//! r is then good to 2^-56 for every float, however large (the idea is Payne and Hanek's).
+//! Up to a million, k π/2 is taken from a float in three parts (Cody and Waite). Beyond, 2/π is kept as two doubles for
+//! each binary exponent of x, without the leading bits that only add multiples of four quarter turns: the first has 28
+//! bits, so that its product with x is exact, the second 53 more. r is then good to 2^-56 for every float, however
+//! large (the idea is Payne and Hanek's).
 
-use crate::exp::ROUND;
+use crate::exp::{ROUND, ROUND_SINGLE};
 use crate::export;
 use crate::polynomial::polynomial;
-use std::f64::consts::{FRAC_2_PI, FRAC_PI_2};
+use std::f64::consts::FRAC_PI_2;
 
 /// sin(r π/2) / r over r²; relative error 2^-47.
 const SIN: [f64; 6] = [
@@ -37,20 +38,28 @@ struct Angle {
     rest: f64,
 }
 
-/// The angle of `turns` quarter turns (below 2^50) plus `rest` more.
+/// The angle of so many quarter turns (below 2^50).
 #[inline(always)]
-fn angle(turns: f64, scale: f64, constant: f64) -> Angle {
+fn angle(turns: f64) -> Angle {
     let shifted = turns + ROUND;
-    let rest = scale.mul_add(constant, turns - (shifted - ROUND));
-    Angle { quadrant: shifted.to_bits(), rest }
+    Angle { quadrant: shifted.to_bits(), rest: turns - (shifted - ROUND) }
 }
 
 /// x radians.
 #[inline(always)]
-fn radians(x: f32) -> Angle {
+fn radians(x: f32) -> Single {
+    let near = near_radians(x);
+    // Behind a branch, which code for several work-items at once takes only if one of them needs it.
+    if x.abs() > NEAR { far_radians(x).single() } else { near }
+}
+
+#[inline(always)]
+fn far_radians(x: f32) -> Angle {
     let exponent = (x.to_bits() >> 23) as usize & 0xFF;
     let (high, low) = TWO_OVER_PI[exponent.saturating_sub(152) & 127];
-    angle(f64::from(x) * high, x.into(), low)
+    let first = angle(f64::from(x) * high);
+    let second = angle(f64::from(x).mul_add(low, first.rest));
+    Angle { quadrant: first.quadrant.wrapping_add(second.quadrant), ..second }
 }
 
 /// |x| half turns. Numbers from 2^25 on are even.
@@ -58,12 +67,12 @@ fn radians(x: f32) -> Angle {
 fn half_turns(x: f32) -> Angle {
     let turns = if x.abs() < 33554432.0 { 2.0 * f64::from(x.abs()) } else { 0.0 };
     let turns = if x.is_finite() { turns } else { f64::NAN };
-    angle(turns, 0.0, 0.0)
+    angle(turns)
 }
 
-/// (sin x - x) / x³ over x² for |x| <= π/4, and (cos x - 1 + x²/2) / x⁴; relative errors 2^-30 and 2^-33.
-const SIN_SINGLE: [f32; 4] = [-0.16666667, 0.008333332, -0.00019840064, 2.724687e-06];
-const COS_SINGLE: [f32; 4] = [0.041666668, -0.0013888888, 2.480058e-05, -2.7298407e-07];
+/// (sin x / x - 1) / x² over x² for |x| <= π/4, and (cos x - 1) / x²; relative errors 2^-28 and 2^-33.
+const SIN_SINGLE: [f32; 3] = [-0.16666655, 0.008332188, -0.00019517995];
+const COS_SINGLE: [f32; 4] = [-0.5, 0.041666646, -0.0013887308, 2.4432093e-05];
 
 /// An angle whose rest is in radians, in float.
 #[derive(Clone, Copy)]
@@ -76,18 +85,19 @@ impl Single {
     #[inline(always)]
     fn sin_of_rest(self) -> f32 {
         let square = self.rest * self.rest;
-        (self.rest * square).mul_add(polynomial(square, SIN_SINGLE), self.rest)
+        self.rest * square.mul_add(polynomial(square, SIN_SINGLE), 1.0)
     }
 
     #[inline(always)]
     fn cos_of_rest(self) -> f32 {
         let square = self.rest * self.rest;
-        (square * square).mul_add(polynomial(square, COS_SINGLE), square.mul_add(-0.5, 1.0))
+        square.mul_add(polynomial(square, COS_SINGLE), 1.0)
     }
 
     #[inline(always)]
     fn sin(self) -> f32 {
-        let value = if self.quadrant & 1 == 0 { self.sin_of_rest() } else { self.cos_of_rest() };
+        let (sin, cos) = (self.sin_of_rest(), self.cos_of_rest());
+        let value = if self.quadrant & 1 == 0 { sin } else { cos };
         f32::from_bits(value.to_bits() ^ ((self.quadrant & 2) << 30))
     }
 
@@ -99,19 +109,32 @@ impl Single {
     #[inline(always)]
     fn tan(self) -> f32 {
         let (sin, cos) = (self.sin_of_rest(), self.cos_of_rest());
-        if self.quadrant & 1 == 0 { sin / cos } else { -cos / sin }
+        let even = self.quadrant & 1 == 0;
+        (if even { sin } else { -cos }) / if even { cos } else { sin }
     }
 }
 
-/// x radians for `native_` functions: no bits of 2/π beyond double's, so that numbers from 2^28 on lose accuracy.
+/// π/2 in parts of 24 bits, none of them too large, so that zeros keep their sign.
+const FRAC_PI_2_PARTS: [f32; 3] = [std::f32::consts::FRAC_PI_2.next_down(), 7.549_789_4e-8, 5.390_302_5e-15];
+
+/// Up to here the first part's product is taken off exactly.
+const NEAR: f32 = 1048576.0;
+
+/// x radians, up to a million; also for `native_` functions.
 #[inline(always)]
-fn quick_radians(x: f32) -> Single {
-    let shifted = f64::from(x).mul_add(FRAC_2_PI, ROUND);
-    let rest = (shifted - ROUND).mul_add(-FRAC_PI_2, x.into()) as f32;
-    // What is left of numbers too large for that must not leave the polynomials' range.
+fn near_radians(x: f32) -> Single {
+    let shifted = x.mul_add(std::f32::consts::FRAC_2_PI, ROUND_SINGLE);
+    let k = shifted - ROUND_SINGLE;
+    let rest = FRAC_PI_2_PARTS.iter().fold(x, |rest, part| (-k).mul_add(*part, rest));
+    Single { quadrant: shifted.to_bits(), rest }
+}
+
+/// The same with a rest that is in the polynomials' range for every finite x.
+#[inline(always)]
+fn native_radians(x: f32) -> Single {
+    let Single { quadrant, rest } = near_radians(x);
     let rest = if rest > 1.0 { 1.0 } else { rest };
-    let rest = if rest < -1.0 { -1.0 } else { rest };
-    Single { quadrant: shifted.to_bits() as u32, rest }
+    Single { quadrant, rest: if rest < -1.0 { -1.0 } else { rest } }
 }
 
 impl Angle {
@@ -153,23 +176,23 @@ pub(crate) fn sin_half_turns(x: f32) -> f64 {
 
 export! {
     /// sin; 4 ULP allowed.
-    spirula_sin_f32(x: f32) -> f32 = odd(radians(x.abs()).single().sin(), x);
+    spirula_sin_f32(x: f32) -> f32 = radians(x).sin();
     /// cos; 4 ULP allowed.
-    spirula_cos_f32(x: f32) -> f32 = radians(x).single().cos();
+    spirula_cos_f32(x: f32) -> f32 = radians(x).cos();
     /// tan; 5 ULP allowed.
-    spirula_tan_f32(x: f32) -> f32 = odd(radians(x.abs()).single().tan(), x);
+    spirula_tan_f32(x: f32) -> f32 = radians(x).tan();
     /// sinpi; 4 ULP allowed. Integers give a zero of their sign.
     spirula_sinpi_f32(x: f32) -> f32 = odd(half_turns(x).single().sin() + 0.0, x);
     /// cospi; 4 ULP allowed. Zeros are positive.
     spirula_cospi_f32(x: f32) -> f32 = half_turns(x).single().cos() + 0.0;
     /// tanpi; 6 ULP allowed.
     spirula_tanpi_f32(x: f32) -> f32 = odd(half_turns(x).tan_exact(), x);
-    /// native_sin; no limit, but good up to 2^28.
-    spirula_native_sin_f32(x: f32) -> f32 = odd(quick_radians(x.abs()).sin(), x);
+    /// native_sin; no limit, but good up to a million.
+    spirula_native_sin_f32(x: f32) -> f32 = native_radians(x).sin();
     /// native_cos.
-    spirula_native_cos_f32(x: f32) -> f32 = quick_radians(x).cos();
+    spirula_native_cos_f32(x: f32) -> f32 = native_radians(x).cos();
     /// native_tan.
-    spirula_native_tan_f32(x: f32) -> f32 = odd(quick_radians(x.abs()).tan(), x);
+    spirula_native_tan_f32(x: f32) -> f32 = native_radians(x).tan();
 }
 
 /// The value for -x from that for |x|, of an odd function.
