@@ -40,6 +40,8 @@ pub struct Event {
 #[derive(Default)]
 struct Audience {
     waiting: usize,
+    /// Out-of-order queues with commands that wait for this event.
+    queues: Vec<Weak<Executor>>,
     callbacks: Vec<(i32, StatusCallback)>,
 }
 
@@ -132,6 +134,15 @@ impl Event {
         }
     }
 
+    /// Has the queue look for commands that are ready when this event has ended.
+    pub(crate) fn wake_at_end(&self, executor: &Arc<Executor>) {
+        let mut audience = self.audience();
+        let known = |queue: &Weak<Executor>| std::ptr::eq(queue.as_ptr(), Arc::as_ptr(executor));
+        if !self.has_ended() && !audience.queues.iter().any(known) {
+            audience.queues.push(Arc::downgrade(executor));
+        }
+    }
+
     /// Waits until the status is COMPLETE (Ok) or negative (Err with it). This thread runs the queue's commands meanwhile if
     /// nobody else does.
     pub fn wait(&self) -> Result<(), i32> {
@@ -207,25 +218,28 @@ impl Event {
         }
     }
 
-    /// Moves on to `status`, wakes who waits and calls back. False if it has ended before.
+    /// Moves on to `status`, wakes who waits and calls back. False if it has ended or got there before.
     pub(crate) fn advance(&self, status: i32) -> bool {
-        self.stamp(status);
         let mut audience = self.audience();
-        if self.has_ended() {
+        if self.has_ended() || status >= self.now() {
             return false;
         }
+        self.stamp(status);
         self.status.store(status, Ordering::Release);
         if status <= status::COMPLETE && audience.waiting > 0 {
             self.ended.notify_all();
         }
+        let queues =
+            if status <= status::COMPLETE { std::mem::take(&mut audience.queues) } else { Vec::new() };
         if !audience.callbacks.is_empty() {
-            let due =
+            let mut due =
                 audience.callbacks.extract_if(.., |(trigger, _)| status <= *trigger).collect::<Vec<_>>();
             // Those for earlier statuses first.
-            let mut due = due;
             due.sort_by_key(|(trigger, _)| std::cmp::Reverse(*trigger));
             due.into_iter().for_each(|(trigger, callback)| callbacks::call(self.told(trigger), callback));
         }
+        drop(audience);
+        queues.iter().filter_map(Weak::upgrade).for_each(|queue| queue.try_wake());
         true
     }
 }

@@ -1,8 +1,13 @@
-//! Command queues: in order, each with a thread of its own that a channel feeds.
+//! Command queues, each with a thread of its own that a channel feeds.
+//!
+//! In order, a command waits for its events where it stands. Out of order, the commands that have come form a backlog, of
+//! which the first that waits for nothing runs (`front.rs`); an event that ends wakes the queues that wait for it.
 //!
 //! Whoever holds the lock of the channel's end runs commands: usually the queue's thread, but also a thread that waits
 //! for one of them (clFinish, clWaitForEvents, a blocking read), which spares two thread switches. Short commands don't
 //! even wake the queue's thread before somebody flushes, waits, asks, or [`DEFERRED`] of them have come together.
+
+mod front;
 
 use crate::callbacks;
 use crate::command::{Command, Work};
@@ -12,6 +17,7 @@ use crate::error::{Error, Result, Status};
 use crate::event::{Event, status};
 use crate::scheduler::STACK_SIZE;
 use crossbeam::channel::{Receiver, Sender, unbounded};
+use front::Front;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering, fence};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, TryLockError};
@@ -31,6 +37,8 @@ pub struct Queue {
     pub device: Arc<Device>,
     /// CL_QUEUE_PROFILING_ENABLE.
     pub profiling: bool,
+    /// CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE.
+    pub out_of_order: bool,
     executor: Arc<Executor>,
     tail: Mutex<Tail>,
 }
@@ -43,21 +51,19 @@ struct Tail {
 }
 
 impl Queue {
-    /// CL_INVALID_QUEUE_PROPERTIES when `out_of_order`: not offered yet.
+    /// clCreateCommandQueue.
     pub fn new(
         context: &Arc<Context>,
         device: &Arc<Device>,
         profiling: bool,
         out_of_order: bool,
     ) -> Result<Arc<Queue>> {
-        if out_of_order {
-            return Err(Status::InvalidQueueProperties.because("queues are in order"));
-        }
         let (commands, receiver) = unbounded();
         let executor = Arc::new(Executor {
             device: device.clone(),
             commands: receiver,
-            front: Mutex::new(None),
+            out_of_order,
+            front: Mutex::default(),
             worker: OnceLock::new(),
             starting: Mutex::new(()),
             deferred: AtomicUsize::new(0),
@@ -67,12 +73,13 @@ impl Queue {
             context: context.clone(),
             device: device.clone(),
             profiling,
+            out_of_order,
             executor,
             tail: Mutex::new(Tail { commands, last: None }),
         }))
     }
 
-    /// Queues a command that runs after what is queued and after `wait`. Errors: CL_INVALID_CONTEXT when an event or a
+    /// Queues a command that runs after `wait` and, in order, after what is queued. Errors: CL_INVALID_CONTEXT when an event or a
     /// memory object is of another context; with `blocking`, what the command itself ended with, or
     /// CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST.
     pub fn submit(&self, command: Command, wait: &[Arc<Event>], blocking: bool) -> Result<Arc<Event>> {
@@ -84,6 +91,9 @@ impl Queue {
         }
         for event in wait {
             event.flush();
+            if self.out_of_order {
+                event.wake_at_end(&self.executor);
+            }
         }
         if !command.anywhere {
             self.executor.worker()?;
@@ -123,6 +133,10 @@ impl Queue {
 
     /// clFinish: returns when all commands have ended, well or not.
     pub fn finish(&self) -> Result<()> {
+        if self.out_of_order {
+            // A marker that waits for nothing else ends after all that is queued; it can't fail.
+            return self.submit(Command::marker(), &[], true).map(|_| ());
+        }
         let last = self.tail.lock().unwrap_or_else(PoisonError::into_inner).last.clone();
         // In order: when the last has ended, all have. How each ended is told by its event.
         if let Some(event) = last {
@@ -146,8 +160,9 @@ impl Drop for Queue {
 pub(crate) struct Executor {
     device: Arc<Device>,
     commands: Receiver<Pending>,
-    /// Who holds the lock may run commands. A command in it was taken from the channel but left to the queue's thread.
-    front: Mutex<Option<Pending>>,
+    out_of_order: bool,
+    /// Who holds the lock may run commands. Those in it were taken from the channel, but not run yet.
+    front: Mutex<Front>,
     /// The queue's thread; begun when it is first needed.
     worker: OnceLock<Thread>,
     starting: Mutex<()>,
@@ -204,7 +219,7 @@ impl Executor {
     /// No command is left, and none will come. (A thread that holds the lock wakes the queue's when it is done.)
     fn is_over(&self) -> bool {
         self.released.load(Ordering::SeqCst)
-            && self.try_front().is_some_and(|front| front.is_none())
+            && self.try_front().is_some_and(|front| front.is_empty())
             && self.commands.is_empty()
     }
 
@@ -215,7 +230,7 @@ impl Executor {
         let Some(mut front) = self.try_front() else { return };
         let mut idle = 0;
         while idle < SPINS {
-            if let Some(pending) = self.next(&mut front) {
+            if let Some(pending) = self.next(&mut front, |_| true) {
                 pending.run(&self.device);
                 idle = 0;
             } else {
@@ -225,7 +240,7 @@ impl Executor {
         }
     }
 
-    fn try_front(&self) -> Option<MutexGuard<'_, Option<Pending>>> {
+    fn try_front(&self) -> Option<MutexGuard<'_, Front>> {
         match self.front.try_lock() {
             Ok(front) => Some(front),
             Err(TryLockError::Poisoned(poisoned)) => Some(poisoned.into_inner()),
@@ -233,24 +248,24 @@ impl Executor {
         }
     }
 
-    fn next(&self, front: &mut Option<Pending>) -> Option<Pending> {
-        front.take().or_else(|| self.commands.try_recv().ok())
+    /// The command that is to run next, if there is one and it is `welcome`.
+    fn next(&self, front: &mut Front, welcome: impl Fn(&Pending) -> bool) -> Option<Pending> {
+        match self.out_of_order {
+            true => front.take_ready(&self.commands, welcome),
+            false => front.take_first(&self.commands, welcome),
+        }
     }
 
     /// Runs commands on this thread until `event` has ended, or until a command must wait for others or must not run here.
     pub(crate) fn help_until(self: &Arc<Self>, event: &Event) {
         let mut left = true;
         if let Some(mut front) = self.try_front() {
-            while !event.has_ended() {
-                match self.next(&mut front) {
-                    Some(pending) if pending.may_run_anywhere() => pending.run(&self.device),
-                    other => {
-                        *front = other;
-                        break;
-                    }
-                }
+            while !event.has_ended()
+                && let Some(pending) = self.next(&mut front, Pending::may_run_anywhere)
+            {
+                pending.run(&self.device);
             }
-            left = front.is_some();
+            left = !front.is_empty();
         }
         fence(Ordering::SeqCst);
         let releasing = self.released.load(Ordering::SeqCst) && self.worker.get().is_some();
