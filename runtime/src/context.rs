@@ -1,6 +1,7 @@
 //! Contexts: devices that share memory objects, and the application's error callback.
 
 use crate::device::Device;
+use crate::svm::Svm;
 use std::sync::Arc;
 
 /// Called with a message and, possibly, private data when something fails asynchronously (clCreateContext's
@@ -13,6 +14,8 @@ pub struct Context {
     pub devices: Vec<Arc<Device>>,
     /// CL_CONTEXT_PROPERTIES: pairs and the closing zero as the application gave them; empty when it gave NULL.
     pub properties: Vec<isize>,
+    /// clSVMAlloc's memory.
+    pub svm: Svm,
     notify: Option<ErrorCallback>,
 }
 
@@ -23,7 +26,7 @@ impl Context {
         properties: Vec<isize>,
         notify: Option<ErrorCallback>,
     ) -> Arc<Context> {
-        Arc::new(Context { devices, properties, notify })
+        Arc::new(Context { devices, properties, svm: Svm::default(), notify })
     }
 
     /// Tells the application, if it wants to know.
@@ -33,7 +36,7 @@ impl Context {
         }
     }
 
-    /// The device (there is one).
+    /// The first device, with whose limits all agree: they are the platform's one, or parts of it.
     pub fn device(&self) -> &Arc<Device> {
         &self.devices[0]
     }

@@ -2,7 +2,7 @@
 
 use crate::machine::{self, CpuInfo};
 use crate::memory::raw::PAGE;
-use crate::platform::{DEVICE_EXTENSIONS, Extension, SPIR_VERSIONS};
+use crate::platform::{DEVICE_EXTENSIONS, Extension, OPENCL_C_FEATURES, OPENCL_C_VERSIONS, SPIR_VERSIONS};
 use crate::scheduler::Scheduler;
 
 /// A CPU device.
@@ -67,6 +67,12 @@ pub struct DeviceInfo {
     pub spir_versions: &'static str,
     /// CL_DEVICE_EXTENSIONS.
     pub extensions: &'static [Extension],
+    /// CL_DEVICE_OPENCL_C_ALL_VERSIONS.
+    pub opencl_c_versions: &'static [Extension],
+    /// CL_DEVICE_OPENCL_C_FEATURES.
+    pub opencl_c_features: &'static [Extension],
+    /// CL_DEVICE_UUID: the same for the same processor, and for nothing else.
+    pub uuid: [u8; 16],
     /// Limits of images; None when the device has none (CL_DEVICE_IMAGE_SUPPORT).
     pub images: Option<ImageLimits>,
 }
@@ -126,6 +132,22 @@ impl Device {
     }
 }
 
+/// CL_DRIVER_UUID: the same for the same version of Spirula.
+pub fn driver_uuid() -> [u8; 16] {
+    uuid(&["Spirula", env!("CARGO_PKG_VERSION")])
+}
+
+/// A UUID (version 8, RFC 9562) of a text.
+fn uuid(parts: &[&str]) -> [u8; 16] {
+    // FNV-1a, which stays the same from build to build.
+    let step = |hash: u128, byte: &u8| (hash ^ u128::from(*byte)).wrapping_mul((1 << 88) + 0x13b);
+    let start = 0x6c62_272e_07bb_0142_62b8_2175_6295_c58d;
+    let mut bytes = parts.join("\n").as_bytes().iter().fold(start, step).to_be_bytes();
+    bytes[6] = bytes[6] & 0x0f | 0x80;
+    bytes[8] = bytes[8] & 0x3f | 0x80;
+    bytes
+}
+
 impl DeviceInfo {
     fn detect(cpu: &CpuInfo, compute_units: usize) -> DeviceInfo {
         let (cache_size, cache_line_size) = machine::cache(cpu);
@@ -163,6 +185,9 @@ impl DeviceInfo {
             linker_available: true,
             spir_versions: SPIR_VERSIONS,
             extensions: DEVICE_EXTENSIONS,
+            opencl_c_versions: OPENCL_C_VERSIONS,
+            opencl_c_features: OPENCL_C_FEATURES,
+            uuid: uuid(&[vendor, model]),
             images: Some(ImageLimits {
                 max_2d: [16384, 16384],
                 max_3d: [2048, 2048, 2048],

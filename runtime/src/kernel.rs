@@ -46,6 +46,8 @@ pub enum ArgumentValue<'a> {
     Memory(Option<Arc<Mem>>),
     /// For `Sampler`.
     Sampler(Arc<Sampler>),
+    /// For `Buffer`: an address that host and kernels share (clSetKernelArgSVMPointer).
+    Address(usize),
     /// For `Local`: bytes.
     Local(usize),
 }
@@ -172,6 +174,9 @@ impl Kernel {
             (ArgumentKind::Buffer, ArgumentValue::Memory(Some(mem))) => {
                 self.check_memory(index, &mem, false)?;
                 Argument::Buffer(Some(mem))
+            }
+            (ArgumentKind::Buffer, ArgumentValue::Address(address)) => {
+                Argument::Bytes(address.to_ne_bytes().to_vec())
             }
             (ArgumentKind::Image(_), ArgumentValue::Memory(Some(mem))) => {
                 self.check_memory(index, &mem, true)?;

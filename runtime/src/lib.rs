@@ -22,6 +22,7 @@ pub mod program;
 pub mod queue;
 pub mod sampler;
 mod scheduler;
+pub mod svm;
 
 pub use error::{Error, Result, Status};
 pub use spirula_jit::program::{

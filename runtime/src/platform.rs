@@ -3,7 +3,7 @@
 use crate::device::Device;
 use std::sync::{Arc, LazyLock};
 
-/// An extension and its version as `CL_MAKE_VERSION` takes it.
+/// An extension, or something else that has a name and a version, as `CL_MAKE_VERSION` takes it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Extension {
     /// Such as `cl_khr_spir`.
@@ -23,8 +23,10 @@ impl Platform {
     pub const NAME: &str = "Spirula";
     /// CL_PLATFORM_VENDOR.
     pub const VENDOR: &str = "The Spirula project";
-    /// CL_PLATFORM_VERSION.
-    pub const VERSION: &str = concat!("OpenCL 1.2 Spirula ", env!("CARGO_PKG_VERSION"));
+    /// CL_PLATFORM_VERSION and CL_DEVICE_VERSION.
+    pub const VERSION: &str = concat!("OpenCL 3.0 Spirula ", env!("CARGO_PKG_VERSION"));
+    /// CL_PLATFORM_NUMERIC_VERSION and CL_DEVICE_NUMERIC_VERSION: major, minor, patch.
+    pub const NUMERIC_VERSION: [u32; 3] = [3, 0, 0];
     /// CL_PLATFORM_ICD_SUFFIX_KHR.
     pub const ICD_SUFFIX: &str = "SPIRULA";
     /// CL_DRIVER_VERSION of its devices.
@@ -48,18 +50,43 @@ impl Platform {
     }
 }
 
+const fn v1(name: &'static str) -> Extension {
+    Extension { name, version: [1, 0, 0] }
+}
+
 /// CL_PLATFORM_EXTENSIONS: those that concern the platform, and those that every device of it has.
 const PLATFORM_EXTENSIONS: &[Extension] = &[
-    Extension { name: "cl_khr_icd", version: [1, 0, 0] },
-    Extension { name: "cl_khr_spir", version: [1, 0, 0] },
-    Extension { name: "cl_khr_byte_addressable_store", version: [1, 0, 0] },
-    Extension { name: "cl_khr_fp64", version: [1, 0, 0] },
-    Extension { name: "cl_khr_global_int32_base_atomics", version: [1, 0, 0] },
-    Extension { name: "cl_khr_global_int32_extended_atomics", version: [1, 0, 0] },
-    Extension { name: "cl_khr_local_int32_base_atomics", version: [1, 0, 0] },
-    Extension { name: "cl_khr_local_int32_extended_atomics", version: [1, 0, 0] },
-    Extension { name: "cl_khr_int64_base_atomics", version: [1, 0, 0] },
-    Extension { name: "cl_khr_int64_extended_atomics", version: [1, 0, 0] },
+    v1("cl_khr_icd"),
+    v1("cl_khr_extended_versioning"),
+    v1("cl_khr_spir"),
+    v1("cl_khr_byte_addressable_store"),
+    v1("cl_khr_fp64"),
+    v1("cl_khr_global_int32_base_atomics"),
+    v1("cl_khr_global_int32_extended_atomics"),
+    v1("cl_khr_local_int32_base_atomics"),
+    v1("cl_khr_local_int32_extended_atomics"),
+    v1("cl_khr_int64_base_atomics"),
+    v1("cl_khr_int64_extended_atomics"),
+    v1("cl_khr_3d_image_writes"),
+    v1("cl_khr_create_command_queue"),
+    v1("cl_khr_device_uuid"),
+    v1("cl_khr_suggested_local_work_size"),
+];
+
+/// CL_DEVICE_OPENCL_C_ALL_VERSIONS.
+pub(crate) const OPENCL_C_VERSIONS: &[Extension] = &[
+    Extension { name: "OpenCL C", version: [1, 0, 0] },
+    Extension { name: "OpenCL C", version: [1, 1, 0] },
+    Extension { name: "OpenCL C", version: [1, 2, 0] },
+    Extension { name: "OpenCL C", version: [3, 0, 0] },
+];
+
+/// CL_DEVICE_OPENCL_C_FEATURES: optional features of OpenCL C 3.0. Only what works is listed.
+pub(crate) const OPENCL_C_FEATURES: &[Extension] = &[
+    Extension { name: "__opencl_c_3d_image_writes", version: [3, 0, 0] },
+    Extension { name: "__opencl_c_fp64", version: [3, 0, 0] },
+    Extension { name: "__opencl_c_images", version: [3, 0, 0] },
+    Extension { name: "__opencl_c_int64", version: [3, 0, 0] },
 ];
 
 /// CL_DEVICE_EXTENSIONS in the same form. Only what works is listed.

@@ -54,8 +54,7 @@ pub fn unmap(object: &Arc<Mem>, address: *mut u8) -> Result<Command> {
 }
 
 fn check_access(mem: &Mem, flags: MapFlags) -> Result<()> {
-    if flags.contains(MapFlags::WRITE_INVALIDATE_REGION) && flags.intersects(MapFlags::READ | MapFlags::WRITE)
-    {
+    if !flags.is_consistent() {
         return Err(Status::InvalidValue.because("CL_MAP_WRITE_INVALIDATE_REGION excludes READ and WRITE"));
     }
     let writes = flags.intersects(MapFlags::WRITE | MapFlags::WRITE_INVALIDATE_REGION);

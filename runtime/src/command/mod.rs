@@ -5,6 +5,7 @@ pub mod buffer;
 pub mod image;
 pub mod map;
 pub mod ndrange;
+pub mod svm;
 
 use crate::context::Context;
 use crate::error::{Result, Status};
@@ -41,6 +42,12 @@ pub enum CommandType {
     MigrateMemObjects = 0x1206,
     FillBuffer = 0x1207,
     FillImage = 0x1208,
+    SvmFree = 0x1209,
+    SvmMemcpy = 0x120A,
+    SvmMemFill = 0x120B,
+    SvmMap = 0x120C,
+    SvmUnmap = 0x120D,
+    SvmMigrateMem = 0x120E,
 }
 
 /// A checked command, not yet queued. It holds the objects it works on.
@@ -116,6 +123,16 @@ impl Command {
         bytes: usize,
         call: impl FnOnce() + Send + 'static,
     ) -> Command {
+        Command::call(command_type, Some(object.context.clone()), bytes, call)
+    }
+
+    /// A call that takes as long as moving `bytes`.
+    fn call(
+        command_type: CommandType,
+        context: Option<Arc<Context>>,
+        bytes: usize,
+        call: impl FnOnce() + Send + 'static,
+    ) -> Command {
         let call = move || {
             call();
             Ok(())
@@ -123,7 +140,7 @@ impl Command {
         Command {
             command_type,
             work: Work::Call(Box::new(call)),
-            context: Some(object.context.clone()),
+            context,
             short: bytes <= SHORT_TRANSFER,
             anywhere: true,
         }

@@ -49,6 +49,18 @@ pub fn ndrange(
     })
 }
 
+/// The work-group size that [`ndrange`] would choose. Errors as there.
+pub fn suggest(
+    kernel: &Kernel,
+    device: &Device,
+    offset: Option<&[usize]>,
+    global: &[usize],
+) -> Result<[usize; 3]> {
+    let launch = check_range(kernel, device, offset, global, None)?;
+    kernel.invocation(&kernel.arguments(), device, launch)?;
+    Ok(launch.local_size.map(|size| size as usize))
+}
+
 /// clEnqueueTask.
 pub fn task(kernel: &Kernel, device: &Device) -> Result<Command> {
     let mut command = ndrange(kernel, device, None, &[1], Some(&[1]))?;

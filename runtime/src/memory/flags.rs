@@ -38,6 +38,14 @@ bitflags::bitflags! {
     }
 }
 
+impl MapFlags {
+    /// WRITE_INVALIDATE_REGION excludes READ and WRITE.
+    pub fn is_consistent(self) -> bool {
+        !self.contains(MapFlags::WRITE_INVALIDATE_REGION)
+            || !self.intersects(MapFlags::READ | MapFlags::WRITE)
+    }
+}
+
 impl MemFlags {
     /// How kernels use it: one of these at most.
     pub const KERNEL_ACCESS: MemFlags =
