@@ -61,6 +61,11 @@ impl<T: ClObject> Handle<T> {
     pub fn is_null(&self) -> bool {
         self.0.is_null()
     }
+
+    /// What the application passed, to be passed on.
+    pub fn address(&self) -> *mut c_void {
+        self.0
+    }
 }
 
 /// A list of objects.
@@ -82,6 +87,11 @@ impl<T: ClObject> Handles<T> {
 pub struct In<T>(*const T);
 
 impl<T: Copy> In<T> {
+    /// For what an entry point does not take.
+    pub fn none() -> Self {
+        In(std::ptr::null())
+    }
+
     /// A value of ours, for a call from one entry point to another; it must outlive the call.
     pub fn of(value: &T) -> Self {
         In(value)
@@ -126,6 +136,12 @@ impl<T: Copy + Default + PartialEq> In<T> {
             .take_while(|&name| self.at(name) != T::default())
             .map(|name| (self.at(name), self.at(name + 1)))
             .collect()
+    }
+
+    /// The same list as `CL_*_PROPERTIES_ARRAY` and its like tell it: with the closing zero; nothing if it is null.
+    pub fn property_list(&self) -> Vec<T> {
+        let pairs = self.properties().into_iter().flat_map(|(name, value)| [name, value]);
+        if self.is_null() { Vec::new() } else { pairs.chain([T::default()]).collect() }
     }
 }
 
@@ -226,6 +242,11 @@ impl HostConst {
     /// Whether the application passed none.
     pub fn is_null(&self) -> bool {
         self.0.is_null()
+    }
+
+    /// The address.
+    pub fn address(&self) -> *const c_void {
+        self.0
     }
 
     /// Its first `size` bytes; none if it is null.

@@ -111,6 +111,24 @@ impl EventNotify {
     }
 }
 
+impl SvmFree {
+    /// A closure that passes this queue and the pointers.
+    pub fn bind(
+        self,
+        queue: *mut c_void,
+        pointers: &[Opaque],
+        user_data: Opaque,
+    ) -> Option<Box<dyn FnOnce() + Send>> {
+        let function = self.0?;
+        let (queue, pointers) = (Opaque(queue), pointers.to_vec());
+        Some(Box::new(move || {
+            let mut list: Vec<*mut c_void> = pointers.iter().map(|pointer| pointer.get()).collect();
+            // SAFETY: the application passed this function for this use; the list lives during the call.
+            unsafe { function(queue.get(), list.len() as u32, list.as_mut_ptr(), user_data.get()) }
+        }))
+    }
+}
+
 impl NativeKernel {
     /// A closure that calls the function with its own copy of the arguments (null if there are none).
     pub fn bind(self, arguments: Option<Vec<u8>>) -> Option<Box<dyn FnOnce() + Send>> {

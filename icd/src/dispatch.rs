@@ -12,7 +12,7 @@ use crate::api::memory::{self, Mem};
 use crate::api::program::{self, Program};
 use crate::api::queue::{self, Queue};
 use crate::api::sampler::{self, Sampler};
-use crate::api::{device, image, platform, release, retain, sharing, svm};
+use crate::api::{device, image, pipe, platform, release, retain, sharing, svm};
 use std::ffi::c_void;
 
 /// What the first word of every handle points at.
@@ -177,8 +177,8 @@ slots! {
     clEnqueueReleaseEGLObjectsKHR = plain(sharing::transfer_objects);
     clCreateEventFromEGLSyncKHR = creates(sharing::egl_event);
     clCreateCommandQueueWithProperties = creates(queue::create_with_properties);
-    clCreatePipe = creates(svm::create_pipe);
-    clGetPipeInfo = plain(svm::get_pipe_info);
+    clCreatePipe = creates(pipe::create);
+    clGetPipeInfo = plain(pipe::get_info);
     clSVMAlloc = bare(svm::alloc);
     clSVMFree = bare(svm::free);
     clEnqueueSVMFree = plain(svm::enqueue_free);
@@ -204,10 +204,18 @@ slots! {
     clSetContextDestructorCallback = plain(context::set_destructor_callback);
 }
 
-/// clGetExtensionFunctionAddress: our extension is cl_khr_icd; functions of the core are there for loaders that ask.
+/// cl_khr_suggested_local_work_size's function.
+static SUGGESTED_LOCAL_WORK_SIZE: opencl_sys::clGetKernelSuggestedLocalWorkSizeKHR_t =
+    plain(enqueue::kernel::suggested_local_work_size);
+
+/// clGetExtensionFunctionAddress: those of our extensions, and functions of the core are there for loaders that ask.
 pub fn function(name: &[u8]) -> *mut c_void {
     match std::str::from_utf8(name) {
         Ok("clIcdGetPlatformIDsKHR") => slot("clGetPlatformIDs"),
+        Ok("clCreateCommandQueueWithPropertiesKHR") => slot("clCreateCommandQueueWithProperties"),
+        Ok("clGetKernelSuggestedLocalWorkSizeKHR") => {
+            SUGGESTED_LOCAL_WORK_SIZE.map_or(std::ptr::null_mut(), |function| function as *mut c_void)
+        }
         Ok(name) => slot(name),
         Err(_) => std::ptr::null_mut(),
     }

@@ -3,7 +3,8 @@
 use crate::abi::{HostMut, Out};
 use crate::error::{Code, Status, fail_if};
 use crate::handle::{ClObject, Link};
-use opencl_sys::{CL_INVALID_VALUE, cl_bool};
+use opencl_sys::{CL_INVALID_VALUE, cl_bool, cl_name_version, make_version};
+use spirula_runtime::platform::Extension;
 use std::ffi::c_void;
 
 /// Where the answer to a query goes; [`query`] makes it.
@@ -69,6 +70,22 @@ impl Answer {
         self.value(object.map_or(std::ptr::null_mut(), Link::handle))
     }
 
+    /// Names and versions (`cl_name_version`).
+    pub fn versions(self, named: &[Extension]) -> Status<Answered> {
+        let value = |extension: &Extension| {
+            let mut name = [0; opencl_sys::CL_NAME_VERSION_MAX_NAME_SIZE];
+            // The last byte stays zero.
+            name.iter_mut().rev().skip(1).rev().zip(extension.name.bytes()).for_each(|(to, byte)| *to = byte);
+            cl_name_version { version: numeric(extension.version), name }
+        };
+        self.list(&named.iter().map(value).collect::<Vec<_>>())
+    }
+
+    /// A `cl_version`.
+    pub fn version(self, version: [u32; 3]) -> Status<Answered> {
+        self.value(numeric(version))
+    }
+
     /// Objects.
     pub fn objects<T: ClObject>(self, objects: &[Link<T>]) -> Status<Answered> {
         self.list(&objects.iter().map(Link::handle).collect::<Vec<_>>())
@@ -86,6 +103,10 @@ impl Answer {
         self.size_ret.write(size);
         Ok(Answered(()))
     }
+}
+
+fn numeric([major, minor, patch]: [u32; 3]) -> opencl_sys::cl_version {
+    make_version(major, minor, patch)
 }
 
 /// The answer to a query for a parameter that there isn't.

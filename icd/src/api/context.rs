@@ -63,9 +63,8 @@ impl Context {
 
 /// Checks `properties`; returns them as CL_CONTEXT_PROPERTIES tells them.
 fn check_properties(properties: &In<cl::cl_context_properties>) -> Status<Vec<isize>> {
-    let pairs = properties.properties();
     let mut seen = HashSet::new();
-    for &(name, value) in &pairs {
+    for (name, value) in properties.properties() {
         // CL_INVALID_PROPERTY … if the same property name is specified more than once.
         fail_if(!seen.insert(name), cl::CL_INVALID_PROPERTY)?;
         match name {
@@ -77,8 +76,7 @@ fn check_properties(properties: &In<cl::cl_context_properties>) -> Status<Vec<is
             _ => fail(cl::CL_INVALID_PROPERTY)?,
         }
     }
-    let list: Vec<isize> = pairs.into_iter().flat_map(|(name, value)| [name, value]).collect();
-    Ok(if properties.is_null() { list } else { [list, vec![0]].concat() })
+    Ok(properties.property_list())
 }
 
 /// The part that both ways to make a context share.

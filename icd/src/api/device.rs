@@ -4,9 +4,9 @@ use crate::abi::{Handle, HostMut, In, Out};
 use crate::api::platform::{PLATFORM, Platform, names};
 use crate::error::{Status, fail, fail_if};
 use crate::handle::{ClObject, Link};
-use crate::info::{self, query, unknown};
+use crate::info::{self, Answer, Answered, query, unknown};
 use opencl_sys as cl;
-use spirula_runtime::device::{Device as Core, ImageLimits};
+use spirula_runtime::device::{Device as Core, DeviceInfo, ImageLimits, driver_uuid};
 use spirula_runtime::platform::Platform as CorePlatform;
 use std::ffi::c_void;
 use std::sync::Arc;
@@ -21,6 +21,9 @@ impl ClObject for Device {
     const INVALID: cl::cl_int = cl::CL_INVALID_DEVICE;
 }
 
+/// Which queues can be made.
+const QUEUE_PROPERTIES: cl::cl_command_queue_properties =
+    cl::CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE | cl::CL_QUEUE_PROFILING_ENABLE;
 /// What a single-precision number can do. Denormals are kept, division and square root are rounded correctly.
 const SINGLE_FP: cl::cl_device_fp_config = cl::CL_FP_DENORM
     | cl::CL_FP_INF_NAN
@@ -34,6 +37,17 @@ const DOUBLE_FP: cl::cl_device_fp_config = cl::CL_FP_DENORM
     | cl::CL_FP_ROUND_TO_ZERO
     | cl::CL_FP_ROUND_TO_INF
     | cl::CL_FP_FMA;
+
+/// Shared virtual memory is what a CPU has anyway.
+const SVM: cl::cl_device_svm_capabilities = cl::CL_DEVICE_SVM_COARSE_GRAIN_BUFFER
+    | cl::CL_DEVICE_SVM_FINE_GRAIN_BUFFER
+    | cl::CL_DEVICE_SVM_FINE_GRAIN_SYSTEM
+    | cl::CL_DEVICE_SVM_ATOMICS;
+/// The least that OpenCL 3.0 asks for, as OpenCL C 1.2's atomics have it.
+const ATOMIC_MEMORY: cl::cl_device_atomic_capabilities =
+    cl::CL_DEVICE_ATOMIC_ORDER_RELAXED | cl::CL_DEVICE_ATOMIC_SCOPE_WORK_GROUP;
+/// As above, of fences.
+const ATOMIC_FENCE: cl::cl_device_atomic_capabilities = ATOMIC_MEMORY | cl::CL_DEVICE_ATOMIC_ORDER_ACQ_REL;
 
 /// Limits that a device without images reports.
 const NO_IMAGES: ImageLimits = ImageLimits {
@@ -148,7 +162,7 @@ pub fn get_info(
         cl::CL_DEVICE_COMPILER_AVAILABLE => answer.flag(info.compiler_available),
         cl::CL_DEVICE_LINKER_AVAILABLE => answer.flag(info.linker_available),
         cl::CL_DEVICE_EXECUTION_CAPABILITIES => answer.value(cl::CL_EXEC_KERNEL | cl::CL_EXEC_NATIVE_KERNEL),
-        cl::CL_DEVICE_QUEUE_PROPERTIES => answer.value(cl::CL_QUEUE_PROFILING_ENABLE),
+        cl::CL_DEVICE_QUEUE_PROPERTIES => answer.value(QUEUE_PROPERTIES),
         cl::CL_DEVICE_BUILT_IN_KERNELS => answer.text(""),
         cl::CL_DEVICE_PLATFORM => answer.object(&PLATFORM),
         cl::CL_DEVICE_NAME => answer.text(&info.name),
@@ -167,8 +181,67 @@ pub fn get_info(
         cl::CL_DEVICE_PARTITION_AFFINITY_DOMAIN => answer.value::<cl::cl_device_affinity_domain>(0),
         cl::CL_DEVICE_PARTITION_TYPE => answer.value::<cl::cl_device_partition_property>(0),
         cl::CL_DEVICE_REFERENCE_COUNT => answer.value(1_u32),
-        _ => unknown(),
+        _ => newer_info(info, param_name, answer),
     })
+}
+
+/// What OpenCL 2.0 to 3.0 (table 5), cl_khr_device_uuid and cl_khr_extended_versioning added. What isn't there answers as 3.0
+/// says of devices without it.
+fn newer_info(info: &DeviceInfo, param_name: cl::cl_device_info, answer: Answer) -> Status<Answered> {
+    match param_name {
+        cl::CL_DEVICE_NUMERIC_VERSION => answer.version(CorePlatform::NUMERIC_VERSION),
+        cl::CL_DEVICE_EXTENSIONS_WITH_VERSION => answer.versions(info.extensions),
+        cl::CL_DEVICE_OPENCL_C_NUMERIC_VERSION_KHR => answer.version([1, 2, 0]),
+        cl::CL_DEVICE_OPENCL_C_ALL_VERSIONS => answer.versions(info.opencl_c_versions),
+        cl::CL_DEVICE_OPENCL_C_FEATURES => answer.versions(info.opencl_c_features),
+        cl::CL_DEVICE_LATEST_CONFORMANCE_VERSION_PASSED => answer.text("v0000-00-00-00"),
+        cl::CL_DEVICE_SVM_CAPABILITIES => answer.value(SVM),
+        cl::CL_DEVICE_ATOMIC_MEMORY_CAPABILITIES => answer.value(ATOMIC_MEMORY),
+        cl::CL_DEVICE_ATOMIC_FENCE_CAPABILITIES => answer.value(ATOMIC_FENCE),
+        cl::CL_DEVICE_PREFERRED_PLATFORM_ATOMIC_ALIGNMENT
+        | cl::CL_DEVICE_PREFERRED_GLOBAL_ATOMIC_ALIGNMENT
+        // "A value of 0 … aligned to the natural size of the type."
+        | cl::CL_DEVICE_PREFERRED_LOCAL_ATOMIC_ALIGNMENT => answer.value(0_u32),
+        cl::CL_DEVICE_PREFERRED_WORK_GROUP_SIZE_MULTIPLE => {
+            answer.value(info.native_vector_width.float as usize)
+        }
+        cl::CL_DEVICE_UUID => answer.list(&info.uuid),
+        cl::CL_DRIVER_UUID => answer.list(&driver_uuid()),
+        cl::CL_DEVICE_LUID_VALID => answer.flag(false),
+        cl::CL_DEVICE_LUID => answer.list(&[0_u8; cl::CL_LUID_SIZE as usize]),
+        cl::CL_DEVICE_NODE_MASK => answer.value(0_u32),
+        // Intermediate languages besides SPIR (which is a binary): none.
+        cl::CL_DEVICE_IL_VERSION => answer.text(""),
+        cl::CL_DEVICE_ILS_WITH_VERSION | cl::CL_DEVICE_BUILT_IN_KERNELS_WITH_VERSION => answer.versions(&[]),
+        // Images that kernels both read and write, and 2-D images from buffers: none.
+        cl::CL_DEVICE_MAX_READ_WRITE_IMAGE_ARGS
+        | cl::CL_DEVICE_IMAGE_PITCH_ALIGNMENT
+        | cl::CL_DEVICE_IMAGE_BASE_ADDRESS_ALIGNMENT => answer.value(0_u32),
+        // Variables in program scope: none.
+        cl::CL_DEVICE_MAX_GLOBAL_VARIABLE_SIZE | cl::CL_DEVICE_GLOBAL_VARIABLE_PREFERRED_TOTAL_SIZE => {
+            answer.value(0_usize)
+        }
+        // Queues on the device: none.
+        cl::CL_DEVICE_QUEUE_ON_DEVICE_PROPERTIES | cl::CL_DEVICE_DEVICE_ENQUEUE_CAPABILITIES => {
+            answer.value::<cl::cl_bitfield>(0)
+        }
+        cl::CL_DEVICE_QUEUE_ON_DEVICE_PREFERRED_SIZE
+        | cl::CL_DEVICE_QUEUE_ON_DEVICE_MAX_SIZE
+        | cl::CL_DEVICE_MAX_ON_DEVICE_QUEUES
+        | cl::CL_DEVICE_MAX_ON_DEVICE_EVENTS => answer.value(0_u32),
+        // Pipes: none.
+        cl::CL_DEVICE_MAX_PIPE_ARGS
+        | cl::CL_DEVICE_PIPE_MAX_ACTIVE_RESERVATIONS
+        | cl::CL_DEVICE_PIPE_MAX_PACKET_SIZE => answer.value(0_u32),
+        // Sub-groups: none.
+        cl::CL_DEVICE_MAX_NUM_SUB_GROUPS => answer.value(0_u32),
+        cl::CL_DEVICE_SUB_GROUP_INDEPENDENT_FORWARD_PROGRESS
+        | cl::CL_DEVICE_PIPE_SUPPORT
+        | cl::CL_DEVICE_NON_UNIFORM_WORK_GROUP_SUPPORT
+        | cl::CL_DEVICE_WORK_GROUP_COLLECTIVE_FUNCTIONS_SUPPORT
+        | cl::CL_DEVICE_GENERIC_ADDRESS_SPACE_SUPPORT => answer.flag(false),
+        _ => unknown(),
+    }
 }
 
 /// clRetainDevice, clRetainDeviceEXT: nothing happens to a root device.

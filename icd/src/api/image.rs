@@ -44,7 +44,20 @@ pub fn create(
     image_desc: In<cl::cl_image_desc>,
     host_ptr: HostMut,
 ) -> Status<NewHandle> {
+    create_with_properties(context, In::none(), mem_flags, image_format, image_desc, host_ptr)
+}
+
+/// clCreateImageWithProperties (OpenCL 3.0).
+pub fn create_with_properties(
+    context: Handle<Context>,
+    properties: In<cl::cl_mem_properties>,
+    mem_flags: cl::cl_mem_flags,
+    image_format: In<cl::cl_image_format>,
+    image_desc: In<cl::cl_image_desc>,
+    host_ptr: HostMut,
+) -> Status<NewHandle> {
     let context = context.get()?;
+    let properties = no_properties(&properties)?;
     let flags = flags(mem_flags)?;
     // CL_INVALID_IMAGE_FORMAT_DESCRIPTOR if … image_format is NULL.
     let format = image_format.get().ok_or(Code(cl::CL_INVALID_IMAGE_FORMAT_DESCRIPTOR))?;
@@ -75,21 +88,7 @@ pub fn create(
     };
     let core = Core::image(&context.core, flags, format, &description, host_ptr)?;
     let associated = buffer.map(|buffer| buffer.link()).transpose()?;
-    Ok(NewHandle::new(Mem { core, context: context.link()?, associated }))
-}
-
-/// clCreateImageWithProperties (OpenCL 3.0).
-pub fn create_with_properties(
-    context: Handle<Context>,
-    properties: In<cl::cl_mem_properties>,
-    flags: cl::cl_mem_flags,
-    image_format: In<cl::cl_image_format>,
-    image_desc: In<cl::cl_image_desc>,
-    host_ptr: HostMut,
-) -> Status<NewHandle> {
-    context.get()?;
-    no_properties(&properties)?;
-    create(context, flags, image_format, image_desc, host_ptr)
+    Ok(NewHandle::new(Mem { core, context: context.link()?, associated, properties }))
 }
 
 /// clCreateImage2D: deprecated since OpenCL 1.2.

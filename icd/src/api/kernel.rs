@@ -223,21 +223,34 @@ pub fn get_sub_group_info(
     fail(cl::CL_INVALID_OPERATION)
 }
 
-/// clSetKernelArgSVMPointer (OpenCL 2.0).
-pub fn set_arg_svm_pointer(kernel: Handle<Kernel>, _arg_index: u32, _arg_value: HostConst) -> Status {
-    kernel.get()?;
-    // CL_INVALID_OPERATION if no devices in the context associated with kernel support SVM.
-    fail(cl::CL_INVALID_OPERATION)
+/// clSetKernelArgSVMPointer (OpenCL 2.0). Any address will do: CL_DEVICE_SVM_FINE_GRAIN_SYSTEM.
+pub fn set_arg_svm_pointer(kernel: Handle<Kernel>, arg_index: u32, arg_value: HostConst) -> Status {
+    let kernel = kernel.get()?;
+    // CL_INVALID_ARG_INDEX if arg_index is not a valid argument index. CL_INVALID_ARG_VALUE if arg_value … is not a valid
+    // value: such as for an argument that is no pointer to global or constant memory.
+    let address = arg_value.address().expose_provenance();
+    let kind = kernel.core.info.arguments.get(arg_index as usize).map(|argument| argument.kind);
+    fail_if(kind.is_none(), cl::CL_INVALID_ARG_INDEX)?;
+    fail_if(kind != Some(ArgumentKind::Buffer), cl::CL_INVALID_ARG_VALUE)?;
+    Ok(kernel.core.set_argument(arg_index as usize, ArgumentValue::Address(address))?)
 }
 
-/// clSetKernelExecInfo (OpenCL 2.0).
+/// clSetKernelExecInfo (OpenCL 2.0): what it tells, nobody needs to know.
 pub fn set_exec_info(
     kernel: Handle<Kernel>,
-    _param_name: cl::cl_kernel_exec_info,
-    _param_value_size: usize,
-    _param_value: HostConst,
+    param_name: cl::cl_kernel_exec_info,
+    param_value_size: usize,
+    param_value: HostConst,
 ) -> Status {
     kernel.get()?;
-    // CL_INVALID_OPERATION if no devices in the context associated with kernel support SVM.
-    fail(cl::CL_INVALID_OPERATION)
+    // CL_INVALID_VALUE if param_name is not valid, if param_value is NULL or if the size specified by param_value_size is not
+    // valid.
+    let fits = match param_name {
+        cl::CL_KERNEL_EXEC_INFO_SVM_PTRS => {
+            param_value_size > 0 && param_value_size.is_multiple_of(size_of::<*mut c_void>())
+        }
+        cl::CL_KERNEL_EXEC_INFO_SVM_FINE_GRAIN_SYSTEM => param_value_size == size_of::<cl::cl_bool>(),
+        _ => false,
+    };
+    fail_if(!fits || param_value.is_null(), cl::CL_INVALID_VALUE)
 }

@@ -18,6 +18,8 @@ pub struct Mem {
     pub context: Link<Context>,
     /// CL_MEM_ASSOCIATED_MEMOBJECT: a sub-buffer's buffer, a 1-D image buffer's buffer.
     pub associated: Option<Link<Mem>>,
+    /// CL_MEM_PROPERTIES: the closing zero alone, or nothing.
+    pub properties: Vec<cl::cl_mem_properties>,
 }
 
 impl ClObject for Mem {
@@ -38,10 +40,11 @@ pub fn host_memory(flags: MemFlags, host_ptr: HostMut) -> Status<Option<HostPtr>
     Ok(host_ptr.pointer())
 }
 
-/// OpenCL 3.0's `properties` of buffers and images.
-pub fn no_properties(properties: &In<cl::cl_mem_properties>) -> Status {
+/// OpenCL 3.0's `properties` of buffers and images, as CL_MEM_PROPERTIES tells them.
+pub fn no_properties(properties: &In<cl::cl_mem_properties>) -> Status<Vec<cl::cl_mem_properties>> {
     // CL_INVALID_PROPERTY if a property name in properties is not a supported property name. (None is.)
-    fail_if(!properties.properties().is_empty(), cl::CL_INVALID_PROPERTY)
+    fail_if(!properties.properties().is_empty(), cl::CL_INVALID_PROPERTY)?;
+    Ok(properties.property_list())
 }
 
 /// clCreateBuffer.
@@ -51,26 +54,25 @@ pub fn create_buffer(
     size: usize,
     host_ptr: HostMut,
 ) -> Status<NewHandle> {
-    let context = context.get()?;
-    let flags = flags(mem_flags)?;
-    // CL_INVALID_BUFFER_SIZE if size is 0.
-    fail_if(size == 0, cl::CL_INVALID_BUFFER_SIZE)?;
-    let host_ptr = host_memory(flags, host_ptr)?;
-    let core = Core::buffer(&context.core, flags, size, host_ptr)?;
-    Ok(NewHandle::new(Mem { core, context: context.link()?, associated: None }))
+    create_buffer_with_properties(context, In::none(), mem_flags, size, host_ptr)
 }
 
 /// clCreateBufferWithProperties (OpenCL 3.0).
 pub fn create_buffer_with_properties(
     context: Handle<Context>,
     properties: In<cl::cl_mem_properties>,
-    flags: cl::cl_mem_flags,
+    mem_flags: cl::cl_mem_flags,
     size: usize,
     host_ptr: HostMut,
 ) -> Status<NewHandle> {
-    context.get()?;
-    no_properties(&properties)?;
-    create_buffer(context, flags, size, host_ptr)
+    let context = context.get()?;
+    let properties = no_properties(&properties)?;
+    let flags = flags(mem_flags)?;
+    // CL_INVALID_BUFFER_SIZE if size is 0.
+    fail_if(size == 0, cl::CL_INVALID_BUFFER_SIZE)?;
+    let host_ptr = host_memory(flags, host_ptr)?;
+    let core = Core::buffer(&context.core, flags, size, host_ptr)?;
+    Ok(NewHandle::new(Mem { core, context: context.link()?, associated: None, properties }))
 }
 
 /// clCreateSubBuffer.
@@ -93,12 +95,19 @@ pub fn create_sub_buffer(
     // CL_INVALID_BUFFER_SIZE if size is 0; CL_MISALIGNED_SUB_BUFFER_OFFSET; and what else the region must be.
     let core = buffer.core.sub_buffer(flags, region.origin, region.size)?;
     let context = buffer.context.clone();
-    Ok(NewHandle::new(Mem { core, context, associated: Some(buffer.link()?) }))
+    Ok(NewHandle::new(Mem { core, context, associated: Some(buffer.link()?), properties: Vec::new() }))
 }
 
 /// CL_MEM_TYPE.
 fn object_type(mem: &Core) -> cl::cl_mem_object_type {
     mem.image_info().map_or(cl::CL_MEM_OBJECT_BUFFER, |info| super::image::type_of(info.kind))
+}
+
+/// CL_MEM_USES_SVM_POINTER: "created with CL_MEM_USE_HOST_PTR or is a sub-buffer object of a buffer object that was … and
+/// host_ptr is a SVM pointer".
+fn uses_svm(mem: &Mem) -> bool {
+    let inside = |host: HostPtr| mem.context.core.svm.contains(host.as_ptr().addr(), mem.core.size);
+    mem.core.host_ptr.is_some_and(inside)
 }
 
 /// clGetMemObjectInfo.
@@ -119,6 +128,8 @@ pub fn get_info(
         cl::CL_MEM_REFERENCE_COUNT => answer.value(mem.reference_count()),
         cl::CL_MEM_CONTEXT => answer.object(&mem.context),
         cl::CL_MEM_ASSOCIATED_MEMOBJECT => answer.optional(mem.associated.as_ref()),
+        cl::CL_MEM_PROPERTIES => answer.list(&mem.properties),
+        cl::CL_MEM_USES_SVM_POINTER => answer.flag(uses_svm(&mem)),
         cl::CL_MEM_OFFSET => answer.value(mem.core.offset()),
         _ => unknown(),
     })

@@ -8,6 +8,7 @@ pub mod event;
 pub mod image;
 pub mod kernel;
 pub mod memory;
+pub mod pipe;
 pub mod platform;
 pub mod program;
 pub mod queue;

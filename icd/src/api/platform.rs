@@ -66,6 +66,9 @@ pub fn get_info(
         cl::CL_PLATFORM_NAME => answer.text(Core::NAME),
         cl::CL_PLATFORM_VENDOR => answer.text(Core::VENDOR),
         cl::CL_PLATFORM_EXTENSIONS => answer.text(&names(Core::get().extensions())),
+        cl::CL_PLATFORM_NUMERIC_VERSION => answer.version(Core::NUMERIC_VERSION),
+        cl::CL_PLATFORM_EXTENSIONS_WITH_VERSION => answer.versions(Core::get().extensions()),
+        cl::CL_PLATFORM_HOST_TIMER_RESOLUTION => answer.value(1_u64),
         cl::CL_PLATFORM_ICD_SUFFIX_KHR => answer.text(Core::ICD_SUFFIX),
         _ => unknown(),
     })

@@ -245,8 +245,14 @@ pub fn get_info(
         cl::CL_PROGRAM_NUM_DEVICES => answer.value(program.context.devices.len() as u32),
         cl::CL_PROGRAM_DEVICES => answer.objects(&program.context.devices),
         cl::CL_PROGRAM_SOURCE => answer.text(&core.source),
-        cl::CL_PROGRAM_BINARY_SIZES => answer.value(core.binary().len()),
-        cl::CL_PROGRAM_BINARIES => answer.scattered(&[core.binary()]),
+        // One for each device, all of which run the same code.
+        cl::CL_PROGRAM_BINARY_SIZES => answer.list(&vec![core.binary().len(); program.context.devices.len()]),
+        cl::CL_PROGRAM_BINARIES => answer.scattered(&vec![core.binary(); program.context.devices.len()]),
+        // "If program is created with clCreateProgramWithSource, … Binary": nothing.
+        cl::CL_PROGRAM_IL => answer.list::<u8>(&[]),
+        cl::CL_PROGRAM_SCOPE_GLOBAL_CTORS_PRESENT | cl::CL_PROGRAM_SCOPE_GLOBAL_DTORS_PRESENT => {
+            answer.flag(false)
+        }
         // CL_INVALID_PROGRAM_EXECUTABLE if … a successfully built executable … is not there.
         cl::CL_PROGRAM_NUM_KERNELS => answer.value(core.kernel_names()?.len()),
         cl::CL_PROGRAM_KERNEL_NAMES => answer.text(&core.kernel_names()?.join(";")),
@@ -272,6 +278,7 @@ pub fn get_build_info(
         cl::CL_PROGRAM_BUILD_OPTIONS => answer.text(&core.build_options()),
         cl::CL_PROGRAM_BUILD_LOG => answer.text(&core.build_log()),
         cl::CL_PROGRAM_BINARY_TYPE => answer.value(core.binary_type() as cl::cl_program_binary_type),
+        cl::CL_PROGRAM_BUILD_GLOBAL_VARIABLE_TOTAL_SIZE => answer.value(0_usize),
         _ => unknown(),
     })
 }

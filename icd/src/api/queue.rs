@@ -21,6 +21,8 @@ pub struct Queue {
     device: Link<Device>,
     /// CL_QUEUE_PROPERTIES.
     properties: cl::cl_command_queue_properties,
+    /// CL_QUEUE_PROPERTIES_ARRAY: pairs and the closing zero as the application gave them; empty when it gave none.
+    property_list: Vec<cl::cl_queue_properties>,
 }
 
 impl ClObject for Queue {
@@ -33,6 +35,16 @@ pub fn create(
     device: Handle<Device>,
     properties: cl::cl_command_queue_properties,
 ) -> Status<NewHandle> {
+    create_listed(context, device, properties, Vec::new())
+}
+
+/// The part that both ways to make a queue share.
+fn create_listed(
+    context: Handle<Context>,
+    device: Handle<Device>,
+    properties: cl::cl_command_queue_properties,
+    property_list: Vec<cl::cl_queue_properties>,
+) -> Status<NewHandle> {
     const KNOWN: u64 = cl::CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE | cl::CL_QUEUE_PROFILING_ENABLE;
     let context = context.get()?;
     // CL_INVALID_DEVICE if device is not a valid device or is not associated with context.
@@ -43,7 +55,7 @@ pub fn create(
     let out_of_order = properties & cl::CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE != 0;
     // CL_INVALID_QUEUE_PROPERTIES if values specified in properties are valid but are not supported by the device.
     let core = Core::new(&context.core, &device.core, profiling, out_of_order)?;
-    Ok(NewHandle::new(Queue { core, context: context.link()?, device, properties }))
+    Ok(NewHandle::new(Queue { core, context: context.link()?, device, properties, property_list }))
 }
 
 /// clCreateCommandQueueWithProperties (OpenCL 2.0).
@@ -54,6 +66,7 @@ pub fn create_with_properties(
 ) -> Status<NewHandle> {
     let mut bits = 0;
     let mut seen = HashSet::new();
+    context.get()?.device(&device)?;
     for (name, value) in properties.properties() {
         // CL_INVALID_VALUE if values specified in properties are not valid (such as a name given twice).
         fail_if(!seen.insert(name), cl::CL_INVALID_VALUE)?;
@@ -66,7 +79,7 @@ pub fn create_with_properties(
     }
     let on_device = cl::CL_QUEUE_ON_DEVICE | cl::CL_QUEUE_ON_DEVICE_DEFAULT;
     fail_if(bits & on_device != 0, cl::CL_INVALID_QUEUE_PROPERTIES)?;
-    create(context, device, bits)
+    create_listed(context, device, bits, properties.property_list())
 }
 
 /// clGetCommandQueueInfo.
@@ -83,6 +96,12 @@ pub fn get_info(
         cl::CL_QUEUE_DEVICE => answer.object(&queue.device),
         cl::CL_QUEUE_REFERENCE_COUNT => answer.value(queue.reference_count()),
         cl::CL_QUEUE_PROPERTIES => answer.value(queue.properties),
+        cl::CL_QUEUE_PROPERTIES_ARRAY => answer.list(&queue.property_list),
+        // "If the device has no default on-device queue": there are no queues on devices.
+        cl::CL_QUEUE_DEVICE_DEFAULT => answer.optional::<Queue>(None),
+        // CL_INVALID_COMMAND_QUEUE … if command_queue is not a valid command-queue for param_name: only queues on the device
+        // have a size.
+        cl::CL_QUEUE_SIZE => fail(cl::CL_INVALID_COMMAND_QUEUE),
         _ => unknown(),
     })
 }

@@ -16,6 +16,8 @@ pub struct Sampler {
     pub core: Arc<Core>,
     /// CL_SAMPLER_CONTEXT.
     context: Link<Context>,
+    /// CL_SAMPLER_PROPERTIES: pairs and the closing zero as the application gave them; empty when it gave none.
+    properties: Vec<cl::cl_sampler_properties>,
 }
 
 impl ClObject for Sampler {
@@ -29,6 +31,17 @@ pub fn create(
     addressing_mode: cl::cl_addressing_mode,
     filter_mode: cl::cl_filter_mode,
 ) -> Status<NewHandle> {
+    create_listed(context, normalized_coords, addressing_mode, filter_mode, Vec::new())
+}
+
+/// The part that both ways to make a sampler share.
+fn create_listed(
+    context: Handle<Context>,
+    normalized_coords: cl::cl_bool,
+    addressing_mode: cl::cl_addressing_mode,
+    filter_mode: cl::cl_filter_mode,
+    properties: Vec<cl::cl_sampler_properties>,
+) -> Status<NewHandle> {
     let context = context.get()?;
     // CL_INVALID_OPERATION if images are not supported by any device associated with context.
     fail_if(
@@ -39,7 +52,7 @@ pub fn create(
     // not valid.
     fail_if(normalized_coords > cl::CL_TRUE, cl::CL_INVALID_VALUE)?;
     let core = Core::new(&context.core, normalized_coords == cl::CL_TRUE, addressing_mode, filter_mode)?;
-    Ok(NewHandle::new(Sampler { core, context: context.link()? }))
+    Ok(NewHandle::new(Sampler { core, context: context.link()?, properties }))
 }
 
 /// clCreateSamplerWithProperties (OpenCL 2.0).
@@ -61,7 +74,7 @@ pub fn create_with_properties(
             _ => fail(cl::CL_INVALID_VALUE)?,
         }
     }
-    create(context, normalized, addressing, filter)
+    create_listed(context, normalized, addressing, filter, sampler_properties.property_list())
 }
 
 /// clGetSamplerInfo.
@@ -76,6 +89,7 @@ pub fn get_info(
     query(param_value_size, param_value, param_value_size_ret, |answer| match param_name {
         cl::CL_SAMPLER_REFERENCE_COUNT => answer.value(sampler.reference_count()),
         cl::CL_SAMPLER_CONTEXT => answer.object(&sampler.context),
+        cl::CL_SAMPLER_PROPERTIES => answer.list(&sampler.properties),
         cl::CL_SAMPLER_NORMALIZED_COORDS => answer.flag(sampler.core.normalized_coords),
         cl::CL_SAMPLER_ADDRESSING_MODE => answer.value(sampler.core.addressing_mode as u32),
         cl::CL_SAMPLER_FILTER_MODE => answer.value(sampler.core.filter_mode as u32),

@@ -1,139 +1,192 @@
-//! Shared virtual memory and pipes (OpenCL 2.0): not there, and not reported.
+//! Shared virtual memory (OpenCL 3.0, 5.6): of every kind, as host and device are one.
 
 use crate::abi::{Handle, Handles, HostConst, HostMut, In, Out};
 use crate::api::context::Context;
+use crate::api::enqueue::{submit, wait_list};
 use crate::api::event::Event;
-use crate::api::memory::Mem;
 use crate::api::queue::Queue;
 use crate::callback::{Opaque, SvmFree};
-use crate::error::{Status, fail};
-use crate::handle::NewHandle;
+use crate::error::{Code, Status, fail_if};
 use opencl_sys as cl;
+use spirula_runtime::command::{CommandType, svm};
+use spirula_runtime::memory::{HostPtr, MapFlags, MemFlags};
 use std::ffi::c_void;
 
-/// CL_INVALID_OPERATION if the device associated with command_queue does not support SVM.
-fn unsupported(command_queue: &Handle<Queue>) -> Status {
-    command_queue.get()?;
-    fail(cl::CL_INVALID_OPERATION)
+/// clSVMAlloc; NULL for whatever is wrong.
+pub fn alloc(
+    context: Handle<Context>,
+    flags: cl::cl_svm_mem_flags,
+    size: usize,
+    alignment: u32,
+) -> Status<*mut c_void> {
+    let context = context.get()?;
+    // "flags does not contain CL_MEM_SVM_FINE_GRAIN_BUFFER but does contain CL_MEM_SVM_ATOMICS", "values specified in flags
+    // do not follow rules described for supported values".
+    let (fine, atomics) = (cl::CL_MEM_SVM_FINE_GRAIN_BUFFER, cl::CL_MEM_SVM_ATOMICS);
+    fail_if(flags & (fine | atomics) == atomics, cl::CL_INVALID_VALUE)?;
+    let access = flags & !(fine | atomics);
+    let known = access & !MemFlags::KERNEL_ACCESS.bits() == 0 && access.count_ones() <= 1;
+    fail_if(!known, cl::CL_INVALID_VALUE)?;
+    // "size is 0 or > CL_DEVICE_MAX_MEM_ALLOC_SIZE value for any device in context"
+    let most = context.core.device().info.max_mem_alloc_size;
+    fail_if(size == 0 || size as u64 > most, cl::CL_INVALID_VALUE)?;
+    // "alignment is not a power of two or the OpenCL implementation cannot support the specified alignment"
+    Ok(context.core.svm.allocate(size, alignment as usize)?.cast())
 }
 
-/// clSVMAlloc: "returns NULL if … there are no devices in context that support SVM".
-pub fn alloc(_context: Handle<Context>, _flags: u64, _size: usize, _alignment: u32) -> Status<*mut c_void> {
-    fail(cl::CL_INVALID_OPERATION)
-}
-
-/// clSVMFree: nothing was allocated.
-pub fn free(_context: Handle<Context>, _svm_pointer: HostMut) -> Status {
+/// clSVMFree: "if svm_pointer is NULL, no action occurs".
+pub fn free(context: Handle<Context>, svm_pointer: HostMut) -> Status {
+    context.get()?.core.svm.free(svm_pointer.address().addr());
     Ok(())
+}
+
+/// CL_INVALID_VALUE if a pointer is NULL.
+fn pointer(pointer: Option<HostPtr>) -> Status<HostPtr> {
+    pointer.ok_or(Code(cl::CL_INVALID_VALUE))
 }
 
 /// clEnqueueSVMFree.
 #[allow(clippy::too_many_arguments)]
 pub fn enqueue_free(
     command_queue: Handle<Queue>,
-    _num_svm_pointers: u32,
-    _svm_pointers: Out<*mut c_void>,
-    _pfn_free_func: SvmFree,
-    _user_data: Opaque,
-    _num_events: u32,
-    _event_wait_list: Handles<Event>,
-    _event: Out<*mut c_void>,
+    num_svm_pointers: u32,
+    svm_pointers: Out<*mut c_void>,
+    pfn_free_func: SvmFree,
+    user_data: Opaque,
+    num_events: u32,
+    event_wait_list: Handles<Event>,
+    event: Out<*mut c_void>,
 ) -> Status {
-    unsupported(&command_queue)
+    let queue = command_queue.get()?;
+    // CL_INVALID_VALUE if num_svm_pointers is 0 and svm_pointers is non-NULL, or if svm_pointers is NULL and num_svm_pointers
+    // is not 0.
+    fail_if((num_svm_pointers == 0) != svm_pointers.is_null(), cl::CL_INVALID_VALUE)?;
+    let pointers = svm_pointers.as_in().list(num_svm_pointers as usize).unwrap_or_default();
+    let pointers: Vec<Opaque> = pointers.into_iter().map(Opaque::new).collect();
+    let wait = wait_list(num_events, &event_wait_list)?;
+    let context = queue.core.context.clone();
+    let free: Box<dyn FnOnce() + Send> =
+        match pfn_free_func.bind(command_queue.address(), &pointers, user_data) {
+            Some(callback) => {
+                // The callback gets the queue, which must live until then.
+                let live = queue.link()?;
+                Box::new(move || {
+                    callback();
+                    drop(live);
+                })
+            }
+            None => {
+                let context = context.clone();
+                Box::new(move || pointers.iter().for_each(|pointer| context.svm.free(pointer.get().addr())))
+            }
+        };
+    submit(&queue, svm::free(&context, free), &wait, cl::CL_FALSE, &event)
 }
 
 /// clEnqueueSVMMemcpy.
 #[allow(clippy::too_many_arguments)]
 pub fn enqueue_memcpy(
     command_queue: Handle<Queue>,
-    _blocking_copy: cl::cl_bool,
-    _dst_ptr: HostMut,
-    _src_ptr: HostConst,
-    _size: usize,
-    _num_events: u32,
-    _event_wait_list: Handles<Event>,
-    _event: Out<*mut c_void>,
+    blocking_copy: cl::cl_bool,
+    dst_ptr: HostMut,
+    src_ptr: HostConst,
+    size: usize,
+    num_events: u32,
+    event_wait_list: Handles<Event>,
+    event: Out<*mut c_void>,
 ) -> Status {
-    unsupported(&command_queue)
+    let queue = command_queue.get()?;
+    let wait = wait_list(num_events, &event_wait_list)?;
+    // CL_INVALID_VALUE if dst_ptr or src_ptr are NULL. CL_MEM_COPY_OVERLAP if the values specified for dst_ptr, src_ptr and
+    // size result in an overlapping copy.
+    let (to, from) = (pointer(dst_ptr.pointer())?, pointer(src_ptr.pointer())?);
+    let command = svm::copy(&queue.core.context, to, from, size)?;
+    submit(&queue, command, &wait, blocking_copy, &event)
 }
 
 /// clEnqueueSVMMemFill.
 #[allow(clippy::too_many_arguments)]
 pub fn enqueue_fill(
     command_queue: Handle<Queue>,
-    _svm_ptr: HostMut,
-    _pattern: HostConst,
-    _pattern_size: usize,
-    _size: usize,
-    _num_events: u32,
-    _event_wait_list: Handles<Event>,
-    _event: Out<*mut c_void>,
+    svm_ptr: HostMut,
+    pattern: HostConst,
+    pattern_size: usize,
+    size: usize,
+    num_events: u32,
+    event_wait_list: Handles<Event>,
+    event: Out<*mut c_void>,
 ) -> Status {
-    unsupported(&command_queue)
+    let queue = command_queue.get()?;
+    let wait = wait_list(num_events, &event_wait_list)?;
+    // CL_INVALID_VALUE if svm_ptr is NULL, or not aligned to pattern_size bytes; if pattern is NULL or if pattern_size is 0 or
+    // not one of {1, 2, 4, 8, 16, 32, 64, 128}; if size is not a multiple of pattern_size.
+    let to = pointer(svm_ptr.pointer())?;
+    fail_if(pattern_size > 128, cl::CL_INVALID_VALUE)?;
+    let pattern = pattern.bytes(pattern_size).ok_or(Code(cl::CL_INVALID_VALUE))?;
+    let command = svm::fill(&queue.core.context, to, pattern, size)?;
+    submit(&queue, command, &wait, cl::CL_FALSE, &event)
 }
 
 /// clEnqueueSVMMap.
 #[allow(clippy::too_many_arguments)]
 pub fn enqueue_map(
     command_queue: Handle<Queue>,
-    _blocking_map: cl::cl_bool,
-    _flags: cl::cl_map_flags,
-    _svm_ptr: HostMut,
-    _size: usize,
-    _num_events: u32,
-    _event_wait_list: Handles<Event>,
-    _event: Out<*mut c_void>,
+    blocking_map: cl::cl_bool,
+    flags: cl::cl_map_flags,
+    svm_ptr: HostMut,
+    size: usize,
+    num_events: u32,
+    event_wait_list: Handles<Event>,
+    event: Out<*mut c_void>,
 ) -> Status {
-    unsupported(&command_queue)
+    let queue = command_queue.get()?;
+    let wait = wait_list(num_events, &event_wait_list)?;
+    // CL_INVALID_VALUE if svm_ptr is NULL; if size is 0 or if values specified in flags are not valid.
+    let valid = MapFlags::from_bits(flags).is_some_and(MapFlags::is_consistent);
+    fail_if(svm_ptr.is_null() || size == 0 || !valid, cl::CL_INVALID_VALUE)?;
+    let command = svm::nothing(&queue.core.context, CommandType::SvmMap);
+    submit(&queue, command, &wait, blocking_map, &event)
 }
 
 /// clEnqueueSVMUnmap.
 pub fn enqueue_unmap(
     command_queue: Handle<Queue>,
-    _svm_ptr: HostMut,
-    _num_events: u32,
-    _event_wait_list: Handles<Event>,
-    _event: Out<*mut c_void>,
+    svm_ptr: HostMut,
+    num_events: u32,
+    event_wait_list: Handles<Event>,
+    event: Out<*mut c_void>,
 ) -> Status {
-    unsupported(&command_queue)
+    let queue = command_queue.get()?;
+    let wait = wait_list(num_events, &event_wait_list)?;
+    // CL_INVALID_VALUE if svm_ptr is NULL.
+    fail_if(svm_ptr.is_null(), cl::CL_INVALID_VALUE)?;
+    submit(&queue, svm::nothing(&queue.core.context, CommandType::SvmUnmap), &wait, cl::CL_FALSE, &event)
 }
 
 /// clEnqueueSVMMigrateMem (OpenCL 2.1).
 #[allow(clippy::too_many_arguments)]
 pub fn enqueue_migrate(
     command_queue: Handle<Queue>,
-    _num_svm_pointers: u32,
-    _svm_pointers: Out<*const c_void>,
-    _sizes: In<usize>,
-    _flags: cl::cl_mem_migration_flags,
-    _num_events: u32,
-    _event_wait_list: Handles<Event>,
-    _event: Out<*mut c_void>,
+    num_svm_pointers: u32,
+    svm_pointers: Out<*const c_void>,
+    sizes: In<usize>,
+    flags: cl::cl_mem_migration_flags,
+    num_events: u32,
+    event_wait_list: Handles<Event>,
+    event: Out<*mut c_void>,
 ) -> Status {
-    unsupported(&command_queue)
-}
-
-/// clCreatePipe.
-pub fn create_pipe(
-    context: Handle<Context>,
-    _flags: cl::cl_mem_flags,
-    _pipe_packet_size: u32,
-    _pipe_max_packets: u32,
-    _properties: In<cl::cl_pipe_properties>,
-) -> Status<NewHandle> {
-    context.get()?;
-    // CL_INVALID_OPERATION if no devices in context support pipes.
-    fail(cl::CL_INVALID_OPERATION)
-}
-
-/// clGetPipeInfo.
-pub fn get_pipe_info(
-    _pipe: Handle<Mem>,
-    _param_name: cl::cl_pipe_info,
-    _param_value_size: usize,
-    _param_value: HostMut,
-    _param_value_size_ret: Out<usize>,
-) -> Status {
-    // CL_INVALID_MEM_OBJECT if pipe is not a valid pipe object.
-    fail(cl::CL_INVALID_MEM_OBJECT)
+    const KNOWN: u64 = cl::CL_MIGRATE_MEM_OBJECT_HOST | cl::CL_MIGRATE_MEM_OBJECT_CONTENT_UNDEFINED;
+    let queue = command_queue.get()?;
+    let wait = wait_list(num_events, &event_wait_list)?;
+    // CL_INVALID_VALUE if num_svm_pointers is zero or svm_pointers is NULL.
+    fail_if(num_svm_pointers == 0 || svm_pointers.is_null() || flags & !KNOWN != 0, cl::CL_INVALID_VALUE)?;
+    // CL_INVALID_VALUE if sizes[i] is non-zero range [svm_pointers[i], svm_pointers[i] + sizes[i]) is not contained within
+    // an existing clSVMAlloc allocation.
+    let count = num_svm_pointers as usize;
+    let sizes = sizes.list(count).unwrap_or_else(|| vec![0; count]);
+    let pointers = svm_pointers.as_in().list(count).unwrap_or_default();
+    let svm = &queue.core.context.svm;
+    let inside = pointers.iter().zip(sizes).all(|(pointer, size)| svm.contains(pointer.addr(), size));
+    fail_if(!inside, cl::CL_INVALID_VALUE)?;
+    submit(&queue, svm::nothing(&queue.core.context, CommandType::SvmMigrateMem), &wait, cl::CL_FALSE, &event)
 }

@@ -47,6 +47,30 @@ pub fn ndrange(
     submit(&queue, command, &wait, cl::CL_FALSE, &event)
 }
 
+/// clGetKernelSuggestedLocalWorkSizeKHR (cl_khr_suggested_local_work_size): what a NULL local_work_size would get.
+pub fn suggested_local_work_size(
+    command_queue: Handle<Queue>,
+    kernel: Handle<Kernel>,
+    work_dim: u32,
+    global_work_offset: In<usize>,
+    global_work_size: In<usize>,
+    suggested_local_work_size: Out<usize>,
+) -> Status {
+    let queue = command_queue.get()?;
+    let kernel = kernel.get()?;
+    check_context(&queue, &kernel)?;
+    // CL_INVALID_WORK_DIMENSION, CL_INVALID_GLOBAL_WORK_SIZE, CL_INVALID_GLOBAL_OFFSET, CL_INVALID_KERNEL_ARGS as launching.
+    fail_if(!(1..=3).contains(&work_dim), cl::CL_INVALID_WORK_DIMENSION)?;
+    let dimensions = work_dim as usize;
+    let global = global_work_size.list(dimensions).ok_or(Code(cl::CL_INVALID_GLOBAL_WORK_SIZE))?;
+    // CL_INVALID_VALUE if suggested_local_work_size is NULL.
+    fail_if(suggested_local_work_size.is_null(), cl::CL_INVALID_VALUE)?;
+    let offset = global_work_offset.list(dimensions);
+    let local = ndrange::suggest(&kernel.core, &queue.core.device, offset.as_deref(), &global)?;
+    suggested_local_work_size.write_list(&local[..dimensions]);
+    Ok(())
+}
+
 /// clEnqueueTask.
 pub fn task(
     command_queue: Handle<Queue>,

@@ -18,7 +18,7 @@ use std::ffi::c_void;
 use std::sync::Arc;
 
 /// Checks `event_wait_list`.
-fn wait_list(num_events: u32, event_wait_list: &Handles<Event>) -> Status<Vec<Arc<CoreEvent>>> {
+pub fn wait_list(num_events: u32, event_wait_list: &Handles<Event>) -> Status<Vec<Arc<CoreEvent>>> {
     // CL_INVALID_EVENT_WAIT_LIST if event_wait_list is NULL and num_events_in_wait_list > 0, or event_wait_list is not
     // NULL and num_events_in_wait_list is 0, or if event objects in event_wait_list are not valid events.
     fail_if(event_wait_list.is_null() != (num_events == 0), cl::CL_INVALID_EVENT_WAIT_LIST)?;
@@ -30,7 +30,7 @@ fn wait_list(num_events: u32, event_wait_list: &Handles<Event>) -> Status<Vec<Ar
 ///
 /// Errors: CL_INVALID_CONTEXT if the context associated with command_queue and with objects or events are not the same;
 /// CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST if the operation is blocking and one of the events failed.
-fn submit(
+pub fn submit(
     queue: &Ref<Queue>,
     command: Command,
     wait: &[Arc<CoreEvent>],

@@ -1,0 +1,33 @@
+//! Pipes (OpenCL 2.0, 5.4): not there, and not reported.
+
+use crate::abi::{Handle, HostMut, In, Out};
+use crate::api::context::Context;
+use crate::api::memory::Mem;
+use crate::error::{Status, fail};
+use crate::handle::NewHandle;
+use opencl_sys as cl;
+
+/// clCreatePipe.
+pub fn create(
+    context: Handle<Context>,
+    _flags: cl::cl_mem_flags,
+    _pipe_packet_size: u32,
+    _pipe_max_packets: u32,
+    _properties: In<cl::cl_pipe_properties>,
+) -> Status<NewHandle> {
+    context.get()?;
+    // CL_INVALID_OPERATION if no devices in context support pipes.
+    fail(cl::CL_INVALID_OPERATION)
+}
+
+/// clGetPipeInfo.
+pub fn get_info(
+    _pipe: Handle<Mem>,
+    _param_name: cl::cl_pipe_info,
+    _param_value_size: usize,
+    _param_value: HostMut,
+    _param_value_size_ret: Out<usize>,
+) -> Status {
+    // CL_INVALID_MEM_OBJECT if pipe is not a valid pipe object.
+    fail(cl::CL_INVALID_MEM_OBJECT)
+}
