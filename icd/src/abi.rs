@@ -138,6 +138,14 @@ impl<T: Copy + Default + PartialEq> In<T> {
             .collect()
     }
 
+    /// The values from `first` on up to a zero.
+    pub fn rest_until_zero(&self, first: usize) -> Vec<T> {
+        if self.is_null() {
+            return Vec::new();
+        }
+        (first..).map(|index| self.at(index)).take_while(|value| *value != T::default()).collect()
+    }
+
     /// The same list as `CL_*_PROPERTIES_ARRAY` and its like tell it: with the closing zero; nothing if it is null.
     pub fn property_list(&self) -> Vec<T> {
         let pairs = self.properties().into_iter().flat_map(|(name, value)| [name, value]);

@@ -12,7 +12,7 @@ use crate::api::memory::{self, Mem};
 use crate::api::program::{self, Program};
 use crate::api::queue::{self, Queue};
 use crate::api::sampler::{self, Sampler};
-use crate::api::{device, image, pipe, platform, release, retain, sharing, svm};
+use crate::api::{device, image, pipe, platform, release, retain, sharing, sub_device, svm};
 use std::ffi::c_void;
 
 /// What the first word of every handle points at.
@@ -142,13 +142,13 @@ slots! {
     clEnqueueReadBufferRect = plain(buffer::read_rect);
     clEnqueueWriteBufferRect = plain(buffer::write_rect);
     clEnqueueCopyBufferRect = plain(buffer::copy_rect);
-    clCreateSubDevicesEXT = plain(device::create_sub_devices_ext);
-    clRetainDeviceEXT = plain(device::retain);
-    clReleaseDeviceEXT = plain(device::release);
+    clCreateSubDevicesEXT = plain(sub_device::create_sub_devices_ext);
+    clRetainDeviceEXT = plain(sub_device::retain);
+    clReleaseDeviceEXT = plain(sub_device::release);
     clCreateEventFromGLsyncKHR = creates(sharing::gl_event);
-    clCreateSubDevices = plain(device::create_sub_devices);
-    clRetainDevice = plain(device::retain);
-    clReleaseDevice = plain(device::release);
+    clCreateSubDevices = plain(sub_device::create_sub_devices);
+    clRetainDevice = plain(sub_device::retain);
+    clReleaseDevice = plain(sub_device::release);
     clCreateImage = creates(image::create);
     clCreateProgramWithBuiltInKernels = creates(program::create_with_built_in_kernels);
     clCompileProgram = plain(program::compile);

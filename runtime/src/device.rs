@@ -4,6 +4,7 @@ use crate::machine::{self, CpuInfo};
 use crate::memory::raw::PAGE;
 use crate::platform::{DEVICE_EXTENSIONS, Extension, OPENCL_C_FEATURES, OPENCL_C_VERSIONS, SPIR_VERSIONS};
 use crate::scheduler::Scheduler;
+use std::sync::Arc;
 
 /// A CPU device.
 #[derive(Debug)]
@@ -123,6 +124,16 @@ impl Device {
         let compute_units = machine::usable_cpus();
         let info = DeviceInfo::detect(&cpu, compute_units);
         Device { info, scheduler: Scheduler::new(compute_units) }
+    }
+
+    /// Parts of this device with so many compute units each (clCreateSubDevices); the caller has checked that there are enough.
+    /// They share everything but their threads.
+    pub fn partition(&self, counts: &[u32]) -> Vec<Arc<Device>> {
+        let part = |&compute_units: &u32| {
+            let info = DeviceInfo { compute_units, ..self.info.clone() };
+            Arc::new(Device { info, scheduler: Scheduler::new(compute_units as usize) })
+        };
+        counts.iter().map(part).collect()
     }
 
     /// Nanoseconds of the monotonic clock that event profiling uses.

@@ -1,8 +1,9 @@
-//! `cl_device_id` (OpenCL 1.2, 4.2 and 4.3). Sub-devices are not there yet.
+//! `cl_device_id` (OpenCL 3.0, 4.2); `sub_device.rs` has what concerns parts of devices.
 
-use crate::abi::{Handle, HostMut, In, Out};
+use crate::abi::{Handle, HostMut, Out};
 use crate::api::platform::{PLATFORM, Platform, names};
-use crate::error::{Status, fail, fail_if};
+use crate::api::sub_device::{self, Partition};
+use crate::error::{Status, fail_if};
 use crate::handle::{ClObject, Link};
 use crate::info::{self, Answer, Answered, query, unknown};
 use opencl_sys as cl;
@@ -15,6 +16,8 @@ use std::sync::Arc;
 pub struct Device {
     /// The device itself.
     pub core: Arc<Core>,
+    /// How it was made of another; none for the platform's own devices.
+    pub partition: Option<Partition>,
 }
 
 impl ClObject for Device {
@@ -175,12 +178,7 @@ pub fn get_info(
         cl::CL_DEVICE_SPIR_VERSIONS => answer.text(info.spir_versions),
         cl::CL_DEVICE_PRINTF_BUFFER_SIZE => answer.value(info.printf_buffer_size),
         cl::CL_DEVICE_PREFERRED_INTEROP_USER_SYNC => answer.flag(true),
-        cl::CL_DEVICE_PARENT_DEVICE => answer.optional::<Device>(None),
-        cl::CL_DEVICE_PARTITION_MAX_SUB_DEVICES => answer.value(0_u32),
-        cl::CL_DEVICE_PARTITION_PROPERTIES => answer.value::<cl::cl_device_partition_property>(0),
-        cl::CL_DEVICE_PARTITION_AFFINITY_DOMAIN => answer.value::<cl::cl_device_affinity_domain>(0),
-        cl::CL_DEVICE_PARTITION_TYPE => answer.value::<cl::cl_device_partition_property>(0),
-        cl::CL_DEVICE_REFERENCE_COUNT => answer.value(1_u32),
+        _ if sub_device::PARAMETERS.contains(&param_name) => sub_device::info(&device, param_name, answer),
         _ => newer_info(info, param_name, answer),
     })
 }
@@ -242,42 +240,6 @@ fn newer_info(info: &DeviceInfo, param_name: cl::cl_device_info, answer: Answer)
         | cl::CL_DEVICE_GENERIC_ADDRESS_SPACE_SUPPORT => answer.flag(false),
         _ => unknown(),
     }
-}
-
-/// clRetainDevice, clRetainDeviceEXT: nothing happens to a root device.
-pub fn retain(device: Handle<Device>) -> Status {
-    device.get().map(|_| ())
-}
-
-/// clReleaseDevice, clReleaseDeviceEXT.
-pub fn release(device: Handle<Device>) -> Status {
-    device.get().map(|_| ())
-}
-
-/// clCreateSubDevices; CL_DEVICE_PARTITION_PROPERTIES says that no partition is supported.
-pub fn create_sub_devices(
-    in_device: Handle<Device>,
-    _properties: In<cl::cl_device_partition_property>,
-    _num_devices: u32,
-    _out_devices: Out<*mut c_void>,
-    _num_devices_ret: Out<u32>,
-) -> Status {
-    in_device.get()?;
-    // CL_INVALID_VALUE if values specified in properties are not valid or if values specified in properties are valid
-    // but not supported by the device.
-    fail(cl::CL_INVALID_VALUE)
-}
-
-/// clCreateSubDevicesEXT: cl_ext_device_fission is not reported.
-pub fn create_sub_devices_ext(
-    in_device: Handle<Device>,
-    _properties: In<u64>,
-    _num_entries: u32,
-    _out_devices: Out<*mut c_void>,
-    _num_devices: Out<u32>,
-) -> Status {
-    in_device.get()?;
-    fail(cl::CL_INVALID_VALUE)
 }
 
 /// clGetDeviceAndHostTimer (OpenCL 2.1): device and host have one clock.

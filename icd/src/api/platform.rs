@@ -25,7 +25,9 @@ impl ClObject for Platform {
 pub static PLATFORM: LazyLock<Link<Platform>> = LazyLock::new(|| {
     let devices = Core::get().devices().iter();
     Link::to_new(Platform {
-        devices: devices.map(|core| Link::to_new(Device { core: Arc::clone(core) })).collect(),
+        devices: devices
+            .map(|core| Link::to_new(Device { core: Arc::clone(core), partition: None }))
+            .collect(),
     })
 });
 

@@ -18,6 +18,8 @@ pub struct Program {
     pub core: Arc<Core>,
     /// CL_PROGRAM_CONTEXT.
     pub context: Link<Context>,
+    /// CL_PROGRAM_DEVICES, which all run the same code.
+    pub devices: Vec<Link<Device>>,
 }
 
 impl ClObject for Program {
@@ -27,7 +29,8 @@ impl ClObject for Program {
 impl Program {
     /// A handle for a new program.
     fn publish(core: Arc<Core>, context: Link<Context>) -> NewHandle {
-        NewHandle::new(Program { core, context })
+        let devices = context.devices.clone();
+        NewHandle::new(Program { core, context, devices })
     }
 }
 
@@ -91,13 +94,22 @@ pub fn create_with_binary(
         binary_status.write_list(&vec![cl::CL_INVALID_VALUE; count]);
         return fail(cl::CL_INVALID_VALUE);
     }
-    // A context has one device, so a longer list can only repeat it.
-    let binary = binaries[0].bytes(lengths[0]).ok_or(Code(cl::CL_INVALID_VALUE))?;
-    // CL_INVALID_BINARY if an invalid program binary was encountered for any device.
-    let core = Core::with_binary(&context.core, binary).map_err(Code::from);
-    let status = core.as_ref().err().map_or(cl::CL_SUCCESS, |code| code.0);
-    binary_status.write_list(&vec![status; count]);
-    Ok(Program::publish(core?, context.link()?))
+    // CL_INVALID_BINARY if an invalid program binary was encountered for any device. (The devices run the same code, so the
+    // first is as good as the others.)
+    let load = |(binary, &length): (&HostConst, &usize)| {
+        let binary = binary.bytes(length).ok_or(Code(cl::CL_INVALID_VALUE))?;
+        Core::with_binary(&context.core, binary).map_err(Code::from)
+    };
+    let loaded: Vec<Status<Arc<Core>>> = binaries.iter().zip(&lengths).map(load).collect();
+    let status = |core: &Status<Arc<Core>>| core.as_ref().err().map_or(cl::CL_SUCCESS, |code| code.0);
+    binary_status.write_list(&loaded.iter().map(status).collect::<Vec<_>>());
+    let cores = loaded.into_iter().collect::<Status<Vec<_>>>()?;
+    let core = cores.into_iter().next().ok_or(Code(cl::CL_INVALID_VALUE))?;
+    let mut devices: Vec<Link<Device>> = Vec::new();
+    for device in device_list.get(num_devices)? {
+        devices.push(device.link()?);
+    }
+    Ok(NewHandle::new(Program { core, context: context.link()?, devices }))
 }
 
 /// clCreateProgramWithBuiltInKernels: CL_DEVICE_BUILT_IN_KERNELS is empty.
@@ -242,12 +254,12 @@ pub fn get_info(
     query(param_value_size, param_value, param_value_size_ret, |answer| match param_name {
         cl::CL_PROGRAM_REFERENCE_COUNT => answer.value(program.reference_count()),
         cl::CL_PROGRAM_CONTEXT => answer.object(&program.context),
-        cl::CL_PROGRAM_NUM_DEVICES => answer.value(program.context.devices.len() as u32),
-        cl::CL_PROGRAM_DEVICES => answer.objects(&program.context.devices),
+        cl::CL_PROGRAM_NUM_DEVICES => answer.value(program.devices.len() as u32),
+        cl::CL_PROGRAM_DEVICES => answer.objects(&program.devices),
         cl::CL_PROGRAM_SOURCE => answer.text(&core.source),
         // One for each device, all of which run the same code.
-        cl::CL_PROGRAM_BINARY_SIZES => answer.list(&vec![core.binary().len(); program.context.devices.len()]),
-        cl::CL_PROGRAM_BINARIES => answer.scattered(&vec![core.binary(); program.context.devices.len()]),
+        cl::CL_PROGRAM_BINARY_SIZES => answer.list(&vec![core.binary().len(); program.devices.len()]),
+        cl::CL_PROGRAM_BINARIES => answer.scattered(&vec![core.binary(); program.devices.len()]),
         // "If program is created with clCreateProgramWithSource, … Binary": nothing.
         cl::CL_PROGRAM_IL => answer.list::<u8>(&[]),
         cl::CL_PROGRAM_SCOPE_GLOBAL_CTORS_PRESENT | cl::CL_PROGRAM_SCOPE_GLOBAL_DTORS_PRESENT => {

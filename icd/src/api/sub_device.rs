@@ -1,0 +1,143 @@
+//! Parts of devices (OpenCL 3.0, 4.3): so many of its compute units, which are threads of their own.
+
+use crate::abi::{Handle, In, Out};
+use crate::api::device::Device;
+use crate::error::{Status, fail, fail_if};
+use crate::handle::{Link, NewHandle, Ref};
+use crate::info::{Answer, Answered, unknown};
+use opencl_sys as cl;
+use std::ffi::c_void;
+
+/// How a device was made of another.
+pub struct Partition {
+    /// CL_DEVICE_PARENT_DEVICE.
+    parent: Link<Device>,
+    /// CL_DEVICE_PARTITION_TYPE: clCreateSubDevices' properties with the closing zero.
+    properties: Vec<cl::cl_device_partition_property>,
+}
+
+/// What [`info`] answers.
+pub const PARAMETERS: [cl::cl_device_info; 6] = [
+    cl::CL_DEVICE_PARENT_DEVICE,
+    cl::CL_DEVICE_PARTITION_MAX_SUB_DEVICES,
+    cl::CL_DEVICE_PARTITION_PROPERTIES,
+    cl::CL_DEVICE_PARTITION_AFFINITY_DOMAIN,
+    cl::CL_DEVICE_PARTITION_TYPE,
+    cl::CL_DEVICE_REFERENCE_COUNT,
+];
+
+/// clGetDeviceInfo of [`PARAMETERS`].
+pub fn info(device: &Ref<Device>, param_name: cl::cl_device_info, answer: Answer) -> Status<Answered> {
+    let partition = device.partition.as_ref();
+    let compute_units = device.core.info.compute_units;
+    match param_name {
+        cl::CL_DEVICE_PARENT_DEVICE => answer.optional(partition.map(|partition| &partition.parent)),
+        cl::CL_DEVICE_PARTITION_MAX_SUB_DEVICES => answer.value(compute_units),
+        // "If the device cannot be partitioned …, a value of 0 will be returned."
+        cl::CL_DEVICE_PARTITION_PROPERTIES if compute_units == 1 => {
+            answer.value::<cl::cl_device_partition_property>(0)
+        }
+        cl::CL_DEVICE_PARTITION_PROPERTIES => {
+            answer.list(&[cl::CL_DEVICE_PARTITION_EQUALLY, cl::CL_DEVICE_PARTITION_BY_COUNTS])
+        }
+        // "If the device does not support any affinity domains, a value of 0 will be returned."
+        cl::CL_DEVICE_PARTITION_AFFINITY_DOMAIN => answer.value::<cl::cl_device_affinity_domain>(0),
+        cl::CL_DEVICE_PARTITION_TYPE => match partition {
+            Some(partition) => answer.list(&partition.properties),
+            None => answer.value::<cl::cl_device_partition_property>(0),
+        },
+        // "If the device is a root-level device, a reference count of one is returned."
+        cl::CL_DEVICE_REFERENCE_COUNT => {
+            answer.value(if partition.is_some() { device.reference_count() } else { 1 })
+        }
+        _ => unknown(),
+    }
+}
+
+/// The properties as CL_DEVICE_PARTITION_TYPE tells them, and the compute units that they ask for.
+type Request = (Vec<cl::cl_device_partition_property>, Vec<u32>);
+
+/// What `properties` ask of a device with so many compute units.
+fn request(properties: &In<cl::cl_device_partition_property>, compute_units: u32) -> Status<Request> {
+    // CL_INVALID_VALUE if values specified in properties are not valid or if values specified in properties are valid but not
+    // supported by the device.
+    fail_if(properties.is_null() || compute_units == 1, cl::CL_INVALID_VALUE)?;
+    match properties.get() {
+        Some(cl::CL_DEVICE_PARTITION_EQUALLY) => {
+            let list = properties.list(3).unwrap_or_default();
+            fail_if(list[2] != 0, cl::CL_INVALID_VALUE)?;
+            let Ok(each @ 1..) = u32::try_from(list[1]) else { return fail(cl::CL_INVALID_VALUE) };
+            // CL_DEVICE_PARTITION_FAILED if the partition name is supported by the implementation but in_device could not be
+            // further partitioned.
+            fail_if(each > compute_units, cl::CL_DEVICE_PARTITION_FAILED)?;
+            Ok((list, vec![each; (compute_units / each) as usize]))
+        }
+        Some(cl::CL_DEVICE_PARTITION_BY_COUNTS) => {
+            let counts = properties.rest_until_zero(1);
+            // CL_INVALID_DEVICE_PARTITION_COUNT if … the number of sub-devices requested exceeds
+            // CL_DEVICE_PARTITION_MAX_SUB_DEVICES or the total number of compute units requested exceeds
+            // CL_DEVICE_MAX_COMPUTE_UNITS, or the number of compute units requested for one or more sub-devices is less than
+            // zero.
+            let valid = |&count: &isize| (1..=compute_units as isize).contains(&count);
+            let fits = !counts.is_empty()
+                && counts.len() <= compute_units as usize
+                && counts.iter().all(valid)
+                && counts.iter().sum::<isize>() <= compute_units as isize;
+            fail_if(!fits, cl::CL_INVALID_DEVICE_PARTITION_COUNT)?;
+            // The list's own end, and the properties'.
+            let list = [&[cl::CL_DEVICE_PARTITION_BY_COUNTS], &*counts, &[0, 0]].concat();
+            Ok((list, counts.into_iter().map(|count| count as u32).collect()))
+        }
+        _ => fail(cl::CL_INVALID_VALUE),
+    }
+}
+
+/// clCreateSubDevices.
+pub fn create_sub_devices(
+    in_device: Handle<Device>,
+    properties: In<cl::cl_device_partition_property>,
+    num_devices: u32,
+    out_devices: Out<*mut c_void>,
+    num_devices_ret: Out<u32>,
+) -> Status {
+    let device = in_device.get()?;
+    let (properties, counts) = request(&properties, device.core.info.compute_units)?;
+    // CL_INVALID_VALUE if out_devices is not NULL and num_devices is less than the number of sub-devices created by the
+    // partition scheme.
+    fail_if(!out_devices.is_null() && (num_devices as usize) < counts.len(), cl::CL_INVALID_VALUE)?;
+    num_devices_ret.write(counts.len() as u32);
+    if out_devices.is_null() {
+        return Ok(());
+    }
+    let mut made = Vec::new();
+    for core in device.core.partition(&counts) {
+        let partition = Some(Partition { parent: device.link()?, properties: properties.clone() });
+        made.push(NewHandle::new(Device { core, partition }));
+    }
+    out_devices.write_list(&made.into_iter().map(NewHandle::into_raw).collect::<Vec<_>>());
+    Ok(())
+}
+
+/// clCreateSubDevicesEXT: cl_ext_device_fission is not reported.
+pub fn create_sub_devices_ext(
+    in_device: Handle<Device>,
+    _properties: In<u64>,
+    _num_entries: u32,
+    _out_devices: Out<*mut c_void>,
+    _num_devices: Out<u32>,
+) -> Status {
+    in_device.get()?;
+    fail(cl::CL_INVALID_VALUE)
+}
+
+/// clRetainDevice, clRetainDeviceEXT: "if device is a root level device …, the device reference count remains unchanged".
+pub fn retain(device: Handle<Device>) -> Status {
+    let device = device.get()?;
+    if device.partition.is_some() { device.retain() } else { Ok(()) }
+}
+
+/// clReleaseDevice, clReleaseDeviceEXT: as above.
+pub fn release(device: Handle<Device>) -> Status {
+    let device = device.get()?;
+    if device.partition.is_some() { device.release() } else { Ok(()) }
+}
