@@ -8,7 +8,7 @@ use crate::program::Program;
 use crate::sampler::Sampler;
 use crate::scheduler::Pace;
 use spirula_jit::program::{AccessQualifier, ArgumentKind, KernelInfo, Launch};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 /// A `cl_kernel`.
 #[derive(Debug)]
@@ -24,15 +24,15 @@ pub struct Kernel {
     pub(crate) pace: Arc<Pace>,
 }
 
-/// The values set so far; a launch holds on to its own.
+/// The values set so far.
 pub(crate) type Arguments = Vec<Option<Argument>>;
 
-/// An argument's value and the object it keeps.
+/// An argument's value. It does not keep a memory object, whose destructor callbacks may be waited for; a launch does.
 #[derive(Clone, Debug)]
 pub(crate) enum Argument {
     Bytes(Vec<u8>),
-    Buffer(Option<Arc<Mem>>),
-    Image(Arc<Mem>),
+    Buffer(Option<Weak<Mem>>),
+    Image(Weak<Mem>),
     Sampler(Arc<Sampler>),
     Local(usize),
 }
@@ -144,6 +144,9 @@ impl Kernel {
         };
         match null_is_right {
             true => Ok(kind),
+            false if kind == ArgumentKind::Sampler => {
+                Err(self.wrong(Status::InvalidSampler, index, "is a sampler, but was given NULL"))
+            }
             false => {
                 let given = if is_null { "NULL" } else { "a value" };
                 Err(self.wrong(Status::InvalidArgValue, index, format!("is {kind:?}, but was given {given}")))
@@ -173,7 +176,7 @@ impl Kernel {
             (ArgumentKind::Buffer, ArgumentValue::Memory(None)) => Argument::Buffer(None),
             (ArgumentKind::Buffer, ArgumentValue::Memory(Some(mem))) => {
                 self.check_memory(index, &mem, false)?;
-                Argument::Buffer(Some(mem))
+                Argument::Buffer(Some(Arc::downgrade(&mem)))
             }
             (ArgumentKind::Buffer, ArgumentValue::Address(address)) => {
                 Argument::Bytes(address.to_ne_bytes().to_vec())
@@ -181,7 +184,7 @@ impl Kernel {
             (ArgumentKind::Image(_), ArgumentValue::Memory(Some(mem))) => {
                 self.check_memory(index, &mem, true)?;
                 self.check_image(index, &mem)?;
-                Argument::Image(mem)
+                Argument::Image(Arc::downgrade(&mem))
             }
             (ArgumentKind::Sampler, ArgumentValue::Sampler(sampler)) => Argument::Sampler(sampler),
             (ArgumentKind::Sampler, _) => {
@@ -264,28 +267,40 @@ impl Kernel {
         self.arguments.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What a launch with these arguments calls. CL_INVALID_KERNEL_ARGS if one isn't set; CL_OUT_OF_RESOURCES if there is not
-    /// enough local memory.
+    /// What a launch with these arguments calls, and the memory objects that it must keep. CL_INVALID_KERNEL_ARGS if one isn't
+    /// set or its object is gone; CL_OUT_OF_RESOURCES if there is not enough local memory.
     pub(crate) fn invocation(
         &self,
         arguments: &Arguments,
         device: &Device,
         launch: Launch,
-    ) -> Result<Invocation> {
+    ) -> Result<(Invocation, Vec<Arc<Mem>>)> {
         let no_memory =
             || Status::OutOfHostMemory.because(format!("{}: no memory for arguments", self.info.name));
         let mut block = ArgumentBlock::new(self.info.argument_block_size as usize).ok_or_else(no_memory)?;
         let mut local = LocalLayout::new(&self.info);
+        let mut kept: Vec<Arc<Mem>> = Vec::new();
         for (index, declared) in self.info.arguments.iter().enumerate() {
             let Some(argument) = &arguments[index] else {
                 return Err(self.wrong(Status::InvalidKernelArgs, index, "is not set"));
             };
             let offset = declared.offset as usize;
             let mut put_word = |word: usize| block.put(offset, &(word as u64).to_ne_bytes());
+            let live = |mem: &Weak<Mem>| {
+                mem.upgrade()
+                    .ok_or_else(|| self.wrong(Status::InvalidKernelArgs, index, "names a released object"))
+            };
             match argument {
-                Argument::Buffer(mem) => put_word(mem.as_ref().map_or(0, |mem| mem.address() as usize)),
+                Argument::Buffer(None) => put_word(0),
+                Argument::Buffer(Some(mem)) => {
+                    let mem = live(mem)?;
+                    put_word(mem.address() as usize);
+                    kept.push(mem);
+                }
                 Argument::Image(mem) => {
-                    put_word(mem.descriptor().map_or(0, |image| image as *const _ as usize))
+                    let mem = live(mem)?;
+                    put_word(mem.descriptor().map_or(0, |image| image as *const _ as usize));
+                    kept.push(mem);
                 }
                 Argument::Local(size) => put_word(local.place(*size) as usize),
                 Argument::Sampler(sampler) => block.put(offset, &sampler.bits().to_ne_bytes()),
@@ -300,13 +315,14 @@ impl Kernel {
             )));
         }
         let items = launch.local_size.iter().product();
-        Ok(Invocation {
+        let invocation = Invocation {
             code: self.code.clone(),
             arguments: block,
             launch,
             local_size: local.size as usize,
             scratch_size: self.info.scratch_size(items) as usize,
-        })
+        };
+        Ok((invocation, kept))
     }
 }
 

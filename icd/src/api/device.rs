@@ -192,7 +192,8 @@ fn newer_info(info: &DeviceInfo, param_name: cl::cl_device_info, answer: Answer)
         cl::CL_DEVICE_OPENCL_C_NUMERIC_VERSION_KHR => answer.version([1, 2, 0]),
         cl::CL_DEVICE_OPENCL_C_ALL_VERSIONS => answer.versions(info.opencl_c_versions),
         cl::CL_DEVICE_OPENCL_C_FEATURES => answer.versions(info.opencl_c_features),
-        cl::CL_DEVICE_LATEST_CONFORMANCE_VERSION_PASSED => answer.text("v0000-00-00-00"),
+        // None; a month and a day are never zero.
+        cl::CL_DEVICE_LATEST_CONFORMANCE_VERSION_PASSED => answer.text("v0000-01-01-00"),
         cl::CL_DEVICE_SVM_CAPABILITIES => answer.value(SVM),
         cl::CL_DEVICE_ATOMIC_MEMORY_CAPABILITIES => answer.value(ATOMIC_MEMORY),
         cl::CL_DEVICE_ATOMIC_FENCE_CAPABILITIES => answer.value(ATOMIC_FENCE),

@@ -165,9 +165,12 @@ pub fn get_supported_formats(
 ) -> Status {
     let context = context.get()?;
     // CL_INVALID_VALUE if flags or image_type are not valid.
-    let flags = flags(mem_flags)?;
+    let read_and_write = mem_flags & cl::CL_MEM_KERNEL_READ_AND_WRITE != 0;
+    let flags = flags(mem_flags & !cl::CL_MEM_KERNEL_READ_AND_WRITE)?;
     fail_if(kind_of(image_type).is_none(), cl::CL_INVALID_VALUE)?;
-    let formats = if check_support(&context).is_ok() { format::supported(flags) } else { Vec::new() };
+    // No image can be read and written by one kernel (CL_DEVICE_MAX_READ_WRITE_IMAGE_ARGS is 0).
+    let some = check_support(&context).is_ok() && !read_and_write;
+    let formats = if some { format::supported(flags) } else { Vec::new() };
     let formats: Vec<_> = formats
         .into_iter()
         .map(|format| cl::cl_image_format {

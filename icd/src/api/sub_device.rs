@@ -68,8 +68,8 @@ fn request(properties: &In<cl::cl_device_partition_property>, compute_units: u32
             fail_if(list[2] != 0, cl::CL_INVALID_VALUE)?;
             let Ok(each @ 1..) = u32::try_from(list[1]) else { return fail(cl::CL_INVALID_VALUE) };
             // CL_DEVICE_PARTITION_FAILED if the partition name is supported by the implementation but in_device could not be
-            // further partitioned.
-            fail_if(each > compute_units, cl::CL_DEVICE_PARTITION_FAILED)?;
+            // further partitioned: into two parts at least.
+            fail_if(each > compute_units / 2, cl::CL_DEVICE_PARTITION_FAILED)?;
             Ok((list, vec![each; (compute_units / each) as usize]))
         }
         Some(cl::CL_DEVICE_PARTITION_BY_COUNTS) => {

@@ -3,8 +3,9 @@
 use super::{Command, CommandType, Work};
 use crate::device::Device;
 use crate::error::{Result, Status};
-use crate::kernel::{Arguments, Kernel};
+use crate::kernel::Kernel;
 use crate::launch::Invocation;
+use crate::memory::Mem;
 use crate::scheduler::Pace;
 use spirula_jit::program::Launch;
 use std::sync::Arc;
@@ -13,8 +14,8 @@ use std::sync::Arc;
 pub(crate) struct KernelLaunch {
     pub invocation: Arc<Invocation>,
     pub pace: Arc<Pace>,
-    /// Memory objects and samplers.
-    pub _arguments: Arc<Arguments>,
+    /// The memory objects that its arguments name.
+    pub _memory: Vec<Arc<Mem>>,
 }
 
 /// Private memory of a group that fits any thread's stack.
@@ -31,8 +32,7 @@ pub fn ndrange(
     local: Option<&[usize]>,
 ) -> Result<Command> {
     let launch = check_range(kernel, device, offset, global, local)?;
-    let arguments = kernel.arguments();
-    let invocation = kernel.invocation(&arguments, device, launch)?;
+    let (invocation, memory) = kernel.invocation(&kernel.arguments(), device, launch)?;
     let items = invocation.groups().saturating_mul(invocation.group_items());
     let anywhere = kernel.info.private_size.saturating_mul(invocation.group_items()) <= SMALL_STACK;
     let short = kernel.pace.is_short(items);
@@ -41,7 +41,7 @@ pub fn ndrange(
         work: Work::Kernel(KernelLaunch {
             invocation: Arc::new(invocation),
             pace: kernel.pace.clone(),
-            _arguments: arguments,
+            _memory: memory,
         }),
         context: Some(kernel.program.context.clone()),
         short,

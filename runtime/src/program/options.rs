@@ -69,7 +69,7 @@ pub(crate) fn parse(text: &str, step: Step) -> Result<Options> {
         } else if let Some(definition) = word.strip_prefix("-D").or(word.strip_prefix("-I")) {
             // For the preprocessor, which binaries have behind them.
             value(definition)?;
-        } else if !matches!(word.strip_prefix("-cl-std="), Some("CL1.0" | "CL1.1" | "CL1.2")) {
+        } else if !matches!(word.strip_prefix("-cl-std="), Some("CL1.0" | "CL1.1" | "CL1.2" | "CL3.0")) {
             return Err(refuse(step, &word));
         }
     }
