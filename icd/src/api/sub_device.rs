@@ -67,6 +67,9 @@ fn request(properties: &In<cl::cl_device_partition_property>, compute_units: u32
             let list = properties.list(3).unwrap_or_default();
             fail_if(list[2] != 0, cl::CL_INVALID_VALUE)?;
             let Ok(each @ 1..) = u32::try_from(list[1]) else { return fail(cl::CL_INVALID_VALUE) };
+            // CL_INVALID_DEVICE_PARTITION_COUNT if … the total number of compute units requested exceeds
+            // CL_DEVICE_MAX_COMPUTE_UNITS for in_device.
+            fail_if(each > compute_units, cl::CL_INVALID_DEVICE_PARTITION_COUNT)?;
             // CL_DEVICE_PARTITION_FAILED if the partition name is supported by the implementation but in_device could not be
             // further partitioned: into two parts at least.
             fail_if(each > compute_units / 2, cl::CL_DEVICE_PARTITION_FAILED)?;
