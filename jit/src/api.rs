@@ -1,5 +1,6 @@
 //! The compiler's two doors: bytes to bytes in a supervised process (`compile`), bytes to code in this one (`load`).
 
+pub use crate::clang::{Clang, Translated, Translation, find as find_clang};
 use crate::loader;
 pub use crate::loader::{LoadError, LoadedProgram};
 use crate::process::{self, Job, Product};
@@ -61,6 +62,14 @@ pub fn link(modules: &[&[u8]], options: &CompileOptions) -> Result<Vec<u8>, Comp
 pub fn build(modules: &[&[u8]], options: &CompileOptions) -> Result<CompiledProgram, CompileError> {
     match process::run(Job::Build { modules: owned(modules), options: options.clone() })? {
         Product::Built(program) => Ok(program),
+        _ => Err(wrong_product()),
+    }
+}
+
+/// Translates OpenCL C to SPIR. Errors: [`CompileError::Failed`] with the compiler's diagnostics.
+pub fn translate(translation: Translation) -> Result<Translated, CompileError> {
+    match process::run(Job::Translate(translation))? {
+        Product::Translated(translated) => Ok(translated),
         _ => Err(wrong_product()),
     }
 }

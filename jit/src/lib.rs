@@ -5,6 +5,7 @@
 pub mod analysis;
 pub mod api;
 pub mod builtin;
+pub mod clang;
 pub mod codegen;
 mod compile;
 pub mod emit;

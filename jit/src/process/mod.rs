@@ -65,6 +65,11 @@ static TIME_LIMIT: LazyLock<Duration> = LazyLock::new(|| {
     Duration::from_secs(seconds.filter(|&seconds| seconds > 0).unwrap_or(120))
 });
 
+/// How long one request may take.
+pub(crate) fn time_limit() -> Duration {
+    *TIME_LIMIT
+}
+
 /// Performs a job where [`Mode`] says.
 pub fn run(job: Job) -> Result<Product, CompileError> {
     if *MODE == Mode::Off {
@@ -72,10 +77,9 @@ pub fn run(job: Job) -> Result<Product, CompileError> {
     }
     match POOL.run(&job, *TIME_LIMIT) {
         Ok(result) => result,
-        Err(PoolError::Crashed(note)) => Err(CompileError::Crashed(format!(
-            "the compiler process {note} while {} this module",
-            job.verb()
-        ))),
+        Err(PoolError::Crashed(note)) => {
+            Err(CompileError::Crashed(format!("the compiler process {note} while {}", job.verb())))
+        }
         Err(PoolError::NotStarted(error)) if *MODE == Mode::On => {
             Err(CompileError::Failed(format!("the compiler process can't be started: {error}")))
         }

@@ -2,6 +2,7 @@
 
 use super::protocol::{Job, Product};
 use crate::api::CompileError;
+use crate::clang;
 use crate::compile;
 
 /// LLVM recurses over the IR: nesting that a module of a few MB may have must not end the process.
@@ -32,6 +33,7 @@ fn carry_out(job: Job) -> Result<Product, CompileError> {
         Job::Check { module, options } => compile::check(&module, &options).map(Product::Checked),
         Job::Link { modules, options } => compile::link(&slices(&modules), &options).map(Product::Linked),
         Job::Build { modules, options } => compile::build(&slices(&modules), &options).map(Product::Built),
+        Job::Translate(translation) => clang::translate(&translation).map(Product::Translated),
         #[cfg(test)]
         Job::Misbehave(how) => how.carry_out(),
     }

@@ -1,6 +1,7 @@
 //! What application and worker say to each other: frames of a tag, a length and postcard bytes over a socket.
 
 use crate::api::{CompileError, CompileOptions};
+use crate::clang::{Translated, Translation};
 use crate::program::CompiledProgram;
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use std::io::{self, Read};
@@ -33,6 +34,8 @@ pub enum Job {
         /// As given to `clBuildProgram`.
         options: CompileOptions,
     },
+    /// Translate OpenCL C; yields SPIR.
+    Translate(Translation),
     /// Do what a hostile module might cause.
     #[cfg(test)]
     Misbehave(super::tests::Misbehaviour),
@@ -42,11 +45,12 @@ impl Job {
     /// What the compiler was doing, for messages.
     pub fn verb(&self) -> &'static str {
         match self {
-            Job::Check { .. } => "checking",
-            Job::Link { .. } => "linking",
-            Job::Build { .. } => "building",
+            Job::Check { .. } => "checking this module",
+            Job::Link { .. } => "linking this module",
+            Job::Build { .. } => "building this module",
+            Job::Translate(_) => "compiling this source",
             #[cfg(test)]
-            Job::Misbehave(_) => "testing",
+            Job::Misbehave(_) => "testing this module",
         }
     }
 }
@@ -58,6 +62,8 @@ pub enum Product {
     Checked(String),
     /// Bitcode.
     Linked(Vec<u8>),
+    /// SPIR.
+    Translated(Translated),
     /// An executable.
     Built(CompiledProgram),
 }

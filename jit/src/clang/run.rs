@@ -1,0 +1,152 @@
+//! A clang process: its input and output are files in memory, its time and memory are bounded, and it dies with its parent, which
+//! is a worker and not the application, if one could be started.
+
+use super::Clang;
+use crate::process;
+use std::ffi::CStr;
+use std::fs::File;
+use std::io::{self, Read, Seek, Write};
+use std::os::fd::{AsRawFd, FromRawFd};
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::process::{Child, Command, ExitStatus};
+use std::time::{Duration, Instant};
+
+/// Bytes of address space.
+const ADDRESS_SPACE: u64 = 8 << 30;
+/// Bytes of bitcode, or of diagnostics.
+const OUTPUT: u64 = 256 << 20;
+/// Bytes of diagnostics that reach the log.
+const COMPLAINTS: u64 = 1 << 20;
+
+/// How the process ended.
+#[derive(Debug)]
+pub(super) enum How {
+    Success,
+    /// It refuses the source.
+    Failure,
+    /// It did not end by itself: "exceeded …", to follow "clang".
+    Death(String),
+}
+
+/// An ended process.
+#[derive(Debug)]
+pub(super) struct Ended {
+    pub how: How,
+    pub output: Vec<u8>,
+    pub complaints: Vec<u8>,
+}
+
+/// Runs clang. The error says why it did not even start.
+pub(super) fn run(clang: &Clang, arguments: &[String], input: &[u8]) -> io::Result<Ended> {
+    let input = MemoryFile::new(c"spirula-source", input)?;
+    let mut output = MemoryFile::new(c"spirula-bitcode", b"")?;
+    let mut complaints = MemoryFile::new(c"spirula-diagnostics", b"")?;
+    // In time for the failure to be told before the process that waits for it is ended too.
+    let limit = process::time_limit().mul_f64(0.9);
+    let mut command = Command::new(&clang.program);
+    command.args(arguments).current_dir("/").env_clear();
+    // Else a crashing clang starts another program to name its functions.
+    command.env("LLVM_DISABLE_SYMBOLIZATION", "1");
+    command
+        .stdin(input.file.try_clone()?)
+        .stdout(output.file.try_clone()?)
+        .stderr(complaints.file.try_clone()?);
+    // SAFETY: `confine` makes system calls only.
+    unsafe { command.pre_exec(move || confine(limit)) };
+    let status = wait(command.spawn()?, limit)?;
+    let how = match (status, status.and_then(|status| status.signal())) {
+        (None, _) | (_, Some(libc::SIGXCPU)) => {
+            How::Death("exceeded its time limit (SPIRULA_COMPILER_TIMEOUT sets it)".into())
+        }
+        (_, Some(signal)) => How::Death(format!("crashed (signal {signal})")),
+        (Some(status), None) if status.success() => How::Success,
+        _ => How::Failure,
+    };
+    Ok(Ended { how, output: output.contents(OUTPUT)?, complaints: complaints.contents(COMPLAINTS)? })
+}
+
+/// In the new process, before it becomes clang. No allocation: other threads of the parent may hold locks.
+fn confine(limit: Duration) -> io::Result<()> {
+    let limits = [
+        (libc::RLIMIT_CORE, 0),
+        (libc::RLIMIT_AS, ADDRESS_SPACE),
+        (libc::RLIMIT_FSIZE, OUTPUT),
+        (libc::RLIMIT_CPU, limit.as_secs().max(1)),
+    ];
+    for (resource, most) in limits {
+        // SAFETY: concerns this process only; one that is lower already stays.
+        unsafe {
+            let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+            if libc::getrlimit(resource, &mut limit) == 0 {
+                limit.rlim_cur = limit.rlim_cur.min(most);
+                libc::setrlimit(resource, &limit);
+            }
+        }
+    }
+    // SAFETY: concerns this process only. When the thread that waits for it is gone, nobody needs it.
+    unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL as libc::c_ulong) };
+    Ok(())
+}
+
+/// Waits so long; then the process is killed, and there is no status.
+fn wait(mut child: Child, limit: Duration) -> io::Result<Option<ExitStatus>> {
+    let deadline = Instant::now() + limit;
+    // SAFETY: a process of ours, not yet waited for. A kernel without this call returns an error, and we wait without a limit;
+    // the one on processor time holds.
+    let handle = unsafe { libc::syscall(libc::SYS_pidfd_open, child.id() as libc::pid_t, 0) };
+    if handle >= 0 {
+        // SAFETY: a descriptor that was just made and is nobody else's.
+        let handle = unsafe { File::from_raw_fd(handle as i32) };
+        let mut ended = libc::pollfd { fd: handle.as_raw_fd(), events: libc::POLLIN, revents: 0 };
+        loop {
+            let left = deadline.saturating_duration_since(Instant::now());
+            let left = i32::try_from(left.as_millis()).unwrap_or(i32::MAX);
+            // SAFETY: one pollfd, alive during the call.
+            match unsafe { libc::poll(&mut ended, 1, left) } {
+                0 => {
+                    child.kill()?;
+                    child.wait()?;
+                    return Ok(None);
+                }
+                1.. => break,
+                _ if io::Error::last_os_error().kind() == io::ErrorKind::Interrupted => {}
+                _ => break,
+            }
+        }
+    }
+    child.wait().map(Some)
+}
+
+/// A file that is nowhere: it ends with its last descriptor. Processes started from this one inherit it.
+#[derive(Debug)]
+pub(super) struct MemoryFile {
+    file: File,
+}
+
+impl MemoryFile {
+    pub(super) fn new(name: &CStr, contents: &[u8]) -> io::Result<MemoryFile> {
+        // SAFETY: a C string; the result is checked.
+        let descriptor = unsafe { libc::memfd_create(name.as_ptr(), 0) };
+        if descriptor < 0 {
+            return Err(io::Error::last_os_error());
+        }
+        // SAFETY: just made, and nobody else's.
+        let mut file = unsafe { File::from_raw_fd(descriptor) };
+        file.write_all(contents)?;
+        file.rewind()?;
+        Ok(MemoryFile { file })
+    }
+
+    /// Where the process that inherits it finds it.
+    pub(super) fn path(&self) -> String {
+        format!("/proc/self/fd/{}", self.file.as_raw_fd())
+    }
+
+    /// The first so many bytes.
+    fn contents(&mut self, most: u64) -> io::Result<Vec<u8>> {
+        let mut bytes = Vec::new();
+        self.file.rewind()?;
+        (&self.file).take(most).read_to_end(&mut bytes)?;
+        Ok(bytes)
+    }
+}
