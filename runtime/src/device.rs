@@ -192,7 +192,7 @@ impl DeviceInfo {
             address_bits: usize::BITS,
             profiling_timer_resolution: 1,
             printf_buffer_size: 1 << 20,
-            compiler_available: false,
+            compiler_available: spirula_jit::api::find_clang().is_some(),
             linker_available: true,
             spir_versions: SPIR_VERSIONS,
             extensions: DEVICE_EXTENSIONS,

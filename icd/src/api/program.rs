@@ -256,7 +256,7 @@ pub fn get_info(
         cl::CL_PROGRAM_CONTEXT => answer.object(&program.context),
         cl::CL_PROGRAM_NUM_DEVICES => answer.value(program.devices.len() as u32),
         cl::CL_PROGRAM_DEVICES => answer.objects(&program.devices),
-        cl::CL_PROGRAM_SOURCE => answer.text(&core.source),
+        cl::CL_PROGRAM_SOURCE => answer.text(core.source.as_deref().unwrap_or_default()),
         // One for each device, all of which run the same code.
         cl::CL_PROGRAM_BINARY_SIZES => answer.list(&vec![core.binary().len(); program.devices.len()]),
         cl::CL_PROGRAM_BINARIES => answer.scattered(&vec![core.binary(); program.devices.len()]),

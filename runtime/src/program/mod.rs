@@ -2,6 +2,7 @@
 
 mod container;
 mod options;
+mod source;
 mod steps;
 
 use crate::context::Context;
@@ -10,7 +11,7 @@ use crate::launch::Code;
 use crate::scheduler::Pace;
 use container::Contents;
 use options::{Options, Step};
-use spirula_jit::api::{self, CompileOptions};
+use spirula_jit::api::{self, CompileOptions, Translation};
 use spirula_jit::program::{CompiledProgram, KernelInfo};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -27,8 +28,8 @@ pub type LinkNotify = Box<dyn FnOnce(&Arc<Program>) + Send>;
 pub struct Program {
     /// CL_PROGRAM_CONTEXT.
     pub context: Arc<Context>,
-    /// CL_PROGRAM_SOURCE; empty for other programs.
-    pub source: String,
+    /// CL_PROGRAM_SOURCE, if it has one.
+    pub source: Option<String>,
     state: Mutex<State>,
 }
 
@@ -89,7 +90,12 @@ pub enum BinaryType {
 const BITCODE_MAGICS: [&[u8]; 2] = [b"BC\xC0\xDE", &0x0B17_C0DE_u32.to_le_bytes()];
 
 impl Program {
-    fn new(context: &Arc<Context>, source: String, kind: BinaryType, modules: Vec<Vec<u8>>) -> Program {
+    fn new(
+        context: &Arc<Context>,
+        source: Option<String>,
+        kind: BinaryType,
+        modules: Vec<Vec<u8>>,
+    ) -> Program {
         let state = State {
             status: BuildStatus::None,
             options: String::new(),
@@ -107,7 +113,9 @@ impl Program {
 
     /// clCreateProgramWithSource, the strings joined.
     pub fn with_source(context: &Arc<Context>, source: String) -> Arc<Program> {
-        Arc::new(Program::new(context, source, BinaryType::None, Vec::new()))
+        // It is going to be built: have a compiler ready.
+        api::warm_up();
+        Arc::new(Program::new(context, Some(source), BinaryType::None, Vec::new()))
     }
 
     /// clCreateProgramWithBinary for one device: SPIR bitcode or what [`Program::binary`] gave. CL_INVALID_BINARY.
@@ -116,7 +124,7 @@ impl Program {
         if container::is_container(binary) {
             let contents = Contents::decode(binary).map_err(invalid)?;
             let kind = contents.kind().unwrap_or(BinaryType::None);
-            let program = Program::new(context, String::new(), kind, contents.modules);
+            let program = Program::new(context, None, kind, contents.modules);
             program.state().compiled = contents.compiled.map(Arc::new);
             return Ok(Arc::new(program));
         }
@@ -125,7 +133,7 @@ impl Program {
         }
         // It is going to be built: have a compiler ready.
         api::warm_up();
-        Ok(Arc::new(Program::new(context, String::new(), BinaryType::Intermediate, vec![binary.to_vec()])))
+        Ok(Arc::new(Program::new(context, None, BinaryType::Intermediate, vec![binary.to_vec()])))
     }
 
     /// clBuildProgram. With `notify` it returns at once and works in the background; the errors about arguments and state
@@ -133,40 +141,49 @@ impl Program {
     /// CL_INVALID_BINARY, CL_COMPILER_NOT_AVAILABLE, CL_BUILD_PROGRAM_FAILURE.
     pub fn build(self: &Arc<Program>, options: &str, notify: Option<BuildNotify>) -> Result<()> {
         let parsed = options::parse(options, Step::Build)?;
-        let (modules, loadable) = {
-            let mut state = self.begin(options)?;
+        let failed = Status::BuildProgramFailure;
+        let (translation, modules, loadable) = {
+            let (mut state, translation) = self.begin(options, &parsed, Step::Build, &[])?;
             // A binary that was loaded is code already; a program that runs is built anew.
-            let loadable = state.compiled.clone().filter(|_| state.kernels.is_none());
+            let loadable =
+                state.compiled.clone().filter(|_| translation.is_none() && state.kernels.is_none());
             state.kernels = None;
-            (state.modules.clone(), loadable)
+            (translation, state.modules.clone(), loadable)
         };
         let work = move || match loadable {
             Some(compiled) => steps::load(compiled, modules),
-            None => steps::build(modules, &parsed.compile, Status::BuildProgramFailure),
+            None => source::and_then(translation, modules, failed, |modules| {
+                steps::build(modules, &parsed.compile, failed)
+            }),
         };
         self.perform(work, notify.map(|notify| Box::new(move |_: &Arc<Program>| notify()) as LinkNotify))
     }
 
-    /// clCompileProgram; the headers are names and programs, which only sources include. Errors as `build`'s with CL_INVALID_COMPILER_OPTIONS and
-    /// CL_COMPILE_PROGRAM_FAILURE.
+    /// clCompileProgram; the headers are source programs by the names that they are included by. Errors as `build`'s, with
+    /// CL_INVALID_COMPILER_OPTIONS and CL_COMPILE_PROGRAM_FAILURE.
     pub fn compile(
         self: &Arc<Program>,
         options: &str,
-        _headers: &[(String, Arc<Program>)],
+        headers: &[(String, Arc<Program>)],
         notify: Option<BuildNotify>,
     ) -> Result<()> {
-        let Options { compile, .. } = options::parse(options, Step::Compile)?;
-        if matches!(self.binary_type(), BinaryType::Library | BinaryType::Executable) {
+        let parsed = options::parse(options, Step::Compile)?;
+        let failed = Status::CompileProgramFailure;
+        let binary = matches!(self.binary_type(), BinaryType::Library | BinaryType::Executable);
+        if binary && self.source.is_none() {
             return Err(
                 Status::InvalidOperation.because("the program is neither source nor SPIR to be compiled")
             );
         }
-        let modules = {
-            let mut state = self.begin(options)?;
-            state.compiled_with = compile.clone();
-            state.modules.clone()
+        let (translation, modules) = {
+            let (mut state, translation) = self.begin(options, &parsed, Step::Compile, headers)?;
+            state.compiled_with = parsed.compile.clone();
+            state.kernels = None;
+            (translation, state.modules.clone())
         };
-        let work = move || steps::compile(modules, &compile);
+        let work = move || {
+            source::and_then(translation, modules, failed, |modules| steps::compile(modules, &parsed.compile))
+        };
         self.perform(work, notify.map(|notify| Box::new(move |_: &Arc<Program>| notify()) as LinkNotify))
     }
 
@@ -198,7 +215,7 @@ impl Program {
             compiled_with.push(state.compiled_with.clone());
         }
         let merged = steps::merge(&parsed.compile, &compiled_with);
-        let program = Arc::new(Program::new(context, String::new(), BinaryType::None, modules));
+        let program = Arc::new(Program::new(context, None, BinaryType::None, modules));
         let modules = {
             let mut state = program.state();
             (state.status, state.options) = (BuildStatus::InProgress, options.to_string());
@@ -213,8 +230,15 @@ impl Program {
         Ok((program, result))
     }
 
-    /// Marks a build as begun. CL_INVALID_OPERATION while kernels exist or another runs; CL_COMPILER_NOT_AVAILABLE for sources.
-    fn begin(&self, options: &str) -> Result<MutexGuard<'_, State>> {
+    /// Marks a build as begun, and says what to translate if the program is a source. CL_INVALID_OPERATION while kernels exist
+    /// or another runs, the step's error for a source that is to be taken as SPIR; CL_COMPILER_NOT_AVAILABLE.
+    fn begin(
+        &self,
+        options: &str,
+        parsed: &Options,
+        step: Step,
+        headers: &[(String, Arc<Program>)],
+    ) -> Result<(MutexGuard<'_, State>, Option<Translation>)> {
         let mut state = self.state();
         if state.attached > 0 {
             return Err(
@@ -224,14 +248,22 @@ impl Program {
         if state.status == BuildStatus::InProgress {
             return Err(Status::InvalidOperation.because("the program is being built"));
         }
-        if state.modules.is_empty() {
-            state.log = "There is no OpenCL C compiler: give the program as SPIR.".into();
-            (state.status, state.options) = (BuildStatus::Error, options.to_string());
-            return Err(Status::CompilerNotAvailable.because("OpenCL C sources can't be compiled"));
+        if self.source.is_some() && parsed.is_spir {
+            return Err(options::refuse(step, "-x spir, for a program that is a source"));
         }
-        (state.status, state.options) = (BuildStatus::InProgress, options.to_string());
+        let translation = self.source.as_deref().map(|text| {
+            let text_of = |header: &Program| header.source.clone().unwrap_or_default();
+            let headers = headers.iter().map(|(name, header)| (name.clone(), text_of(header))).collect();
+            source::translation(text, headers, parsed, &self.context.device().info)
+        });
+        state.options = options.to_string();
+        let translation = translation.transpose().inspect_err(|error| {
+            state.log = error.detail.clone();
+            state.status = BuildStatus::Error;
+        })?;
+        state.status = BuildStatus::InProgress;
         state.log.clear();
-        Ok(state)
+        Ok((state, translation))
     }
 
     /// Does the work of a build here, or on a thread that then notifies.
@@ -350,7 +382,7 @@ impl Program {
     /// A program with these kernels.
     #[cfg(test)]
     pub(crate) fn of_kernels(context: &Arc<Context>, kernels: Vec<(KernelInfo, Code)>) -> Arc<Program> {
-        let program = Program::new(context, String::new(), BinaryType::Executable, vec![Vec::new()]);
+        let program = Program::new(context, None, BinaryType::Executable, vec![Vec::new()]);
         let built = |(info, code)| BuiltKernel { info: Arc::new(info), code, pace: Arc::default() };
         program.state().kernels = Some(kernels.into_iter().map(built).collect());
         program.state().status = BuildStatus::Success;

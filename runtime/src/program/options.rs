@@ -2,6 +2,7 @@
 
 use crate::error::{Result, Status};
 use spirula_jit::api::CompileOptions;
+use std::path::PathBuf;
 
 /// Whose options they are, and hence which error a bad one is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -11,33 +12,61 @@ pub(crate) enum Step {
     Link,
 }
 
+/// What the compiler of OpenCL C must know.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Language {
+    /// In clang's words.
+    pub options: Vec<String>,
+    /// `-I`, absolute.
+    pub include_folders: Vec<PathBuf>,
+}
+
 /// Options, understood.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Options {
+    /// What translation of a source must know.
+    pub language: Language,
+    /// `-x spir` or `-spir-std=`: for a binary, never a source.
+    pub is_spir: bool,
     /// What code generation must know.
     pub compile: CompileOptions,
     /// `-create-library`.
     pub create_library: bool,
 }
 
-/// An option without a value, what it sets, and whether clLinkProgram takes it too.
-type Flag = (&'static str, fn(&mut Options), bool);
+/// An option without a value, what it sets, and who takes it beside clBuildProgram and clCompileProgram.
+type Flag = (&'static str, fn(&mut Options), &'static [Taker]);
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Taker {
+    /// The compiler of OpenCL C, which knows it by the same name.
+    Clang,
+    /// clLinkProgram.
+    Link,
+}
+use Taker::{Clang, Link};
+
+/// What `-cl-std=` may say: CL_DEVICE_OPENCL_C_ALL_VERSIONS.
+const VERSIONS: [&str; 4] = ["CL1.0", "CL1.1", "CL1.2", "CL3.0"];
 
 const FLAGS: &[Flag] = &[
-    ("-cl-single-precision-constant", |_| (), false),
-    ("-cl-denorms-are-zero", |_| (), true),
-    ("-cl-fp32-correctly-rounded-divide-sqrt", |_| (), false),
-    ("-cl-opt-disable", |options| options.compile.optimization_disabled = true, false),
-    ("-cl-strict-aliasing", |_| (), false),
-    ("-cl-mad-enable", |options| options.compile.mad_enable = true, false),
-    ("-cl-no-signed-zeros", |options| options.compile.no_signed_zeros = true, true),
-    ("-cl-unsafe-math-optimizations", |options| options.compile.unsafe_math = true, true),
-    ("-cl-finite-math-only", |options| options.compile.finite_math_only = true, true),
-    ("-cl-fast-relaxed-math", |options| options.compile.fast_relaxed_math = true, true),
-    ("-cl-kernel-arg-info", |_| (), false),
-    ("-w", |_| (), false),
-    ("-Werror", |_| (), false),
-    ("-g", |_| (), false),
+    ("-cl-single-precision-constant", |_| (), &[Clang]),
+    ("-cl-denorms-are-zero", |_| (), &[Link]),
+    ("-cl-fp32-correctly-rounded-divide-sqrt", |_| (), &[Clang]),
+    ("-cl-opt-disable", |options| options.compile.optimization_disabled = true, &[]),
+    ("-cl-strict-aliasing", |_| (), &[]),
+    ("-cl-mad-enable", |options| options.compile.mad_enable = true, &[Clang]),
+    ("-cl-no-signed-zeros", |options| options.compile.no_signed_zeros = true, &[Clang, Link]),
+    ("-cl-unsafe-math-optimizations", |options| options.compile.unsafe_math = true, &[Clang, Link]),
+    ("-cl-finite-math-only", |options| options.compile.finite_math_only = true, &[Clang, Link]),
+    ("-cl-fast-relaxed-math", |options| options.compile.fast_relaxed_math = true, &[Clang, Link]),
+    // Every translation has it.
+    ("-cl-kernel-arg-info", |_| (), &[]),
+    ("-cl-uniform-work-group-size", |_| (), &[]),
+    ("-cl-no-subgroup-ifp", |_| (), &[Link]),
+    ("-w", |_| (), &[Clang]),
+    ("-Werror", |_| (), &[Clang]),
+    ("-g", |_| (), &[]),
 ];
 
 /// Reads the options of one call. CL_INVALID_BUILD_OPTIONS, _COMPILER_OPTIONS or _LINKER_OPTIONS for others than the
@@ -50,26 +79,38 @@ pub(crate) fn parse(text: &str, step: Step) -> Result<Options> {
             true => words.next().ok_or_else(|| refuse(step, &format!("{word} without its value"))),
             false => Ok(joined.to_string()),
         };
-        if let Some((_, set, _)) = FLAGS.iter().find(|flag| flag.0 == word && (flag.2 || step != Step::Link))
-        {
+        let known = |flag: &&Flag| flag.0 == word && (step != Step::Link || flag.2.contains(&Link));
+        if let Some((_, set, takers)) = FLAGS.iter().find(known) {
             set(&mut options);
+            if takers.contains(&Clang) {
+                options.language.options.push(word);
+            }
         } else if word == "-create-library" && step == Step::Link {
             options.create_library = true;
         } else if word == "-enable-link-options" && step == Step::Link {
             // Only means something for libraries: link options of later links apply anyway.
         } else if let Some(version) = word.strip_prefix("-spir-std=") {
             options.compile.spir_std = Some(version.to_string());
+            options.is_spir = true;
         } else if let Some(language) = word.strip_prefix("-x") {
             let language = value(language)?;
             if language != "spir" {
                 return Err(refuse(step, &format!("-x {language}")));
             }
+            options.is_spir = true;
         } else if step == Step::Link {
             return Err(refuse(step, &word));
-        } else if let Some(definition) = word.strip_prefix("-D").or(word.strip_prefix("-I")) {
-            // For the preprocessor, which binaries have behind them.
-            value(definition)?;
-        } else if !matches!(word.strip_prefix("-cl-std="), Some("CL1.0" | "CL1.1" | "CL1.2" | "CL3.0")) {
+        } else if let Some(definition) = word.strip_prefix("-D") {
+            // Never two words: clang would take a second one that starts with @ for the name of a file.
+            options.language.options.push(format!("-D{}", value(definition)?));
+        } else if let Some(folder) = word.strip_prefix("-I") {
+            let folder = value(folder)?;
+            let absolute = std::path::absolute(&folder);
+            let absolute = absolute.map_err(|error| refuse(step, &format!("-I {folder}: {error}")))?;
+            options.language.include_folders.push(absolute);
+        } else if word.strip_prefix("-cl-std=").is_some_and(|version| VERSIONS.contains(&version)) {
+            options.language.options.push(word);
+        } else {
             return Err(refuse(step, &word));
         }
     }
@@ -84,7 +125,7 @@ pub(crate) fn parse(text: &str, step: Step) -> Result<Options> {
     Ok(options)
 }
 
-fn refuse(step: Step, word: &str) -> crate::Error {
+pub(crate) fn refuse(step: Step, word: &str) -> crate::Error {
     let status = match step {
         Step::Build => Status::InvalidBuildOptions,
         Step::Compile => Status::InvalidCompilerOptions,
@@ -134,6 +175,9 @@ mod tests {
         let options = parse(all, Step::Build).unwrap().compile;
         assert_eq!(options.spir_std.as_deref(), Some("1.2"));
         assert!(options.mad_enable && options.optimization_disabled && !options.unsafe_math);
+        let language = parse("-D A -DB=\"1 2\" -I /dir -cl-std=CL3.0 -w -g", Step::Compile).unwrap().language;
+        assert_eq!(language.options, ["-DA", "-DB=1 2", "-cl-std=CL3.0", "-w"]);
+        assert_eq!(language.include_folders, [PathBuf::from("/dir")]);
         let fast = parse("-cl-fast-relaxed-math", Step::Compile).unwrap().compile;
         assert!(fast.unsafe_math && fast.finite_math_only && fast.no_signed_zeros && fast.mad_enable);
         assert!(parse("-create-library -enable-link-options", Step::Link).unwrap().create_library);

@@ -27,7 +27,7 @@ pub(super) struct Failure {
 
 impl Failure {
     /// `failed` is the step's own error.
-    fn of(error: CompileError, failed: Status) -> Failure {
+    pub(super) fn of(error: CompileError, failed: Status) -> Failure {
         let status = match error {
             CompileError::InvalidBinary(_) => Status::InvalidBinary,
             CompileError::Failed(_) | CompileError::Crashed(_) => failed,

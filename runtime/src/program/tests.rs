@@ -22,14 +22,21 @@ fn binaries_are_recognised_by_their_first_bytes() {
 }
 
 #[test]
-fn sources_exist_but_are_not_built() {
-    let program = Program::with_source(&context(), "kernel void a() {}".into());
-    assert_eq!(program.build("-cl-nonsense", None).unwrap_err().status, Status::InvalidBuildOptions);
-    assert_eq!(program.build("-w", None).unwrap_err().status, Status::CompilerNotAvailable);
-    assert_eq!(program.compile("", &[], None).unwrap_err().status, Status::CompilerNotAvailable);
+fn sources_are_refused_with_a_log() {
+    let program = Program::with_source(&context(), "#error no".into());
+    let status = |result: Result<()>| result.unwrap_err().status;
+    assert_eq!(status(program.build("-cl-nonsense", None)), Status::InvalidBuildOptions);
+    assert_eq!(status(program.build("-x spir", None)), Status::InvalidBuildOptions);
+    assert_eq!(status(program.compile("-spir-std=1.2", &[], None)), Status::InvalidCompilerOptions);
+    assert_eq!((program.build_status(), program.build_options()), (BuildStatus::None, String::new()));
+    let (built, log) = match api::find_clang() {
+        Some(_) => (Status::BuildProgramFailure, "source.cl:1:2: error: no"),
+        None => (Status::CompilerNotAvailable, "clang"),
+    };
+    assert_eq!(status(program.build("-w", None)), built);
+    assert!(program.build_log().contains(log), "{}", program.build_log());
     assert_eq!((program.build_status(), program.binary_type()), (BuildStatus::Error, BinaryType::None));
-    assert_eq!(program.build_options(), "");
-    assert!(program.build_log().contains("SPIR") && program.binary().is_empty());
+    assert!(program.build_options() == "-w" && program.binary().is_empty());
 }
 
 #[test]

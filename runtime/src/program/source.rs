@@ -1,0 +1,65 @@
+//! OpenCL C source to SPIR: what the specification's options mean to clang, and what this device defines.
+
+use super::options::Options;
+use super::steps::{Built, Failure};
+use crate::device::DeviceInfo;
+use crate::error::Status;
+use crate::platform::Platform;
+use spirula_jit::api::{self, Translation};
+use std::sync::Arc;
+
+/// The default for a device of OpenCL 1.2 or newer: the highest 1.x that it has (OpenCL 3.0, 5.8.6.3).
+const DEFAULT_VERSION: &str = "-cl-std=CL1.2";
+
+/// What clang is told of a program; the headers are names and texts. CL_COMPILER_NOT_AVAILABLE.
+pub(super) fn translation(
+    source: &str,
+    headers: Vec<(String, String)>,
+    options: &Options,
+    device: &DeviceInfo,
+) -> crate::Result<Translation> {
+    let clang = api::find_clang().ok_or_else(|| Status::CompilerNotAvailable.because(NO_CLANG))?;
+    let language = &options.language;
+    let version = (!language.options.iter().any(|option| option.starts_with("-cl-std=")))
+        .then(|| DEFAULT_VERSION.to_string());
+    Ok(Translation {
+        clang: clang.clone(),
+        source: source.to_string(),
+        headers,
+        include_folders: language.include_folders.clone(),
+        options: version
+            .into_iter()
+            .chain(capabilities(device))
+            .chain(language.options.iter().cloned())
+            .collect(),
+    })
+}
+
+/// For the log of a build without a compiler.
+pub(super) const NO_CLANG: &str = "OpenCL C needs clang 22: found as clang-22 or clang in PATH, beside LLVM 22, or by the \
+                                   variable SPIRULA_CLANG. Without it programs must be given as SPIR.";
+
+/// The macros of OpenCL C 6.10, and those of the device's extensions and features, which clang wants to define itself.
+fn capabilities(device: &DeviceInfo) -> [String; 2] {
+    let names = device.extensions.iter().chain(device.opencl_c_features);
+    let names: String = names.map(|extension| format!(",+{}", extension.name)).collect();
+    let [major, minor, _] = Platform::NUMERIC_VERSION;
+    [format!("-D__OPENCL_VERSION__={}", 100 * major + 10 * minor), format!("-cl-ext=-all{names}")]
+}
+
+/// Does something with a program's modules, which are translated first if it is a source; the warnings come before that log.
+/// `failed` is the step's own error.
+pub(super) fn and_then(
+    translation: Option<Translation>,
+    modules: Arc<[Vec<u8>]>,
+    failed: Status,
+    follow: impl FnOnce(Arc<[Vec<u8>]>) -> Result<Built, Failure>,
+) -> Result<Built, Failure> {
+    let Some(translation) = translation else { return follow(modules) };
+    let translated = api::translate(translation).map_err(|error| Failure::of(error, failed))?;
+    match follow(Arc::from([translated.module])) {
+        Ok(built) => Ok(Built { log: translated.log + &built.log, ..built }),
+        // What clang made is no binary of the application's that could be invalid.
+        Err(failure) => Err(Failure { status: failed, log: translated.log + &failure.log }),
+    }
+}
