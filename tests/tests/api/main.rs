@@ -9,6 +9,7 @@ mod memory;
 mod platform;
 mod programs;
 mod setup;
+mod sources;
 
 use spirula_tests::isolate::{self, ExpectedFailures};
 use std::process::ExitCode;
@@ -20,6 +21,7 @@ fn main() -> ExitCode {
         memory::tests(),
         images::tests(),
         programs::tests(),
+        sources::tests(),
         kernels::tests(),
         events::tests(),
     ];

@@ -32,7 +32,6 @@ tests![
     program_outlives_its_handle,
     link_library,
     link_errors,
-    source_is_refused_properly,
 ];
 
 /// The binary's fate: the error's name and what the log says (empty if no program was made).
@@ -369,22 +368,5 @@ fn link_errors() -> Outcome {
         "CL_INVALID_LINKER_OPTIONS"
     );
     assert_eq!(status(Program::link(&setup.context, "", &[])), "CL_INVALID_VALUE");
-    Ok(())
-}
-
-fn source_is_refused_properly() -> Outcome {
-    let setup = Setup::new();
-    let text = c"kernel void k() {}".as_ptr();
-    let source =
-        create!(clCreateProgramWithSource(setup.context.raw(), 1, &text, null())).map(Program::from_raw);
-    let has_compiler = setup.device.info::<u32>(CL_DEVICE_COMPILER_AVAILABLE)? == CL_TRUE;
-    match source {
-        Ok(program) if !has_compiler => assert_eq!(status(program.build("")), "CL_COMPILER_NOT_AVAILABLE"),
-        Ok(program) => {
-            program.build("")?;
-            Kernel::new(&program, "k")?;
-        }
-        Err(e) => return Err(format!("a program with source can be made, if not built: {e}").into()),
-    }
     Ok(())
 }
