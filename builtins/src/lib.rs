@@ -17,6 +17,7 @@ pub mod image;
 mod inverse_trig;
 mod log;
 mod modulo;
+mod native;
 mod polynomial;
 mod power;
 mod representation;
@@ -56,6 +57,7 @@ mod exports {
     pub use crate::inverse_trig::*;
     pub use crate::log::*;
     pub use crate::modulo::*;
+    pub use crate::native::*;
     pub use crate::power::*;
     pub use crate::representation::*;
     pub use crate::trig::*;

@@ -120,21 +120,13 @@ const FRAC_PI_2_PARTS: [f32; 3] = [std::f32::consts::FRAC_PI_2.next_down(), 7.54
 /// Up to here the first part's product is taken off exactly.
 const NEAR: f32 = 1048576.0;
 
-/// x radians, up to a million; also for `native_` functions.
+/// x radians, up to a million.
 #[inline(always)]
 fn near_radians(x: f32) -> Single {
     let shifted = x.mul_add(std::f32::consts::FRAC_2_PI, ROUND_SINGLE);
     let k = shifted - ROUND_SINGLE;
     let rest = FRAC_PI_2_PARTS.iter().fold(x, |rest, part| (-k).mul_add(*part, rest));
     Single { quadrant: shifted.to_bits(), rest }
-}
-
-/// The same with a rest that is in the polynomials' range for every finite x.
-#[inline(always)]
-fn native_radians(x: f32) -> Single {
-    let Single { quadrant, rest } = near_radians(x);
-    let rest = if rest > 1.0 { 1.0 } else { rest };
-    Single { quadrant, rest: if rest < -1.0 { -1.0 } else { rest } }
 }
 
 impl Angle {
@@ -187,12 +179,6 @@ export! {
     spirula_cospi_f32(x: f32) -> f32 = half_turns(x).single().cos() + 0.0;
     /// tanpi; 6 ULP allowed.
     spirula_tanpi_f32(x: f32) -> f32 = odd(half_turns(x).tan_exact(), x);
-    /// native_sin; no limit, but good up to a million.
-    spirula_native_sin_f32(x: f32) -> f32 = native_radians(x).sin();
-    /// native_cos.
-    spirula_native_cos_f32(x: f32) -> f32 = native_radians(x).cos();
-    /// native_tan.
-    spirula_native_tan_f32(x: f32) -> f32 = native_radians(x).tan();
 }
 
 /// The value for -x from that for |x|, of an odd function.
