@@ -18,6 +18,7 @@ mod launch;
 mod machine;
 pub mod memory;
 pub mod platform;
+pub mod printf;
 pub mod program;
 pub mod queue;
 pub mod sampler;
