@@ -14,6 +14,7 @@ pub mod kir;
 pub mod llvm;
 mod loader;
 mod object_file;
+pub mod printf;
 pub mod process;
 pub mod program;
 pub mod transform;

@@ -1,6 +1,7 @@
 //! What a compilation yields: the object file, the kernels' metadata and the launch ABI. Plain serializable data,
 //! so that it can cross a process border or lie in a cache.
 
+use crate::printf::Printf;
 use serde::{Deserialize, Serialize};
 
 /// A compiled program: one object file and what the host must know to call its kernels.
@@ -39,6 +40,8 @@ pub struct KernelInfo {
     pub scratch_per_item: u64,
     /// Bytes of scratch for the group.
     pub scratch_fixed: u64,
+    /// What it prints; None if it can't reach a call of printf.
+    pub printf: Option<Printf>,
 }
 
 impl KernelInfo {

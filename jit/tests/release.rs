@@ -23,6 +23,7 @@ fn program() -> CompiledProgram {
         private_size: 0,
         scratch_per_item: 0,
         scratch_fixed: 0,
+        printf: None,
     };
     CompiledProgram { object, kernels: vec![kernel], log: String::new() }
 }

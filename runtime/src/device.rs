@@ -3,6 +3,7 @@
 use crate::machine::{self, CpuInfo};
 use crate::memory::raw::PAGE;
 use crate::platform::{DEVICE_EXTENSIONS, Extension, OPENCL_C_FEATURES, OPENCL_C_VERSIONS, SPIR_VERSIONS};
+use crate::printf::buffer::Buffers;
 use crate::scheduler::Scheduler;
 use std::sync::Arc;
 
@@ -12,6 +13,7 @@ pub struct Device {
     /// What `clGetDeviceInfo` tells.
     pub info: DeviceInfo,
     pub(crate) scheduler: Scheduler,
+    pub(crate) printf_buffers: Buffers,
 }
 
 /// What `clGetDeviceInfo` tells (OpenCL 1.2, table 4.3). Sizes in bytes unless said otherwise. Constant facts that
@@ -116,23 +118,27 @@ pub(crate) const MAX_WORK_GROUP_SIZE: usize = 4096;
 const LOCAL_MEM_SIZE: u64 = 256 << 10;
 /// Alignment of sub-buffers and of OpenCL's largest type, long16 (128 bytes).
 const BASE_ALIGN_BITS: u32 = 1024;
+/// CL_DEVICE_PRINTF_BUFFER_SIZE, in bytes of text, whose records may be longer.
+const PRINTF_TEXT_SIZE: usize = spirula_jit::printf::BUFFER_SIZE / 16;
 
 impl Device {
     /// Looks at the machine.
     pub(crate) fn detect() -> Device {
         let cpu = CpuInfo::read();
         let compute_units = machine::usable_cpus();
-        let info = DeviceInfo::detect(&cpu, compute_units);
-        Device { info, scheduler: Scheduler::new(compute_units) }
+        Device::new(DeviceInfo::detect(&cpu, compute_units))
+    }
+
+    fn new(info: DeviceInfo) -> Device {
+        let scheduler = Scheduler::new(info.compute_units as usize);
+        Device { info, scheduler, printf_buffers: Buffers::default() }
     }
 
     /// Parts of this device with so many compute units each (clCreateSubDevices); the caller has checked that there are enough.
     /// They share everything but their threads.
     pub fn partition(&self, counts: &[u32]) -> Vec<Arc<Device>> {
-        let part = |&compute_units: &u32| {
-            let info = DeviceInfo { compute_units, ..self.info.clone() };
-            Arc::new(Device { info, scheduler: Scheduler::new(compute_units as usize) })
-        };
+        let part =
+            |&compute_units: &u32| Arc::new(Device::new(DeviceInfo { compute_units, ..self.info.clone() }));
         counts.iter().map(part).collect()
     }
 
@@ -191,7 +197,7 @@ impl DeviceInfo {
             mem_base_addr_align_bits: BASE_ALIGN_BITS,
             address_bits: usize::BITS,
             profiling_timer_resolution: 1,
-            printf_buffer_size: 1 << 20,
+            printf_buffer_size: PRINTF_TEXT_SIZE,
             compiler_available: spirula_jit::api::find_clang().is_some(),
             linker_available: true,
             spir_versions: SPIR_VERSIONS,
@@ -241,6 +247,7 @@ mod tests {
         let images = info.images.unwrap();
         assert!(images.max_2d[0] >= 8192 && images.max_3d[2] >= 2048 && images.max_buffer >= 65536);
         assert!(images.max_read_args >= 128 && images.max_write_args >= 8 && images.max_samplers >= 16);
+        assert!(info.printf_buffer_size >= 1 << 20);
         assert!(info.compute_units >= 1 && !info.name.is_empty());
     }
 

@@ -333,7 +333,7 @@ impl Drop for Pending {
 fn perform(work: Work, device: &Device) -> Result<()> {
     match work {
         Work::Nothing => Ok(()),
-        Work::Kernel(launch) => device.scheduler.run(&launch.invocation, &launch.pace),
+        Work::Kernel(launch) => launch.run(device),
         Work::Call(call) => call(),
     }
 }

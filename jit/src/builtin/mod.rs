@@ -17,6 +17,7 @@ mod mangle;
 mod math;
 mod memory;
 mod pattern;
+pub mod printf;
 mod relational;
 #[cfg(test)]
 mod report;

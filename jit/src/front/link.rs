@@ -6,7 +6,7 @@ use super::harden::{kernel_symbol, set_target};
 use super::llvm_access::{self as access, Type, Value};
 use super::llvm_edit as edit;
 use super::opaque::SAMPLER_INITIALIZER;
-use super::{HardenedModule, LinkedModule};
+use super::{HardenedModule, LinkedModule, printf};
 use crate::api::CompileError;
 use crate::builtin::{self, Resolution, Signature};
 use crate::llvm::{self, LlvmError, Session};
@@ -53,7 +53,7 @@ fn clashes(modules: &[Module]) -> Result<(), CompileError> {
 }
 
 /// A symbol for a log, as in the source: from its mangled name, or else from its types.
-fn readable(symbol: Value) -> String {
+pub(crate) fn readable(symbol: Value) -> String {
     let name = symbol.name();
     match builtin::demangle(&name) {
         Some(text) => format!("`{text}` ({name})"),
@@ -99,16 +99,15 @@ pub fn link<'s>(
     hardened: HardenedModule<'s>,
     machine: &TargetMachine,
 ) -> Result<LinkedModule<'s>, CompileError> {
+    let mut hardened = hardened;
+    printf::replace(session, &mut hardened, machine)?;
     let HardenedModule { module, kernels } = hardened;
     for _ in 0..MAX_ROUNDS {
         let definitions = resolve(&module, &kernels)?;
         if definitions.is_empty() {
             break;
         }
-        let text = assemble(&definitions);
-        let source = llvm::parse_text(session, &text).map_err(|error| internal(&error))?;
-        set_target(&source, machine);
-        llvm::link_in(session, &module, source).map_err(|error| internal(&error))?;
+        add_definitions(session, &module, &definitions, machine)?;
     }
     if access::functions(&module).iter().any(|function| is_library_symbol(*function)) {
         edit::link_lazily(session, &module, library(machine)?).map_err(|error| internal(&error))?;
@@ -117,6 +116,18 @@ pub fn link<'s>(
     missing(&module)?;
     llvm::verify(&module).map_err(|error| internal(&error))?;
     Ok(LinkedModule { module, kernels })
+}
+
+/// Adds functions to a module, which may already declare them.
+pub(crate) fn add_definitions<'s>(
+    session: &'s Session,
+    module: &Module<'s>,
+    definitions: &[(String, builtin::Definition)],
+    machine: &TargetMachine,
+) -> Result<(), CompileError> {
+    let source = llvm::parse_text(session, &assemble(definitions)).map_err(|error| internal(&error))?;
+    set_target(&source, machine);
+    llvm::link_in(session, module, source).map_err(|error| internal(&error))
 }
 
 /// A fault of ours, not of the program.

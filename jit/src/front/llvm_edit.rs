@@ -90,6 +90,16 @@ impl<'m> Editor<'m> {
         }
     }
 
+    /// Calls a function with arguments of its parameters' types.
+    pub(crate) fn call(&self, function: Value<'m>, arguments: &[Value<'m>]) -> Value<'m> {
+        let mut raw: Vec<LLVMValueRef> = arguments.iter().map(|argument| argument.raw()).collect();
+        // SAFETY: the function and the arguments are alive and agree; a result that isn't void may go unnamed.
+        made(unsafe {
+            let ty = function.global_value_type().raw();
+            LLVMBuildCall2(self.raw, ty, function.raw(), raw.as_mut_ptr(), raw.len() as c_uint, UNNAMED)
+        })
+    }
+
     pub(crate) fn copy_memory(&self, to: Value<'m>, from: Value<'m>, alignment: u32, bytes: u64) {
         // SAFETY: both are pointers to at least `bytes` bytes so aligned.
         unsafe {
@@ -145,6 +155,14 @@ pub(crate) fn set_operand<'m>(user: Value<'m>, index: u32, value: Value<'m>) {
     if index < user.operand_count() {
         // SAFETY: the index is within bounds; callers keep the operand's type.
         unsafe { LLVMSetOperand(user.raw(), index, value.raw()) };
+    }
+}
+
+/// Removes an instruction that nothing uses.
+pub(crate) fn erase_instruction(instruction: Value) {
+    if instruction.is_instruction() && !instruction.has_uses() {
+        // SAFETY: alive and unused; the caller lets its handle go.
+        unsafe { LLVMInstructionEraseFromParent(instruction.raw()) };
     }
 }
 

@@ -23,6 +23,15 @@ impl<'m> Value<'m> {
         unsafe { Type::from_raw(LLVMGlobalGetValueType(self.raw())) }.unwrap_or_else(|| self.ty())
     }
 
+    /// What a constant global variable holds.
+    pub(crate) fn constant_initializer(self) -> Option<Value<'m>> {
+        // SAFETY: asked of a global variable; null without an initializer.
+        unsafe {
+            let constant = self.is_global_variable() && LLVMIsGlobalConstant(self.raw()) != 0;
+            if constant { Value::from_raw(LLVMGetInitializer(self.raw())) } else { None }
+        }
+    }
+
     pub(crate) fn is_thread_local(self) -> bool {
         // SAFETY: asked of a global variable.
         self.is_global_variable() && unsafe { LLVMIsThreadLocal(self.raw()) != 0 }

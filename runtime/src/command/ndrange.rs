@@ -6,16 +6,34 @@ use crate::error::{Result, Status};
 use crate::kernel::Kernel;
 use crate::launch::Invocation;
 use crate::memory::Mem;
+use crate::printf::{record, stdout};
 use crate::scheduler::Pace;
-use spirula_jit::program::Launch;
+use spirula_jit::program::{KernelInfo, Launch};
 use std::sync::Arc;
 
 /// A launch that was checked, with what it must hold until it ends.
 pub(crate) struct KernelLaunch {
-    pub invocation: Arc<Invocation>,
-    pub pace: Arc<Pace>,
+    invocation: Invocation,
+    info: Arc<KernelInfo>,
+    pace: Arc<Pace>,
     /// The memory objects that its arguments name.
-    pub _memory: Vec<Arc<Mem>>,
+    _memory: Vec<Arc<Mem>>,
+}
+
+impl KernelLaunch {
+    /// Runs it, and prints what it printed. CL_OUT_OF_RESOURCES without memory.
+    pub(crate) fn run(self, device: &Device) -> Result<()> {
+        let KernelLaunch { mut invocation, info, pace, _memory } = self;
+        let Some(printf) = &info.printf else { return device.scheduler.run(&Arc::new(invocation), &pace) };
+        let buffer = device.printf_buffers.take().ok_or_else(|| {
+            Status::OutOfResources.because(format!("{}: no memory for what it prints", info.name))
+        })?;
+        invocation.arguments.put(printf.buffer_offset as usize, &buffer.address().to_ne_bytes());
+        let result = device.scheduler.run(&Arc::new(invocation), &pace);
+        let records = device.printf_buffers.give_back(buffer);
+        stdout::print(&record::text(printf, &records));
+        result
+    }
 }
 
 /// Private memory of a group that fits any thread's stack.
@@ -39,7 +57,8 @@ pub fn ndrange(
     Ok(Command {
         command_type: CommandType::NdrangeKernel,
         work: Work::Kernel(KernelLaunch {
-            invocation: Arc::new(invocation),
+            invocation,
+            info: kernel.info.clone(),
             pace: kernel.pace.clone(),
             _memory: memory,
         }),

@@ -4,7 +4,7 @@
 #![allow(unsafe_code)]
 
 use spirula_jit::ImageDescriptor;
-use std::alloc::{Layout, alloc, dealloc};
+use std::alloc::{Layout, alloc, alloc_zeroed, dealloc};
 use std::marker::PhantomData;
 use std::ptr::NonNull;
 
@@ -82,6 +82,15 @@ impl Allocation {
         Some(Allocation { start, size, layout })
     }
 
+    /// As [`Allocation::new`], aligned to 16, of zeros, which take no memory until they are written to.
+    pub(crate) fn zeroed(size: usize) -> Option<Allocation> {
+        let padded = size.max(1).checked_next_multiple_of(128)?;
+        let layout = Layout::from_size_align(padded, 16).ok()?;
+        // SAFETY: the layout's size isn't zero.
+        let start = NonNull::new(unsafe { alloc_zeroed(layout) })?;
+        Some(Allocation { start, size, layout })
+    }
+
     /// All of it.
     pub(crate) fn span(&self) -> Span<'_> {
         Span { start: self.start, len: self.size, owner: PhantomData }
@@ -138,6 +147,18 @@ impl<'a> Span<'a> {
         assert!(source.len <= self.len, "{} bytes into {}", source.len, self.len);
         // SAFETY: both stretches are valid for `source.len` bytes by their constructors; `copy` allows overlap.
         unsafe { std::ptr::copy(source.start.as_ptr(), self.start.as_ptr(), source.len) }
+    }
+
+    /// A copy of its bytes.
+    pub(crate) fn to_vec(self) -> Vec<u8> {
+        let mut copy = Vec::with_capacity(self.len);
+        // SAFETY: the stretch is valid for `len` bytes by its constructor, and the vector has room for them, which are
+        // all written before its length says so.
+        unsafe {
+            std::ptr::copy_nonoverlapping(self.start.as_ptr(), copy.as_mut_ptr(), self.len);
+            copy.set_len(self.len);
+        }
+        copy
     }
 
     /// Repeats `pattern` until the end; a last partial one is cut.

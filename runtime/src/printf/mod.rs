@@ -1,14 +1,17 @@
-//! printf's text: a format string and the arguments' bytes, as a kernel stored them, to what C would print
-//! (OpenCL C 1.2, 6.12.13). No allocation depends on the application but by [`MOST_PADDING`].
+//! What kernels print. The files are the way of a record: `buffer` -> `record` -> this file -> `stdout`.
+//!
+//! This file is printf's text: a format string and the arguments' bytes, as a kernel stored them, to what C would print
+//! (OpenCL C 1.2, 6.12.13). No allocation depends on the application but by widths and precisions, which are bounded.
 
+pub(crate) mod buffer;
 mod number;
+pub(crate) mod record;
+pub(crate) mod stdout;
 #[cfg(test)]
 mod tests;
 
+use spirula_jit::printf::{Conversion, Piece, pieces};
 use std::iter::repeat_n;
-
-/// Widths and precisions beyond it count as this: what C demands of one conversion at most (C99, 7.19.6.1.15).
-const MOST_PADDING: usize = 4095;
 
 /// An argument of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,80 +26,24 @@ pub enum Argument<'a> {
 /// its kind prints nothing. (Both are undefined.)
 pub fn format(text: &[u8], arguments: &[Argument], out: &mut Vec<u8>) {
     let mut arguments = arguments.iter();
-    let mut rest = text;
-    while let Some(at) = rest.iter().position(|&byte| byte == b'%') {
-        let (literal, from) = rest.split_at(at);
-        out.extend_from_slice(literal);
-        rest = match Conversion::parse(&from[1..]) {
-            Some((conversion, behind)) => {
-                match conversion.letter {
-                    b'%' => out.push(b'%'),
-                    _ => arguments.next().into_iter().for_each(|argument| conversion.print(*argument, out)),
-                }
-                behind
+    for piece in pieces(text) {
+        match piece {
+            Piece::Text(text) => out.extend_from_slice(text),
+            Piece::Argument(conversion) => {
+                arguments.next().into_iter().for_each(|argument| Printer(conversion).print(*argument, out))
             }
-            None => {
-                out.push(b'%');
-                &from[1..]
-            }
-        };
+        }
     }
-    out.extend_from_slice(rest);
 }
 
-/// What stands behind a `%`.
-#[derive(Clone, Copy, Debug, Default)]
-struct Conversion {
-    left: bool,
-    plus: bool,
-    space: bool,
-    alternate: bool,
-    zero: bool,
-    width: usize,
-    precision: Option<usize>,
-    /// `v4` is 4; None for a scalar.
-    lanes: Option<usize>,
-    /// Bits that the length modifier leaves of an integer; None without one.
-    bits: Option<u32>,
-    letter: u8,
-}
+/// Prints arguments as a conversion says.
+struct Printer(Conversion);
 
-impl Conversion {
-    /// The conversion at the start of `text`, and what follows it.
-    fn parse(text: &[u8]) -> Option<(Conversion, &[u8])> {
-        let mut this = Conversion::default();
-        let mut rest = text;
-        while let Some((&flag, behind)) = rest.split_first() {
-            match flag {
-                b'-' => this.left = true,
-                b'+' => this.plus = true,
-                b' ' => this.space = true,
-                b'#' => this.alternate = true,
-                b'0' => this.zero = true,
-                _ => break,
-            }
-            rest = behind;
-        }
-        this.width = take_number(&mut rest);
-        if take(&mut rest, b".") {
-            this.precision = Some(take_number(&mut rest));
-        }
-        if take(&mut rest, b"v") {
-            this.lanes = Some(take_number(&mut rest)).filter(|lanes| [2, 3, 4, 8, 16].contains(lanes));
-            this.lanes?;
-        }
-        let modifiers: [(&[u8], u32); 4] = [(b"hh", 8), (b"hl", 32), (b"h", 16), (b"l", 64)];
-        this.bits = modifiers.iter().find_map(|(name, bits)| take(&mut rest, name).then_some(*bits));
-        let (&letter, behind) = rest.split_first()?;
-        this.letter = letter;
-        let known: &[u8] = if this.lanes.is_some() { b"diouxXfFeEgGaA" } else { b"diouxXfFeEgGaAcsp%" };
-        known.contains(&letter).then_some((this, behind))
-    }
-
+impl Printer {
     fn print(&self, argument: Argument, out: &mut Vec<u8>) {
-        match (argument, self.lanes) {
-            (Argument::Text(text), _) if self.letter == b's' => {
-                let shown = self.precision.unwrap_or(text.len()).min(text.len());
+        match (argument, self.0.lanes) {
+            (Argument::Text(text), _) if self.0.letter == b's' => {
+                let shown = self.0.precision.unwrap_or(text.len()).min(text.len());
                 self.pad(b"", &text[..shown], false, out);
             }
             (Argument::Bytes(bytes), None) => self.print_element(bytes, out),
@@ -116,9 +63,9 @@ impl Conversion {
 
     fn print_element(&self, bytes: &[u8], out: &mut Vec<u8>) {
         // Scalars are promoted on their way here, vectors' elements are as wide as their modifier says.
-        let default = if self.lanes.is_some() { 64 } else { 32 };
-        let bits = self.bits.unwrap_or(default).min(8 * bytes.len().min(8) as u32);
-        match self.letter {
+        let default = if self.0.lanes.is_some() { 64 } else { 32 };
+        let bits = self.0.bits.unwrap_or(default).min(8 * bytes.len().min(8) as u32);
+        match self.0.letter {
             _ if bits == 0 => {}
             b'd' | b'i' => {
                 let value = number::signed(bytes, bits);
@@ -127,8 +74,8 @@ impl Conversion {
             b'u' => self.integer("", number::unsigned(bytes, bits).to_string(), out),
             b'o' => {
                 let digits = format!("{:o}", number::unsigned(bytes, bits));
-                let has_zero = digits == "0" || self.precision.is_some_and(|least| least > digits.len());
-                match self.alternate && (!has_zero || self.precision == Some(0)) {
+                let has_zero = digits == "0" || self.0.precision.is_some_and(|least| least > digits.len());
+                match self.0.alternate && (!has_zero || self.0.precision == Some(0)) {
                     true if digits != "0" => self.integer("", format!("0{digits}"), out),
                     true => self.pad(b"", b"0", false, out),
                     false => self.integer("", digits, out),
@@ -136,10 +83,10 @@ impl Conversion {
             }
             b'x' | b'X' => {
                 let value = number::unsigned(bytes, bits);
-                let upper = self.letter == b'X';
+                let upper = self.0.letter == b'X';
                 let digits = if upper { format!("{value:X}") } else { format!("{value:x}") };
                 let prefix = if upper { "0X" } else { "0x" };
-                self.integer(if self.alternate && value != 0 { prefix } else { "" }, digits, out);
+                self.integer(if self.0.alternate && value != 0 { prefix } else { "" }, digits, out);
             }
             b'p' => match number::unsigned(bytes, 64) {
                 0 => self.pad(b"", b"(nil)", false, out),
@@ -155,38 +102,38 @@ impl Conversion {
     fn sign(&self, negative: bool) -> &'static str {
         match () {
             () if negative => "-",
-            () if self.plus => "+",
-            () if self.space => " ",
+            () if self.0.plus => "+",
+            () if self.0.space => " ",
             () => "",
         }
     }
 
     /// Digits of an integer behind its sign or prefix. A precision is the least number of digits; then `0` means nothing.
     fn integer(&self, prefix: &str, digits: String, out: &mut Vec<u8>) {
-        let digits = match self.precision {
+        let digits = match self.0.precision {
             Some(0) if digits == "0" => String::new(),
             Some(least) => format!("{digits:0>least$}"),
             None => digits,
         };
-        self.pad(prefix.as_bytes(), digits.as_bytes(), self.precision.is_none(), out);
+        self.pad(prefix.as_bytes(), digits.as_bytes(), self.0.precision.is_none(), out);
     }
 
     fn float(&self, value: f64, out: &mut Vec<u8>) {
         let sign = self.sign(value.is_sign_negative());
         let (mut prefix, mut digits) = (sign.to_string(), String::new());
         let magnitude = value.abs();
-        match self.letter.to_ascii_lowercase() {
+        match self.0.letter.to_ascii_lowercase() {
             _ if value.is_nan() => digits.push_str("nan"),
             _ if value.is_infinite() => digits.push_str("inf"),
             b'a' => {
                 prefix.push_str("0x");
-                digits = number::hexadecimal(magnitude, self.precision, self.alternate);
+                digits = number::hexadecimal(magnitude, self.0.precision, self.0.alternate);
             }
-            b'e' => digits = number::exponential(magnitude, self.precision.unwrap_or(6), self.alternate),
-            b'g' => digits = number::general(magnitude, self.precision.unwrap_or(6), self.alternate),
-            _ => digits = number::fixed(magnitude, self.precision.unwrap_or(6), self.alternate),
+            b'e' => digits = number::exponential(magnitude, self.0.precision.unwrap_or(6), self.0.alternate),
+            b'g' => digits = number::general(magnitude, self.0.precision.unwrap_or(6), self.0.alternate),
+            _ => digits = number::fixed(magnitude, self.0.precision.unwrap_or(6), self.0.alternate),
         }
-        if self.letter.is_ascii_uppercase() {
+        if self.0.letter.is_ascii_uppercase() {
             prefix.make_ascii_uppercase();
             digits.make_ascii_uppercase();
         }
@@ -195,29 +142,13 @@ impl Conversion {
 
     /// `prefix` and `body` in the field; `0` puts its zeros between them if `zeros` may stand there.
     fn pad(&self, prefix: &[u8], body: &[u8], zeros: bool, out: &mut Vec<u8>) {
-        let missing = self.width.saturating_sub(prefix.len() + body.len());
-        let zeros = zeros && self.zero && !self.left;
+        let missing = self.0.width.saturating_sub(prefix.len() + body.len());
+        let zeros = zeros && self.0.zero && !self.0.left;
         let count = |wanted: bool| if wanted { missing } else { 0 };
-        out.extend(repeat_n(b' ', count(!self.left && !zeros)));
+        out.extend(repeat_n(b' ', count(!self.0.left && !zeros)));
         out.extend_from_slice(prefix);
         out.extend(repeat_n(b'0', count(zeros)));
         out.extend_from_slice(body);
-        out.extend(repeat_n(b' ', count(self.left)));
+        out.extend(repeat_n(b' ', count(self.0.left)));
     }
-}
-
-fn take(text: &mut &[u8], word: &[u8]) -> bool {
-    let behind = text.strip_prefix(word);
-    *text = behind.unwrap_or(text);
-    behind.is_some()
-}
-
-/// A decimal number, 0 if there is none.
-fn take_number(text: &mut &[u8]) -> usize {
-    let mut number = 0;
-    while let Some((digit @ b'0'..=b'9', behind)) = text.split_first() {
-        number = (number * 10 + usize::from(digit - b'0')).min(MOST_PADDING);
-        *text = behind;
-    }
-    number
 }

@@ -10,7 +10,7 @@ use spirula_jit::program::CompiledProgram;
 use std::sync::LazyLock;
 
 /// Changes with the layout.
-const MAGIC: [u8; 8] = *b"SPIRULA\x01";
+const MAGIC: [u8; 8] = *b"SPIRULA\x02";
 
 /// What a container holds.
 #[derive(Debug, Serialize, Deserialize)]

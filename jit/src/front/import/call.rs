@@ -62,11 +62,14 @@ impl<'m> Importer<'m, '_> {
         Ok(Some(self.push(types::import(source.ty())?, op)))
     }
 
-    /// `barrier`, `work_dim`, `global_id.0`, …
+    /// `barrier`, `printf_buffer`, `work_dim`, `global_id.0`, …
     fn primitive(&mut self, name: &str) -> Import<Option<kir::Value>> {
         if name == "barrier" {
             self.barrier();
             return Ok(None);
+        }
+        if name == "printf_buffer" && self.printf_buffer.is_some() {
+            return Ok(self.printf_buffer);
         }
         let (query, dimension) = match name.split_once('.') {
             Some((query, dimension)) => (query, dimension.parse().ok().filter(|&d: &u8| d < 3)),

@@ -100,12 +100,17 @@ fn kernel(module: &Module, info: &KernelInfo, used: &mut BTreeSet<String>) -> Im
         values: HashMap::new(),
         blocks: HashMap::new(),
         local: HashMap::new(),
+        printf_buffer: None,
         used,
         at: kir::Block(0),
     };
     importer.function.required_work_group_size = info.required_work_group_size;
     for (parameter, argument) in source.parameters().into_iter().zip(&info.arguments) {
         importer.parameter(parameter, argument)?;
+    }
+    if let Some(printf) = &info.printf {
+        let ty = Type::pointer(kir::AddressSpace::Global);
+        importer.printf_buffer = Some(importer.function.add_param(ty, printf.buffer_offset, Passing::Direct));
     }
     importer.body(source)?;
     Ok(importer.function)
@@ -120,6 +125,8 @@ struct Importer<'m, 'u> {
     blocks: HashMap<access::Block<'m>, kir::Block>,
     /// Offsets of the local variables.
     local: HashMap<Value<'m>, u64>,
+    /// The parameter behind the kernel's own.
+    printf_buffer: Option<kir::Value>,
     /// Names of the functions and variables that are referred to.
     used: &'u mut BTreeSet<String>,
     /// Where instructions go.
