@@ -7,6 +7,7 @@ mod images;
 mod kernels;
 mod memory;
 mod platform;
+mod printf;
 mod programs;
 mod setup;
 mod sources;
@@ -23,6 +24,7 @@ fn main() -> ExitCode {
         programs::tests(),
         sources::tests(),
         kernels::tests(),
+        printf::tests(),
         events::tests(),
     ];
     isolate::main(tests.into_iter().flatten().collect(), ExpectedFailures::default())
