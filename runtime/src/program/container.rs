@@ -25,13 +25,13 @@ pub(crate) struct Contents {
     pub compiled: Option<CompiledProgram>,
 }
 
-/// This build of Spirula on this kind of CPU: code made elsewhere could use missing instructions or another ABI.
+/// These sources of Spirula (the build script says which) on this kind of CPU: code made elsewhere could use missing instructions or another ABI.
 fn host() -> &'static str {
     static HOST: LazyLock<String> = LazyLock::new(|| {
         let cpu = CpuInfo::read();
         let field = |key| cpu.field(key).unwrap_or("");
         let features = checksum(field("flags").as_bytes()) ^ checksum(field("Features").as_bytes());
-        let (version, arch) = (env!("CARGO_PKG_VERSION"), std::env::consts::ARCH);
+        let (version, arch) = (env!("SPIRULA_SOURCES"), std::env::consts::ARCH);
         format!("{version} {arch} {} {features:x}", field("model name"))
     });
     &HOST
@@ -125,6 +125,7 @@ mod tests {
 
     #[test]
     fn foreign_containers_are_refused() {
+        assert!(host().starts_with(concat!(env!("CARGO_PKG_VERSION"), "-")));
         let foreign = Contents { host: "another".into(), ..executable() };
         assert!(Contents::decode(&foreign.encode().unwrap()).unwrap_err().contains("another"));
         let halved = Contents { compiled: None, ..executable() };
