@@ -57,6 +57,8 @@ const FLAGS: &[Flag] = &[
     ("-cl-strict-aliasing", |_| (), &[]),
     ("-cl-mad-enable", |options| options.compile.mad_enable = true, &[Clang]),
     ("-cl-no-signed-zeros", |options| options.compile.no_signed_zeros = true, &[Clang, Link]),
+    // clLinkProgram's section spells it so.
+    ("-cl-no-signed-zeroes", |options| options.compile.no_signed_zeros = true, &[Link]),
     ("-cl-unsafe-math-optimizations", |options| options.compile.unsafe_math = true, &[Clang, Link]),
     ("-cl-finite-math-only", |options| options.compile.finite_math_only = true, &[Clang, Link]),
     ("-cl-fast-relaxed-math", |options| options.compile.fast_relaxed_math = true, &[Clang, Link]),
@@ -73,6 +75,7 @@ const FLAGS: &[Flag] = &[
 /// specification's.
 pub(crate) fn parse(text: &str, step: Step) -> Result<Options> {
     let mut options = Options::default();
+    let mut enabled = false;
     let mut words = split(text).into_iter();
     while let Some(word) = words.next() {
         let mut value = |joined: &str| match joined.is_empty() {
@@ -88,7 +91,7 @@ pub(crate) fn parse(text: &str, step: Step) -> Result<Options> {
         } else if word == "-create-library" && step == Step::Link {
             options.create_library = true;
         } else if word == "-enable-link-options" && step == Step::Link {
-            // Only means something for libraries: link options of later links apply anyway.
+            enabled = true;
         } else if let Some(version) = word.strip_prefix("-spir-std=") {
             options.compile.spir_std = Some(version.to_string());
             options.is_spir = true;
@@ -115,6 +118,9 @@ pub(crate) fn parse(text: &str, step: Step) -> Result<Options> {
         }
     }
     // It includes both (5.6.4.3).
+    if enabled && !options.create_library {
+        return Err(refuse(step, "-enable-link-options without -create-library"));
+    }
     let compile = &mut options.compile;
     if compile.fast_relaxed_math {
         (compile.unsafe_math, compile.finite_math_only) = (true, true);
@@ -189,6 +195,7 @@ mod tests {
         assert_eq!(status("nonsense", Step::Compile), Status::InvalidCompilerOptions);
         assert_eq!(status("-DA", Step::Link), Status::InvalidLinkerOptions);
         assert_eq!(status("-create-library", Step::Build), Status::InvalidBuildOptions);
+        assert_eq!(status("-enable-link-options", Step::Link), Status::InvalidLinkerOptions);
         assert_eq!(status("-x cl", Step::Build), Status::InvalidBuildOptions);
         assert_eq!(status("-D", Step::Build), Status::InvalidBuildOptions);
         assert_eq!(status("-cl-std=CL9", Step::Build), Status::InvalidBuildOptions);
