@@ -15,6 +15,7 @@ mod run;
 pub use locate::{Clang, find};
 
 use crate::api::CompileError;
+use crate::process;
 use overlay::Overlay;
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
@@ -73,7 +74,9 @@ pub fn translate(translation: &Translation) -> Result<Translated, CompileError> 
     arguments.extend(["-o", "-", "-"].map(str::to_string));
     // The first line only names the file in diagnostics.
     let source = format!("# 1 \"{SOURCE_NAME}\"\n{}", translation.source);
-    let ended = run::run(&translation.clang, &arguments, source.as_bytes())
+    // In time for the failure to be told before the process that waits for it is ended too.
+    let limit = process::time_limit().mul_f64(0.9);
+    let ended = run::run(&translation.clang, &arguments, source.as_bytes(), limit)
         .map_err(|error| trouble("can't be run", &error))?;
     let log = String::from_utf8_lossy(&ended.complaints).into_owned();
     match ended.how {

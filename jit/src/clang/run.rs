@@ -2,7 +2,6 @@
 //! is a worker and not the application, if one could be started.
 
 use super::Clang;
-use crate::process;
 use std::ffi::CStr;
 use std::fs::File;
 use std::io::{self, Read, Seek, Write};
@@ -36,13 +35,11 @@ pub(super) struct Ended {
     pub complaints: Vec<u8>,
 }
 
-/// Runs clang. The error says why it did not even start.
-pub(super) fn run(clang: &Clang, arguments: &[String], input: &[u8]) -> io::Result<Ended> {
+/// Runs clang for so long at most. The error says why it did not even start.
+pub(super) fn run(clang: &Clang, arguments: &[String], input: &[u8], limit: Duration) -> io::Result<Ended> {
     let input = MemoryFile::new(c"spirula-source", input)?;
     let mut output = MemoryFile::new(c"spirula-bitcode", b"")?;
     let mut complaints = MemoryFile::new(c"spirula-diagnostics", b"")?;
-    // In time for the failure to be told before the process that waits for it is ended too.
-    let limit = process::time_limit().mul_f64(0.9);
     let mut command = Command::new(&clang.program);
     command.args(arguments).current_dir("/").env_clear();
     // Else a crashing clang starts another program to name its functions.
@@ -148,5 +145,49 @@ impl MemoryFile {
         self.file.rewind()?;
         (&self.file).take(most).read_to_end(&mut bytes)?;
         Ok(bytes)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A shell in clang's place.
+    fn shell(script: &str, input: &[u8], limit: Duration) -> Ended {
+        let clang = Clang { program: "/bin/sh".into(), headers: "/".into() };
+        run(&clang, &["-c".into(), script.into()], input, limit).unwrap()
+    }
+
+    const LIMIT: Duration = Duration::from_secs(60);
+
+    #[test]
+    fn how_a_process_ends_is_told() {
+        assert!(
+            matches!(shell("cat", b"echoed", LIMIT), Ended { how: How::Success, output, .. } if output == b"echoed")
+        );
+        let failed = shell("echo no >&2; exit 3", b"", LIMIT);
+        assert!(matches!(failed.how, How::Failure) && failed.complaints == b"no\n", "{failed:?}");
+        let how = |script, limit| match shell(script, b"", limit).how {
+            How::Death(why) => why,
+            other => panic!("{script}: {other:?}"),
+        };
+        assert_eq!(how("kill -SEGV $$", LIMIT), "crashed (signal 11)");
+        assert!(how("exec sleep 600", Duration::from_millis(50)).contains("time limit"));
+        // Processor time has a limit of its own, in whole seconds.
+        assert!(how("while :; do :; done", Duration::from_secs(1)).contains("time limit"));
+    }
+
+    #[test]
+    fn a_flood_of_output_is_cut() {
+        let done = shell("head -c 3000000 /dev/zero >&2", b"", LIMIT);
+        assert!(matches!(done.how, How::Success) && done.complaints.len() as u64 == COMPLAINTS);
+    }
+
+    #[test]
+    fn memory_is_limited_and_nothing_is_dumped() {
+        let limits = shell("ulimit -v; ulimit -c", b"", LIMIT).output;
+        let limits = String::from_utf8(limits).unwrap();
+        let numbers: Vec<u64> = limits.split_whitespace().map(|word| word.parse().unwrap()).collect();
+        assert!(numbers[0] <= ADDRESS_SPACE / 1024 && numbers[1] == 0, "{limits}");
     }
 }
