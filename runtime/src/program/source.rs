@@ -6,6 +6,7 @@ use crate::device::DeviceInfo;
 use crate::error::Status;
 use crate::platform::Platform;
 use spirula_jit::api::{self, Translation};
+use std::path::PathBuf;
 use std::sync::Arc;
 
 /// The default for a device of OpenCL 1.2 or newer: the highest 1.x that it has (OpenCL 3.0, 5.8.6.3).
@@ -26,7 +27,7 @@ pub(super) fn translation(
         clang: clang.clone(),
         source: source.to_string(),
         headers,
-        include_folders: language.include_folders.clone(),
+        include_folders: language.include_folders.iter().cloned().chain(everyones_folders()).collect(),
         options: version
             .into_iter()
             .chain(capabilities(device))
@@ -39,12 +40,24 @@ pub(super) fn translation(
 pub(super) const NO_CLANG: &str = "OpenCL C needs clang 22: found as clang-22 or clang in PATH, beside LLVM 22, or by the \
                                    variable SPIRULA_CLANG. Without it programs must be given as SPIR.";
 
-/// The macros of OpenCL C 6.10, and those of the device's extensions and features, which clang wants to define itself.
-fn capabilities(device: &DeviceInfo) -> [String; 2] {
-    let names = device.extensions.iter().chain(device.opencl_c_features);
-    let names: String = names.map(|extension| format!(",+{}", extension.name)).collect();
+/// Folders whose files every source may include, as if `-I` named them after its own: SPIRULA_INCLUDE, separated like PATH.
+fn everyones_folders() -> Vec<PathBuf> {
+    let folders = std::env::var_os("SPIRULA_INCLUDE").unwrap_or_default();
+    std::env::split_paths(&folders).filter_map(|folder| std::path::absolute(folder).ok()).collect()
+}
+
+/// The macros of OpenCL C 6.10, and those of the device's extensions and features: clang defines the ones that it knows.
+fn capabilities(device: &DeviceInfo) -> Vec<String> {
     let [major, minor, _] = Platform::NUMERIC_VERSION;
-    [format!("-D__OPENCL_VERSION__={}", 100 * major + 10 * minor), format!("-cl-ext=-all{names}")]
+    let mut known = "-cl-ext=-all".to_string();
+    let mut options = vec![format!("-D__OPENCL_VERSION__={}", 100 * major + 10 * minor)];
+    for extension in device.extensions {
+        known += &format!(",+{}", extension.name);
+        options.push(format!("-D{}=1", extension.name));
+    }
+    known.extend(device.opencl_c_features.iter().map(|feature| format!(",+{}", feature.name)));
+    options.push(known);
+    options
 }
 
 /// Does something with a program's modules, which are translated first if it is a source; the warnings come before that log.

@@ -20,6 +20,8 @@ tests![
     versions_and_macros,
     headers,
     folders,
+    folders_of_the_user,
+    endless_source,
     no_other_file,
     source_and_spir,
     libraries,
@@ -92,13 +94,7 @@ fn pieces_are_joined() -> Outcome {
 fn without_a_compiler() -> Outcome {
     const NOWHERE: &str = "/nowhere/clang";
     if std::env::var_os("SPIRULA_CLANG").is_none_or(|named| named != NOWHERE) {
-        let mut command = isolate::child("sources::without_a_compiler")?;
-        let done = supervise::run(command.env("SPIRULA_CLANG", NOWHERE), Duration::from_secs(60))?;
-        assert!(
-            done.status.is_some_and(|status| status.success()),
-            "{}",
-            String::from_utf8_lossy(&done.stderr)
-        );
+        again("without_a_compiler", "SPIRULA_CLANG", NOWHERE);
         return Ok(());
     }
     let setup = Setup::new();
@@ -253,6 +249,54 @@ fn folders() -> Outcome {
     assert_eq!(run(&setup, &built(&setup, source, "-I.")?, 1)?, [5]);
     std::env::set_current_dir("/")?;
     std::fs::remove_dir_all(folder)?;
+    Ok(())
+}
+
+fn folders_of_the_user() -> Outcome {
+    let folder = std::env::temp_dir().join(format!("spirula-include-{}", std::process::id()));
+    match std::env::var_os("SPIRULA_INCLUDE") {
+        None => {
+            setup()?;
+            std::fs::create_dir_all(&folder)?;
+            std::fs::write(folder.join("a.h"), "#define A 6\n")?;
+            again("folders_of_the_user", "SPIRULA_INCLUDE", &format!("nowhere:{}", folder.display()));
+            std::fs::remove_dir_all(folder)?;
+        }
+        Some(folders) => {
+            let setup = setup()?;
+            let folder = folders.to_string_lossy().replace("nowhere:", "");
+            for name in ["a.h", &format!("{folder}/a.h")] {
+                let source = format!("#include \"{name}\"\nkernel void k(global int *out) {{ *out = A; }}");
+                assert_eq!(run(&setup, &built(&setup, &source, "")?, 1)?, [6]);
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Runs a test of this file once more, with a variable that the library reads when it is loaded.
+fn again(test: &str, variable: &str, value: &str) {
+    let mut command = isolate::child(&format!("sources::{test}")).expect("this program");
+    let done = supervise::run(command.env(variable, value), Duration::from_secs(60)).expect("a process");
+    let passed = done.status.is_some_and(|status| status.success());
+    assert!(passed, "{}", String::from_utf8_lossy(&done.stderr));
+}
+
+fn endless_source() -> Outcome {
+    if std::env::var_os("SPIRULA_COMPILER_TIMEOUT").is_none() {
+        setup()?;
+        again("endless_source", "SPIRULA_COMPILER_TIMEOUT", "3");
+        return Ok(());
+    }
+    // Each line doubles what the one before it means.
+    let setup = setup()?;
+    let doubled = (1..60).map(|n| format!("#define D{n} D{} D{}\n", n - 1, n - 1));
+    let source = format!("#define D0 +1\n{}constant long x = 0 D59;\n", doubled.collect::<String>());
+    let program = Program::from_source(&setup.context, &source)?;
+    assert_eq!(status(program.build("")), "CL_BUILD_PROGRAM_FAILURE");
+    assert!(!program.log(setup.device)?.is_empty());
+    // The next one is none the worse for it.
+    assert_eq!(value(&setup, "5", "")?, 5);
     Ok(())
 }
 
