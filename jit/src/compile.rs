@@ -3,20 +3,20 @@
 //! ```text
 //! bytes -> SpirModule -> HardenedModule -> LinkedModule -> CleanModule -> Imported    front: LLVM IR, ever simpler
 //!       -> Lowered                       transform, emit: a kernel's Kernel IR becomes a work-group function's text
-//!       -> object                        codegen: the texts and what stayed LLVM, for this CPU
+//!       -> objects                       parts, codegen: the texts and what stayed LLVM, for this CPU
 //! ```
 //!
 //! With `SPIRULA_REMARKS` set the build log says what was decided for each kernel.
 //! `SPIRULA_DUMP` names a folder that gets what the stages of the last build yielded, for who works on the compiler.
 
+mod parts;
+
 use crate::api::{CompileError, CompileOptions};
-use crate::codegen;
 use crate::emit::{self, Lowered};
 use crate::front::{self, CleanModule, HardenedModule, Imported, LinkedModule, SpirModule};
 use crate::kir;
 use crate::llvm::{self, LlvmError, Session};
 use crate::program::{CompiledProgram, KernelInfo};
-use inkwell::module::Module;
 use std::path::Path;
 
 /// See [`crate::api::check`].
@@ -47,19 +47,14 @@ pub fn build(modules: &[&[u8]], options: &CompileOptions) -> Result<CompiledProg
     let Imported { kernels, rest } = front::import(clean, &machine)?;
     let (infos, lowered): (Vec<KernelInfo>, Vec<Lowered>) =
         kernels.into_iter().enumerate().map(lower).unzip();
-    join(&session, &rest, &lowered)?;
-    dump("emitted.ll", || llvm::print_text(&rest));
-    let symbols: Vec<String> = infos.iter().map(|info| info.symbol.clone()).collect();
-    let object = codegen::generate(&session, &rest, &symbols, optimize)
-        .map_err(|error| CompileError::Failed(format!("error: {error}\n")))?;
-    dump("optimized.ll", || llvm::print_text(&rest));
+    let objects = parts::objects(&session, &rest, &lowered, optimize)?;
 
     let mut log = session.take_warnings();
     // Only on demand: clients such as pyopencl warn of every log that says anything.
     if std::env::var_os("SPIRULA_REMARKS").is_some() {
         log.extend(lowered.iter().flat_map(|kernel| &kernel.remarks).map(|line| format!("{line}\n")));
     }
-    Ok(CompiledProgram { object, kernels: infos, log })
+    Ok(CompiledProgram { objects, kernels: infos, log })
 }
 
 /// A kernel's work-group function, and what the host must know of it.
@@ -80,25 +75,14 @@ fn lower((number, (info, body)): (usize, (KernelInfo, kir::Function))) -> (Kerne
     (info, lowered)
 }
 
-/// Adds the work-group functions to what stayed LLVM.
-fn join<'s>(session: &'s Session, rest: &Module<'s>, lowered: &[Lowered]) -> Result<(), CompileError> {
-    let (layout, triple) = (rest.get_data_layout(), rest.get_triple());
-    let header = format!(
-        "target datalayout = {:?}\ntarget triple = {:?}\n",
-        layout.as_str().to_string_lossy(),
-        triple.as_str().to_string_lossy()
-    );
-    for kernel in lowered {
-        let parsed = llvm::parse_text(session, &(header.clone() + &kernel.ir));
-        let module = parsed.map_err(|error| fault(&kernel.symbol, &error))?;
-        llvm::link_in(session, rest, module).map_err(|error| fault(&kernel.symbol, &error))?;
-    }
-    Ok(())
-}
-
 /// A mistake of ours, not of the program.
 fn fault(what: &str, error: &LlvmError) -> CompileError {
     CompileError::Failed(format!("error: internal error of the compiler: {what}: {error}\n"))
+}
+
+/// Whether stages are to be written to `SPIRULA_DUMP`.
+fn is_dumping() -> bool {
+    std::env::var_os("SPIRULA_DUMP").is_some()
 }
 
 /// Writes what a stage yielded to `SPIRULA_DUMP`, if that is set. Failing to is nobody's problem.

@@ -11,6 +11,7 @@ mod compile;
 pub mod emit;
 pub mod front;
 pub mod kir;
+mod large_stack;
 pub mod llvm;
 mod loader;
 mod object_file;

@@ -38,11 +38,13 @@ unsafe impl Send for LoadedProgram {}
 // SAFETY: nothing is reachable through a shared reference.
 unsafe impl Sync for LoadedProgram {}
 
-/// Puts the object into executable memory and finds its kernels; their entries are valid while the program lives.
+/// Puts the objects into executable memory and finds its kernels; their entries are valid while the program lives.
 pub fn load(compiled: &CompiledProgram) -> Result<(LoadedProgram, Vec<RawWorkGroupFn>), LoadError> {
-    object_file::check(&compiled.object).map_err(|error| LoadError(error.to_string()))?;
+    for object in &compiled.objects {
+        object_file::check(object).map_err(|error| LoadError(error.to_string()))?;
+    }
     let jit = JIT.as_ref().map_err(|error| LoadError(error.clone()))?;
-    let program = jit.add(&compiled.object)?;
+    let program = jit.add(&compiled.objects)?;
     let symbols: Vec<&str> = compiled.kernels.iter().map(|kernel| kernel.symbol.as_str()).collect();
     // ORC has no answer for an empty question.
     let addresses = if symbols.is_empty() { Vec::new() } else { jit.find(program.dylib, &symbols)? };
@@ -101,7 +103,7 @@ impl Jit {
         Ok(Jit { lljit, session, idle: Mutex::default(), dylibs: AtomicUsize::new(0) })
     }
 
-    fn add(&'static self, object: &[u8]) -> Result<LoadedProgram, LoadError> {
+    fn add(&'static self, objects: &[Vec<u8>]) -> Result<LoadedProgram, LoadError> {
         let dylib = match self.idle.lock().unwrap_or_else(PoisonError::into_inner).pop() {
             Some(dylib) => dylib,
             None => self.new_dylib()?,
@@ -109,17 +111,19 @@ impl Jit {
         // SAFETY: the JITDylib is alive.
         let tracker = unsafe { LLVMOrcJITDylibCreateResourceTracker(dylib.0) };
         let program = LoadedProgram { jit: self, dylib, tracker };
-        // SAFETY: copies the bytes; the name is a C string.
-        let buffer = unsafe {
-            LLVMCreateMemoryBufferWithMemoryRangeCopy(
-                object.as_ptr().cast(),
-                object.len(),
-                c"program".as_ptr(),
-            )
-        };
-        // SAFETY: everything is alive; ORC takes the buffer over whatever happens.
-        take_error(unsafe { LLVMOrcLLJITAddObjectFileWithRT(self.lljit, tracker, buffer) })
-            .map_err(|error| LoadError(error.0))?;
+        for object in objects {
+            // SAFETY: copies the bytes; the name is a C string.
+            let buffer = unsafe {
+                LLVMCreateMemoryBufferWithMemoryRangeCopy(
+                    object.as_ptr().cast(),
+                    object.len(),
+                    c"program".as_ptr(),
+                )
+            };
+            // SAFETY: everything is alive; ORC takes the buffer over whatever happens.
+            take_error(unsafe { LLVMOrcLLJITAddObjectFileWithRT(self.lljit, tracker, buffer) })
+                .map_err(|error| LoadError(error.0))?;
+        }
         Ok(program)
     }
 

@@ -4,11 +4,11 @@
 use crate::printf::Printf;
 use serde::{Deserialize, Serialize};
 
-/// A compiled program: one object file and what the host must know to call its kernels.
+/// A compiled program: object files and what the host must know to call its kernels.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct CompiledProgram {
-    /// A relocatable ELF object for the host.
-    pub object: Vec<u8>,
+    /// Relocatable ELF objects for the host, which do not refer to each other.
+    pub objects: Vec<Vec<u8>>,
     /// The kernels, in the order of the module's metadata.
     pub kernels: Vec<KernelInfo>,
     /// Remarks and warnings, a line each; becomes part of the build log.
@@ -20,7 +20,7 @@ pub struct CompiledProgram {
 pub struct KernelInfo {
     /// The name in the source.
     pub name: String,
-    /// The symbol of its work-group function in the object.
+    /// The symbol of its work-group function in one of the objects.
     pub symbol: String,
     /// The arguments in order.
     pub arguments: Vec<ArgumentInfo>,

@@ -25,7 +25,7 @@ fn program() -> CompiledProgram {
         scratch_fixed: 0,
         printf: None,
     };
-    CompiledProgram { object, kernels: vec![kernel], log: String::new() }
+    CompiledProgram { objects: vec![object], kernels: vec![kernel], log: String::new() }
 }
 
 /// Resident bytes of this process.

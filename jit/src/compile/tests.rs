@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::front::testing;
-use crate::program::{ArgumentKind, Launch};
+use crate::program::{ArgumentKind, Launch, RawWorkGroupFn};
 use std::ptr::null_mut;
 
 const SCALE: &str = r#"
@@ -38,6 +38,25 @@ fn launch(groups: u64, size: u64) -> Launch {
     }
 }
 
+/// What `scale` makes of 0 to 255 with the factor 7.
+fn scaled(kernel: &KernelInfo, entry: RawWorkGroupFn) -> Vec<i32> {
+    let mut data: Vec<i32> = (0..256).collect();
+    #[repr(C, align(128))]
+    struct Block([u8; 128]);
+    let mut block = Block([0; 128]);
+    let at = kernel.arguments[0].offset as usize;
+    block.0[at..at + 8].copy_from_slice(&(data.as_mut_ptr() as usize).to_ne_bytes());
+    let at = kernel.arguments[1].offset as usize;
+    block.0[at..at + 4].copy_from_slice(&7i32.to_ne_bytes());
+    let mut scratch = vec![0u128; kernel.scratch_size(64) as usize / 16 + 16];
+    let scratch = scratch.as_mut_ptr().cast::<u8>();
+    // SAFETY: in bounds, since 256 bytes were added.
+    let scratch = unsafe { scratch.add(scratch.align_offset(128)) };
+    // SAFETY: four groups of 64 items cover `data`; the block is laid out as the kernel says; no local memory.
+    unsafe { entry(block.0.as_ptr(), &launch(4, 64), 0, 4, null_mut(), scratch) };
+    data
+}
+
 #[test]
 fn a_kernel_is_built_loaded_and_right() {
     for optimization_disabled in [false, true] {
@@ -48,21 +67,37 @@ fn a_kernel_is_built_loaded_and_right() {
         assert_eq!(kinds, [ArgumentKind::Buffer, ArgumentKind::Value { size: 4 }]);
         let loaded = crate::api::load(&program).unwrap();
 
-        let mut data: Vec<i32> = (0..256).collect();
-        #[repr(C, align(128))]
-        struct Block([u8; 128]);
-        let mut block = Block([0; 128]);
-        let at = kernel.arguments[0].offset as usize;
-        block.0[at..at + 8].copy_from_slice(&(data.as_mut_ptr() as usize).to_ne_bytes());
-        let at = kernel.arguments[1].offset as usize;
-        block.0[at..at + 4].copy_from_slice(&7i32.to_ne_bytes());
-        let mut scratch = vec![0u128; kernel.scratch_size(64) as usize / 16 + 16];
-        let scratch = scratch.as_mut_ptr().cast::<u8>();
-        // SAFETY: in bounds, since 256 bytes were added.
-        let scratch = unsafe { scratch.add(scratch.align_offset(128)) };
-        // SAFETY: four groups of 64 items cover `data`; the block is laid out as the kernel says; no local memory.
-        unsafe { (loaded[0].entry)(block.0.as_ptr(), &launch(4, 64), 0, 4, null_mut(), scratch) };
+        let data = scaled(kernel, loaded[0].entry);
         assert!(data.iter().enumerate().all(|(index, &value)| value == 7 * index as i32), "{data:?}");
+    }
+}
+
+/// Kernels that call a common function, enough of them to be shared out among threads.
+#[test]
+fn kernels_of_several_objects_are_right() {
+    const COUNT: usize = 12;
+    let (kernel, metadata) = SCALE.split_once("declare").unwrap();
+    let kernel =
+        kernel.replace("mul i32 %old, %factor", "call spir_func i32 @product(i32 %old, i32 %factor)");
+    let mut text = format!(
+        "{}declare{}",
+        (0..COUNT).map(|n| kernel.replace("@scale", &format!("@scale{n}"))).collect::<String>(),
+        metadata.replace("!0 = !{ptr @scale,", "!0 = !{ptr @scale0,")
+    );
+    let listed: String = (1..COUNT).map(|n| format!(", !{}", 100 + n)).collect();
+    text = text.replace("!opencl.kernels = !{!0}", &format!("!opencl.kernels = !{{!0{listed}}}"));
+    text.extend((1..COUNT).map(|n| format!("!{} = !{{ptr @scale{n}, !1, !2, !3, !4, !5}}\n", 100 + n)));
+    text.push_str(
+        "define spir_func i32 @product(i32 %a, i32 %b) noinline {\n %p = mul i32 %a, %b\n ret i32 %p\n}\n",
+    );
+    let program = build(&[&testing::bitcode(&text)], &CompileOptions::default()).unwrap();
+    let cores = std::thread::available_parallelism().map_or(1, |count| count.get());
+    assert!(program.objects.len() > 1 || cores == 1, "{}", program.objects.len());
+    let loaded = crate::api::load(&program).unwrap();
+    for (n, (kernel, code)) in std::iter::zip(&program.kernels, &loaded).enumerate() {
+        assert_eq!(kernel.name, format!("scale{n}"));
+        let data = scaled(kernel, code.entry);
+        assert!(data.iter().enumerate().all(|(index, &value)| value == 7 * index as i32), "{n}: {data:?}");
     }
 }
 

@@ -53,7 +53,7 @@ fn compile(text: &str, symbols: &[&str]) -> Result<CompiledProgram, CodegenError
         scratch_fixed: 0,
         printf: None,
     });
-    Ok(CompiledProgram { object, kernels: kernels.collect(), log: String::new() })
+    Ok(CompiledProgram { objects: vec![object], kernels: kernels.collect(), log: String::new() })
 }
 
 /// Calls a work-group function that takes one pointer, for all groups of `data`.
@@ -149,9 +149,9 @@ fn damaged_objects_are_errors() {
     let good = compile(ADD_INDEX, &["add_index"]).unwrap();
     type Damage = fn(&mut CompiledProgram);
     let damage: [(&str, Damage); 4] = [
-        ("empty", |program| program.object.clear()),
-        ("text", |program| program.object = b"no object at all".to_vec()),
-        ("cut", |program| program.object.truncate(200)),
+        ("empty", |program| program.objects[0].clear()),
+        ("text", |program| program.objects[0] = b"no object at all".to_vec()),
+        ("cut", |program| program.objects[0].truncate(200)),
         ("symbol", |program| program.kernels[0].symbol = "absent".to_owned()),
     ];
     for (name, damage) in damage {

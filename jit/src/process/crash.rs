@@ -37,25 +37,6 @@ pub fn install() {
     unsafe { inkwell::llvm_sys::error_handling::LLVMInstallFatalErrorHandler(Some(on_fatal_error)) };
 }
 
-/// A stack for the handlers, so that an overflow of a thread's own stack can still be reported.
-#[derive(Clone, Copy)]
-pub struct SignalStack(&'static [u8]);
-
-impl SignalStack {
-    /// One that is never freed.
-    pub fn new() -> Self {
-        SignalStack(Box::leak(vec![0; 64 << 10].into_boxed_slice()))
-    }
-
-    /// Makes it the calling thread's. One thread has it at a time.
-    pub fn install(self) {
-        let memory = self.0.as_ptr().cast_mut().cast();
-        let stack = libc::stack_t { ss_sp: memory, ss_flags: 0, ss_size: self.0.len() };
-        // SAFETY: the memory lives for ever, and nobody reads it as a slice.
-        unsafe { libc::sigaltstack(&stack, null_mut()) };
-    }
-}
-
 extern "C" fn on_signal(signal: c_int) {
     let known = SIGNALS.iter().find(|(number, _)| *number == signal);
     let what = known.map_or(c"was killed", |(_, what)| what);

@@ -4,28 +4,18 @@ use super::protocol::{Job, Product};
 use crate::api::CompileError;
 use crate::clang;
 use crate::compile;
-
-/// LLVM recurses over the IR: nesting that a module of a few MB may have must not end the process.
-const STACK_SIZE: usize = 256 << 20;
+use crate::large_stack;
 
 /// Performs a job on a thread of its own.
 pub fn perform(job: Job) -> Result<Product, CompileError> {
-    perform_after(|| {}, job)
-}
-
-/// Performs a job on a thread of its own, which starts with `prepare`.
-pub fn perform_after(prepare: impl FnOnce() + Send + 'static, job: Job) -> Result<Product, CompileError> {
     let failed = |what: &str| CompileError::Failed(format!("internal error of the compiler: {what}"));
-    let thread = std::thread::Builder::new().name("spirula-compile".into()).stack_size(STACK_SIZE);
-    let thread = thread.spawn(move || {
-        prepare();
-        carry_out(job)
-    });
-    match thread.map(|thread| thread.join()) {
-        Ok(Ok(result)) => result,
-        Ok(Err(panic)) => Err(failed(panic_message(&*panic))),
-        Err(error) => Err(failed(&format!("no thread: {error}"))),
-    }
+    std::thread::scope(|scope| {
+        match large_stack::spawn(scope, || carry_out(job)).map(|thread| thread.join()) {
+            Ok(Ok(result)) => result,
+            Ok(Err(panic)) => Err(failed(panic_message(&*panic))),
+            Err(error) => Err(failed(&format!("no thread: {error}"))),
+        }
+    })
 }
 
 fn carry_out(job: Job) -> Result<Product, CompileError> {

@@ -1,7 +1,7 @@
 //! The worker's life: limits first, then request after request, until its socket closes or nothing comes.
 
-use super::crash::{self, COMPLAINTS, SOCKET, SignalStack};
-use super::perform::perform_after;
+use super::crash::{self, COMPLAINTS, SOCKET};
+use super::perform::perform;
 use super::protocol::{self, Reply, Request, Tag};
 use std::fs::File;
 use std::io;
@@ -32,7 +32,6 @@ fn converse() -> io::Result<()> {
     // SAFETY: as above; never closed through this.
     let stream = ManuallyDrop::new(unsafe { File::from_raw_fd(SOCKET) });
     leave_with_the_application()?;
-    let signal_stack = SignalStack::new();
     // What takes its time and serves every request.
     let _ = crate::llvm::host_machine(true);
     protocol::send(socket.as_fd(), Tag::Hello, &protocol::IDENTITY)?;
@@ -49,7 +48,7 @@ fn converse() -> io::Result<()> {
             libc::lseek(COMPLAINTS, 0, libc::SEEK_SET);
             libc::alarm(request.seconds);
         }
-        let result = perform_after(move || signal_stack.install(), request.job);
+        let result = perform(request.job);
         // SAFETY: sets a timer of this process.
         unsafe { libc::alarm(0) };
         protocol::send(socket.as_fd(), Tag::Reply, &Reply { result, resident: resident() })?;

@@ -101,7 +101,8 @@ mod tests {
     use super::*;
 
     fn executable() -> Contents {
-        let compiled = CompiledProgram { object: vec![1, 2, 3], kernels: Vec::new(), log: "fine".into() };
+        let compiled =
+            CompiledProgram { objects: vec![vec![1, 2, 3]], kernels: Vec::new(), log: "fine".into() };
         Contents::new(BinaryType::Executable, vec![vec![9; 100]], Some(compiled))
     }
 
@@ -109,7 +110,7 @@ mod tests {
     fn containers_come_back() {
         let back = Contents::decode(&executable().encode().unwrap()).unwrap();
         assert_eq!((back.kind(), back.modules), (Some(BinaryType::Executable), vec![vec![9; 100]]));
-        assert_eq!(back.compiled.unwrap().object, [1, 2, 3]);
+        assert_eq!(back.compiled.unwrap().objects, [[1, 2, 3]]);
     }
 
     #[test]

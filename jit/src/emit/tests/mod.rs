@@ -42,7 +42,7 @@ fn run_kernel(kernel: Function, data: &mut [i32], local: u64, number: i32) {
     };
     let size = |bytes: u64| vec![0xa5a5_5a5a_dead_beef_u128; bytes.div_ceil(16) as usize + 16];
     let (mut scratch, mut locals) = (size(info.scratch_size(local)), size(4096));
-    let compiled = CompiledProgram { object, kernels: vec![info], log: String::new() };
+    let compiled = CompiledProgram { objects: vec![object], kernels: vec![info], log: String::new() };
     let (_program, entries) = loader::load(&compiled).unwrap();
     let groups = data.len() as u64 / local;
     let launch = Launch {
