@@ -81,14 +81,14 @@ impl<'a> Assistant<'a> {
             let done = done.map_err(|e| format!("can't start a worker: {e}"))?;
             let status = done.status.ok_or_else(|| format!("timed out after {} s", self.limit.as_secs()))?;
             let printed = String::from_utf8_lossy(&done.stdout).into_owned();
-            let is_answer = |line: &&str| line.starts_with(Worker::MARK);
-            let answer = printed.lines().find(is_answer).and_then(|line| line.strip_prefix(Worker::MARK));
-            let answer =
-                answer.ok_or_else(|| format!("the process was lost: {}", supervise::describe(status)))?;
+            // `serve` puts the answer into a line of its own.
+            let split = printed.split_once(&format!("\n{}", Worker::MARK));
+            let (before, from) =
+                split.ok_or_else(|| format!("the process was lost: {}", supervise::describe(status)))?;
+            let (answer, behind) = from.split_once('\n').unwrap_or((from, ""));
             let answer =
                 serde_json::from_str(answer).map_err(|_| format!("the worker answered {answer:?}"))?;
-            let rest =
-                printed.lines().filter(|line| !is_answer(line)).map(|line| format!("{line}\n")).collect();
+            let rest = format!("{before}{behind}");
             Ok((answer, rest))
         };
         attempt().unwrap_or_else(|why| (Answer::Failed(why), String::new()))

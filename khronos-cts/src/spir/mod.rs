@@ -66,6 +66,11 @@ impl<'a> Judge<'a> {
             Answer::Failed(why) => return Err(Verdict::Failed(why)),
             Answer::Lacks(need) => return Err(Verdict::Skipped(need)),
         }
+        let read = |path| launch::Outcome::read(path).map_err(Verdict::Failed);
+        let outcome = read(&got)?;
+        if let Some(misprint) = special::misprint(entry, &outcome) {
+            return Err(Verdict::Failed(misprint));
+        }
         match ask(&mut self.reference, entry, Form::Source, Some(&got), &wanted) {
             Answer::Done => {}
             Answer::Failed(why) => return Err(Verdict::Failed(format!("the reference, from source: {why}"))),
@@ -75,9 +80,8 @@ impl<'a> Judge<'a> {
                 )));
             }
         }
-        let read = |path| launch::Outcome::read(path).map_err(Verdict::Failed);
         let tolerance = limits::tolerance(entry.test(), self.foreign);
-        match difference::find(&read(&got)?, &read(&wanted)?, tolerance) {
+        match difference::find(&outcome, &read(&wanted)?, tolerance) {
             None => Ok(Verdict::Passed),
             Some(difference) => Err(Verdict::Failed(difference)),
         }

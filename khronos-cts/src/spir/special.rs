@@ -1,7 +1,8 @@
-//! The suites whose programs are not run against a reference: what Khronos's own test checks of them.
+//! The suites whose programs are not run against a reference: what Khronos's own test checks of them. And what those of
+//! "printf" must print, reference or not.
 
 use super::argument::Shape;
-use super::launch;
+use super::launch::{self, Outcome};
 use crate::suite::Entry;
 use crate::worker::{Bench, Form};
 use spirula_tests::cl::{
@@ -26,6 +27,24 @@ const SHAPES: &[(&str, Shape, sys::cl_mem_object_type)] = &[
     ("image3d", Shape::D3, sys::CL_MEM_OBJECT_IMAGE3D),
 ];
 
+/// What each work-item of the programs of "printf" prints, where it isn't the number that they are given.
+const PRINTED: &[(&str, &str)] = &[
+    ("test0.testCaseInt", "   10"),
+    ("test1.testCaseFloat", "10.345600"),
+    ("test5.testCaseChar", "   1"),
+    ("test6.testCaseString", " foo"),
+    ("test7.testCaseVector_float", "1.00,2.00,3.00,4.00"),
+    ("test7.testCaseVector_long", "12345678,98765432"),
+    ("test7.testCaseVector_uchar", "0xfa,0xfb"),
+    ("test7.testCaseVector_uint", "0x12345678,0x87654321"),
+    ("test7.testCaseVector_ushort", "0x1234,0x8765"),
+    ("test8.testCaseAddrSpace_local", "+3"),
+    ("test8.testCaseAddrSpace_private", "-1"),
+];
+
+/// The options that Khronos's test builds and compiles with: it makes arguments of what kernels say about theirs.
+const OPTIONS: &str = "-cl-kernel-arg-info";
+
 /// The channel types of 32 bits, as `float`, `int` and `uint` read them.
 const WIDE: [sys::cl_channel_type; 3] = [sys::CL_FLOAT, sys::CL_SIGNED_INT32, sys::CL_UNSIGNED_INT32];
 
@@ -45,16 +64,39 @@ pub fn check(bench: &mut Bench, entry: &Entry) -> Result<(), String> {
     }
 }
 
+/// What is wrong with what a program of the suite "printf" printed; None of another suite's. (Khronos's test doesn't look.)
+pub fn misprint(entry: &Entry, outcome: &Outcome) -> Option<String> {
+    if entry.suite != "printf" {
+        return None;
+    }
+    let given = || {
+        let memory = outcome.kernels.first()?.memory.first()?;
+        Some(i32::from_le_bytes(*memory.bytes.first_chunk()?).to_string())
+    };
+    let known = PRINTED.iter().find(|(test, _)| *test == entry.test()).map(|(_, line)| line.to_string());
+    let wanted = known.or_else(given)?;
+    let wrong = outcome.printed.lines().find(|line| *line != wanted);
+    match wrong {
+        Some(line) => Some(format!("it printed {line:?} instead of {wanted:?}")),
+        None => outcome.printed.is_empty().then(|| format!("it printed nothing instead of {wanted:?}")),
+    }
+}
+
 /// Links the module with its partner and runs it; a module without one of its own only has to compile.
 fn link(bench: &mut Bench, entry: &Entry, program: &Program) -> Result<(), String> {
-    program.compile(SPIR12).map_err(|error| bench.explain(program, error))?;
+    let options = format!("{SPIR12} {OPTIONS}");
+    program.compile(&options).map_err(|error| bench.explain(program, error))?;
     let Some(&(_, partner, kernel, wanted)) = LINKS.iter().find(|(main, ..)| *main == entry.test()) else {
         return Ok(());
     };
     let partner = bench.program(&entry.sibling(partner), Form::Spir)?;
-    partner.compile(SPIR12).map_err(|error| bench.explain(&partner, error))?;
+    partner.compile(&options).map_err(|error| bench.explain(&partner, error))?;
     let linked = Program::link(&bench.context, "", &[program, &partner]).map_err(|e| e.to_string())?;
     let kernel = Kernel::new(&linked, kernel).map_err(|e| e.to_string())?;
+    let ty = kernel.arg_info_string(0, sys::CL_KERNEL_ARG_TYPE_NAME).map_err(|e| e.to_string())?;
+    if ty != "int*" {
+        return Err(format!("the linked kernel says that its argument is of type {ty:?}"));
+    }
     let result = run(bench, &kernel, &[], 1)?[0];
     if result == wanted {
         Ok(())
@@ -75,8 +117,12 @@ fn binary_type(bench: &Bench, program: &Program) -> Result<(), String> {
     }
 }
 
+fn build(bench: &Bench, program: &Program) -> Result<(), String> {
+    program.build(&format!("{SPIR12} {OPTIONS}")).map_err(|error| bench.explain(program, error))
+}
+
 fn attributes(bench: &Bench, program: &Program) -> Result<(), String> {
-    program.build(SPIR12).map_err(|error| bench.explain(program, error))?;
+    build(bench, program)?;
     let kernel = Kernel::new(program, "test").map_err(|e| e.to_string())?;
     let said = kernel.info_string(sys::CL_KERNEL_ATTRIBUTES).map_err(|e| e.to_string())?;
     let mut wanted = ["work_group_size_hint(64,1,1)", "vec_type_hint(float4)"].into_iter();
@@ -89,7 +135,7 @@ fn attributes(bench: &Bench, program: &Program) -> Result<(), String> {
 /// Images of every supported format with 32-bit channels: the kernels see order and type as SPIR numbers them, which is
 /// as the API does. What Khronos's test does not run, such as the sampler's program, must build.
 fn enumerations(bench: &Bench, entry: &Entry, program: &Program) -> Result<(), String> {
-    program.build(SPIR12).map_err(|error| bench.explain(program, error))?;
+    build(bench, program)?;
     for kernel in program.kernels().map_err(|e| e.to_string())? {
         let name = kernel.info_string(sys::CL_KERNEL_FUNCTION_NAME).map_err(|e| e.to_string())?;
         let shape = name.strip_prefix("hostval_image_desc_");
