@@ -68,6 +68,7 @@ const PLATFORM_EXTENSIONS: &[Extension] = &[
     v1("cl_khr_int64_base_atomics"),
     v1("cl_khr_int64_extended_atomics"),
     v1("cl_khr_3d_image_writes"),
+    v1("cl_khr_image2d_from_buffer"),
     v1("cl_khr_create_command_queue"),
     v1("cl_khr_device_uuid"),
     v1("cl_khr_suggested_local_work_size"),

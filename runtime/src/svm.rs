@@ -37,12 +37,14 @@ impl Svm {
 
     /// Whether all of `size` bytes from `address` on are of one allocation.
     pub fn contains(&self, address: usize, size: usize) -> bool {
+        self.rest(address).is_some_and(|rest| size <= rest)
+    }
+
+    /// The bytes from `address` to the end of the allocation that it is in.
+    pub(crate) fn rest(&self, address: usize) -> Option<usize> {
         let allocations = self.lock();
-        let below = allocations.range(..=address).next_back();
-        below.is_some_and(|(start, memory)| {
-            (address - start).checked_add(size).is_some_and(|end| end <= memory.span().len())
-                && address - start < memory.span().len()
-        })
+        let (start, memory) = allocations.range(..=address).next_back()?;
+        (start + memory.span().len()).checked_sub(address).filter(|&rest| rest > 0)
     }
 
     fn lock(&self) -> MutexGuard<'_, BTreeMap<usize, Allocation>> {
@@ -66,6 +68,10 @@ mod tests {
             let address = svm.allocate(1000, alignment).unwrap() as usize;
             assert!(address.is_multiple_of(alignment.max(128)));
             assert!(svm.contains(address, 1000) && svm.contains(address + 999, 1));
+            assert_eq!(
+                [svm.rest(address), svm.rest(address + 999), svm.rest(address + 1000)],
+                [Some(1000), Some(1), None]
+            );
             assert!(!svm.contains(address, 1001) && !svm.contains(address + 1000, 0));
             svm.free(address + 1);
             assert!(svm.contains(address, 1000));

@@ -212,10 +212,12 @@ fn newer_info(info: &DeviceInfo, param_name: cl::cl_device_info, answer: Answer)
         // Intermediate languages besides SPIR (which is a binary): none.
         cl::CL_DEVICE_IL_VERSION => answer.text(""),
         cl::CL_DEVICE_ILS_WITH_VERSION | cl::CL_DEVICE_BUILT_IN_KERNELS_WITH_VERSION => answer.versions(&[]),
-        // Images that kernels both read and write, and 2-D images from buffers: none.
-        cl::CL_DEVICE_MAX_READ_WRITE_IMAGE_ARGS
-        | cl::CL_DEVICE_IMAGE_PITCH_ALIGNMENT
-        | cl::CL_DEVICE_IMAGE_BASE_ADDRESS_ALIGNMENT => answer.value(0_u32),
+        // Images that kernels both read and write: none.
+        cl::CL_DEVICE_MAX_READ_WRITE_IMAGE_ARGS => answer.value(0_u32),
+        // 2-D images from buffers, in texels: any place will do.
+        cl::CL_DEVICE_IMAGE_PITCH_ALIGNMENT | cl::CL_DEVICE_IMAGE_BASE_ADDRESS_ALIGNMENT => {
+            answer.value(u32::from(info.images.is_some()))
+        }
         // Variables in program scope: none.
         cl::CL_DEVICE_MAX_GLOBAL_VARIABLE_SIZE | cl::CL_DEVICE_GLOBAL_VARIABLE_PREFERRED_TOTAL_SIZE => {
             answer.value(0_usize)

@@ -103,6 +103,9 @@ pub fn get_info(
         cl::CL_KERNEL_REFERENCE_COUNT => answer.value(kernel.reference_count()),
         cl::CL_KERNEL_CONTEXT => answer.object(&kernel.program.context),
         cl::CL_KERNEL_PROGRAM => answer.object(&kernel.program),
+        // "For kernels not created from OpenCL C source and the clCreateProgramWithSource API call the string returned from this
+        // query will be empty."
+        cl::CL_KERNEL_ATTRIBUTES if kernel.core.program.source.is_none() => answer.text(""),
         cl::CL_KERNEL_ATTRIBUTES => answer.text(&info.attributes),
         _ => unknown(),
     })
@@ -244,13 +247,16 @@ pub fn set_exec_info(
 ) -> Status {
     kernel.get()?;
     // CL_INVALID_VALUE if param_name is not valid, if param_value is NULL or if the size specified by param_value_size is not
-    // valid.
+    // valid. (No pointers at all take back those given before.)
     let fits = match param_name {
         cl::CL_KERNEL_EXEC_INFO_SVM_PTRS => {
-            param_value_size > 0 && param_value_size.is_multiple_of(size_of::<*mut c_void>())
+            param_value_size.is_multiple_of(size_of::<*mut c_void>())
+                && param_value.is_null() == (param_value_size == 0)
         }
-        cl::CL_KERNEL_EXEC_INFO_SVM_FINE_GRAIN_SYSTEM => param_value_size == size_of::<cl::cl_bool>(),
+        cl::CL_KERNEL_EXEC_INFO_SVM_FINE_GRAIN_SYSTEM => {
+            param_value_size == size_of::<cl::cl_bool>() && !param_value.is_null()
+        }
         _ => false,
     };
-    fail_if(!fits || param_value.is_null(), cl::CL_INVALID_VALUE)
+    fail_if(!fits, cl::CL_INVALID_VALUE)
 }

@@ -40,8 +40,8 @@ impl KernelLaunch {
 const SMALL_STACK: u64 = 64 << 10;
 
 /// clEnqueueNDRangeKernel. `global.len()` is work_dim; the optional ones are as long. The kernel's arguments are taken as
-/// they are now. Errors: CL_INVALID_WORK_DIMENSION, _GLOBAL_WORK_SIZE, _WORK_GROUP_SIZE, _WORK_ITEM_SIZE, _GLOBAL_OFFSET,
-/// _KERNEL_ARGS, CL_OUT_OF_RESOURCES for too much local memory.
+/// they are now. A range without work-items runs nothing (OpenCL 2.1). Errors: CL_INVALID_WORK_DIMENSION, _GLOBAL_WORK_SIZE,
+/// _WORK_GROUP_SIZE, _WORK_ITEM_SIZE, _GLOBAL_OFFSET, _KERNEL_ARGS, CL_OUT_OF_RESOURCES for too much local memory.
 pub fn ndrange(
     kernel: &Kernel,
     device: &Device,
@@ -49,8 +49,15 @@ pub fn ndrange(
     global: &[usize],
     local: Option<&[usize]>,
 ) -> Result<Command> {
+    let is_empty = global.contains(&0);
+    // An empty range is checked as the smallest one.
+    let ones = vec![1; global.len()];
+    let (global, local) = if is_empty { (&*ones, None) } else { (global, local) };
     let launch = check_range(kernel, device, offset, global, local)?;
     let (invocation, memory) = kernel.invocation(&kernel.arguments(), device, launch)?;
+    if is_empty {
+        return Ok(Command::nothing(CommandType::NdrangeKernel, Some(kernel.program.context.clone())));
+    }
     let items = invocation.groups().saturating_mul(invocation.group_items());
     let anywhere = kernel.info.private_size.saturating_mul(invocation.group_items()) <= SMALL_STACK;
     let short = kernel.pace.is_short(items);
@@ -109,6 +116,7 @@ fn check_range(
         std::array::from_fn(|axis| values.get(axis).map_or(missing, |&value| value as u64))
     };
     let global_size = padded(global, 1);
+    // CL_INVALID_GLOBAL_WORK_SIZE if any of the values … are 0 or exceed the maximum value representable by size_t.
     if global_size.contains(&0)
         || global_size.iter().try_fold(1u64, |all, &size| all.checked_mul(size)).is_none()
     {

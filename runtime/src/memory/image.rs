@@ -30,7 +30,7 @@ pub struct ImageDescription {
     pub num_mip_levels: u32,
     /// Must be 0.
     pub num_samples: u32,
-    /// The buffer of a 1-D image buffer.
+    /// The buffer of a 1-D image buffer, or of a 2-D image (cl_khr_image2d_from_buffer).
     pub buffer: Option<Arc<Mem>>,
 }
 
@@ -101,29 +101,49 @@ impl ImageInfo {
             buffer: description.buffer.clone(),
         };
         info.check_size(context)?;
-        let is_buffer = description.kind == ImageKind::Image1dBuffer;
+        let (needs_buffer, may_have_buffer) = match description.kind {
+            ImageKind::Image1dBuffer => (true, true),
+            ImageKind::Image2d => (false, true),
+            _ => (false, false),
+        };
         let wrong = |what: &str| Err(Status::InvalidImageDescriptor.because(what));
         if description.num_mip_levels != 0 || description.num_samples != 0 {
             return wrong("mip levels and samples must be 0");
         }
-        if is_buffer != description.buffer.is_some() {
-            return wrong("a buffer belongs to a 1-D image buffer, and only to that");
+        if needs_buffer && description.buffer.is_none() || !may_have_buffer && description.buffer.is_some() {
+            return wrong("a buffer belongs to a 1-D image buffer or a 2-D image");
         }
         let tight = info.tight_pitches(0, 0, info.extent());
         (info.row_pitch, info.slice_pitch) = (tight.0, if has_slices || has_layers { tight.1 } else { 0 });
-        if let Some(buffer) = &description.buffer {
-            if buffer.image_info().is_some() {
-                return wrong("a 1-D image buffer over an image");
-            }
-            if info.row_pitch > buffer.size {
-                return Err(Status::InvalidImageSize.because(format!(
-                    "an image of {} bytes over a buffer of {}",
-                    info.row_pitch, buffer.size
-                )));
-            }
-        }
         let host = info.check_pitches(description.row_pitch, description.slice_pitch, has_host_ptr)?;
-        Ok((info, host))
+        match &description.buffer {
+            Some(buffer) => {
+                let info = info.with_pitches(host);
+                info.check_buffer(buffer)?;
+                Ok((info, host))
+            }
+            None => Ok((info, host)),
+        }
+    }
+
+    /// What an image over a buffer must be: CL_INVALID_IMAGE_FORMAT_DESCRIPTOR ("a 2D image is created from a 2D image object and the
+    /// rules are not followed": no two of our formats may share a texel), CL_INVALID_IMAGE_DESCRIPTOR, CL_INVALID_IMAGE_SIZE.
+    fn check_buffer(&self, buffer: &Mem) -> Result<()> {
+        if buffer.image_info().is_some() {
+            let status = match self.kind {
+                ImageKind::Image2d => Status::InvalidImageFormatDescriptor,
+                _ => Status::InvalidImageDescriptor,
+            };
+            return Err(status.because("an image over an image"));
+        }
+        match self.byte_size() <= buffer.size {
+            true => Ok(()),
+            false => Err(Status::InvalidImageSize.because(format!(
+                "an image of {} bytes over a buffer of {}",
+                self.byte_size(),
+                buffer.size
+            ))),
+        }
     }
 
     /// CL_INVALID_IMAGE_SIZE for empty images and those beyond the device's limits.

@@ -93,6 +93,15 @@ impl Mem {
                 .because(format!("a buffer of {size} bytes; 1 to {limit} are possible")));
         }
         check_host_ptr(flags, host_ptr)?;
+        // CL_INVALID_BUFFER_SIZE if CL_MEM_USE_HOST_PTR is set and host_ptr is a pointer returned by clSVMAlloc and size is greater
+        // than the size passed to clSVMAlloc.
+        let shared = host_ptr.filter(|_| flags.contains(MemFlags::USE_HOST_PTR));
+        let room = shared.and_then(|pointer| context.svm.rest(pointer.as_ptr() as usize));
+        if let Some(room) = room.filter(|&room| room < size) {
+            return Err(
+                Status::InvalidBufferSize.because(format!("a buffer of {size} bytes over {room} of SVM"))
+            );
+        }
         let storage = Storage::new(flags, size, host_ptr)?;
         if let Some(source) = host_ptr.filter(|_| flags.contains(MemFlags::COPY_HOST_PTR)) {
             storage.span().write(source.span(size));

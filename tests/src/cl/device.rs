@@ -17,6 +17,8 @@ pub struct Device(Handle);
 
 // SAFETY: a root device's handle lives as long as the process and may be used on any thread.
 unsafe impl Send for Device {}
+// SAFETY: as above.
+unsafe impl Sync for Device {}
 
 impl Object for Platform {
     fn raw(&self) -> Handle {

@@ -11,6 +11,7 @@ mod printf;
 mod programs;
 mod setup;
 mod sources;
+mod threads;
 
 use spirula_tests::isolate::{self, ExpectedFailures};
 use std::process::ExitCode;
@@ -26,6 +27,7 @@ fn main() -> ExitCode {
         kernels::tests(),
         printf::tests(),
         events::tests(),
+        threads::tests(),
     ];
     isolate::main(tests.into_iter().flatten().collect(), ExpectedFailures::default())
 }

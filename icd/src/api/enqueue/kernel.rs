@@ -39,8 +39,9 @@ pub fn ndrange(
     // CL_INVALID_WORK_DIMENSION if work_dim is not a valid value (i.e. a value between 1 and 3).
     fail_if(!(1..=3).contains(&work_dim), cl::CL_INVALID_WORK_DIMENSION)?;
     let dimensions = work_dim as usize;
-    // CL_INVALID_GLOBAL_WORK_SIZE if global_work_size is NULL, or if any of the values specified … are 0.
-    let global = global_work_size.list(dimensions).ok_or(Code(cl::CL_INVALID_GLOBAL_WORK_SIZE))?;
+    // "If global_work_size is NULL, or the value in any passed dimension is 0 then the kernel command will trivially succeed
+    // after its event dependencies are satisfied" (since OpenCL 2.1).
+    let global = global_work_size.list(dimensions).unwrap_or_else(|| vec![0; dimensions]);
     let (offset, local) = (global_work_offset.list(dimensions), local_work_size.list(dimensions));
     let device = &queue.core.device;
     let command = ndrange::ndrange(&kernel.core, device, offset.as_deref(), &global, local.as_deref())?;
