@@ -49,13 +49,9 @@ pub fn ndrange(
     global: &[usize],
     local: Option<&[usize]>,
 ) -> Result<Command> {
-    let is_empty = global.contains(&0);
-    // An empty range is checked as the smallest one.
-    let ones = vec![1; global.len()];
-    let (global, local) = if is_empty { (&*ones, None) } else { (global, local) };
     let launch = check_range(kernel, device, offset, global, local)?;
     let (invocation, memory) = kernel.invocation(&kernel.arguments(), device, launch)?;
-    if is_empty {
+    if invocation.groups() == 0 {
         return Ok(Command::nothing(CommandType::NdrangeKernel, Some(kernel.program.context.clone())));
     }
     let items = invocation.groups().saturating_mul(invocation.group_items());
@@ -83,6 +79,10 @@ pub fn suggest(
     global: &[usize],
 ) -> Result<[usize; 3]> {
     let launch = check_range(kernel, device, offset, global, None)?;
+    // CL_INVALID_GLOBAL_WORK_SIZE if … any of the values specified in global_work_size are 0.
+    if launch.global_size.contains(&0) {
+        return Err(Status::InvalidGlobalWorkSize.because(format!("global size {global:?}")));
+    }
     kernel.invocation(&kernel.arguments(), device, launch)?;
     Ok(launch.local_size.map(|size| size as usize))
 }
@@ -116,10 +116,7 @@ fn check_range(
         std::array::from_fn(|axis| values.get(axis).map_or(missing, |&value| value as u64))
     };
     let global_size = padded(global, 1);
-    // CL_INVALID_GLOBAL_WORK_SIZE if any of the values … are 0 or exceed the maximum value representable by size_t.
-    if global_size.contains(&0)
-        || global_size.iter().try_fold(1u64, |all, &size| all.checked_mul(size)).is_none()
-    {
+    if global_size.iter().try_fold(1u64, |all, &size| all.checked_mul(size)).is_none() {
         return Err(Status::InvalidGlobalWorkSize.because(format!("{name}: global size {global:?}")));
     }
     let global_offset = padded(offset.unwrap_or(&[]), 0);
@@ -128,6 +125,8 @@ fn check_range(
             .because(format!("{name}: offset {global_offset:?} + {global:?} overflows")));
     }
     let local_size = match local {
+        // Nobody will be in a group.
+        _ if global_size.contains(&0) => [1; 3],
         Some(local) => check_local(kernel, device, global_size, padded(local, 1))?,
         None => choose_local(kernel, device, global_size)?,
     };

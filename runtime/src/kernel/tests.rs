@@ -3,7 +3,7 @@
 #![allow(unsafe_code)]
 
 use super::*;
-use crate::command::ndrange::{ndrange, task};
+use crate::command::ndrange::{ndrange, suggest, task};
 use crate::context::Context;
 use crate::memory::HostPtr;
 use crate::platform::Platform;
@@ -151,7 +151,9 @@ fn ranges_are_refused_with_the_specifications_errors() {
     assert!(launch(Some(&[5, 6]), &[32, 8], Some(&[8, 8])).is_ok());
     assert_eq!(status(launch(None, &[], None)), Status::InvalidWorkDimension);
     assert_eq!(status(launch(None, &[1, 1, 1, 1], None)), Status::InvalidWorkDimension);
-    assert_eq!(status(launch(None, &[0], None)), Status::InvalidGlobalWorkSize);
+    assert!(launch(None, &[0], Some(&[4])).is_ok());
+    assert_eq!(status(suggest(&kernel, &device, None, &[0])), Status::InvalidGlobalWorkSize);
+    assert_eq!(status(launch(None, &[1 << 40, 1 << 40], None)), Status::InvalidGlobalWorkSize);
     assert_eq!(status(launch(Some(&[usize::MAX]), &[2], None)), Status::InvalidGlobalOffset);
     assert_eq!(status(launch(None, &[10], Some(&[4]))), Status::InvalidWorkGroupSize);
     assert_eq!(status(launch(None, &[10], Some(&[0]))), Status::InvalidWorkGroupSize);
@@ -168,6 +170,7 @@ fn required_sizes_unset_arguments_and_too_much_local_memory_are_refused() {
     assert_eq!(fixed.work_group_info().compile_work_group_size, [16, 1, 1]);
     assert_eq!(status(ndrange(&fixed, &device, None, &[64], Some(&[32]))), Status::InvalidWorkGroupSize);
     assert!(ndrange(&fixed, &device, None, &[64], None).is_ok());
+    assert!(ndrange(&fixed, &device, None, &[0], None).is_ok());
     let add = kernel(&context, info("add", &ADD), empty);
     assert_eq!(status(task(&add, &device)), Status::InvalidKernelArgs);
     add.set_argument(0, ArgumentValue::Memory(None)).unwrap();

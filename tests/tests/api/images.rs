@@ -2,12 +2,21 @@
 
 use crate::setup::{Setup, status, tests};
 use cl_sys::*;
-use spirula_tests::call;
-use spirula_tests::cl::{Image, ImageKind, NdRange, Object};
+use spirula_tests::cl::{Buffer, Image, ImageKind, NdRange, Object, Result};
 use spirula_tests::isolate::Outcome;
+use spirula_tests::{call, create};
 use std::ptr::{null, null_mut};
 
-tests![formats, round_trip, parts_with_pitch, creation_errors, blur];
+tests![
+    formats,
+    round_trip,
+    parts_with_pitch,
+    creation_errors,
+    descriptions,
+    over_buffers,
+    region_errors,
+    blur
+];
 
 const RGBA_FLOAT: (cl_uint, cl_uint) = (CL_RGBA, CL_FLOAT);
 
@@ -92,6 +101,206 @@ fn creation_errors() -> Outcome {
     assert!(widest >= 8192);
     assert_eq!(make(RGBA_FLOAT, [widest + 1, 1, 1]), "CL_INVALID_IMAGE_SIZE");
     assert_eq!(make((CL_RGBA, 0x4321), [4, 4, 1]), "CL_INVALID_IMAGE_FORMAT_DESCRIPTOR");
+    Ok(())
+}
+
+/// A description; the rest is zero.
+fn description(
+    image_type: cl_mem_object_type,
+    size: [usize; 4],
+    pitches: [usize; 2],
+    buffer: cl_mem,
+) -> cl_image_desc {
+    cl_image_desc {
+        image_type,
+        image_width: size[0],
+        image_height: size[1],
+        image_depth: size[2],
+        image_array_size: size[3],
+        image_row_pitch: pitches[0],
+        image_slice_pitch: pitches[1],
+        num_mip_levels: 0,
+        num_samples: 0,
+        buffer,
+    }
+}
+
+/// An image of floats with a single channel.
+fn make(setup: &Setup, flags: cl_mem_flags, what: &cl_image_desc, host: *mut c_void) -> Result<Buffer> {
+    let format = cl_image_format { image_channel_order: CL_R, image_channel_data_type: CL_FLOAT };
+    create!(clCreateImage(setup.context.raw(), flags, &format, what, host)).map(Buffer::from_raw)
+}
+
+fn descriptions() -> Outcome {
+    let setup = Setup::new();
+    let mut host = vec![0f32; 4096];
+    let host: *mut c_void = host.as_mut_ptr().cast();
+    let tried = |what: cl_image_desc, host: *mut c_void| {
+        let flags = if host.is_null() { 0 } else { CL_MEM_COPY_HOST_PTR };
+        status(make(&setup, flags, &what, host))
+    };
+    let (d1, d2, d3) = (CL_MEM_OBJECT_IMAGE1D, CL_MEM_OBJECT_IMAGE2D, CL_MEM_OBJECT_IMAGE3D);
+    let (array1, array2) = (CL_MEM_OBJECT_IMAGE1D_ARRAY, CL_MEM_OBJECT_IMAGE2D_ARRAY);
+    let of = |kind, size, pitches| description(kind, size, pitches, null_mut());
+    for (kind, size) in [
+        (d1, [4, 0, 0, 0]),
+        (d2, [4, 4, 0, 0]),
+        (d3, [4, 4, 4, 0]),
+        (array1, [4, 0, 0, 4]),
+        (array2, [4, 4, 0, 4]),
+    ] {
+        assert_eq!(tried(of(kind, size, [0, 0]), null_mut()), "CL_SUCCESS", "{kind:#x}");
+        // Each size that the kind has must be there.
+        for axis in (0..4).filter(|&axis| size[axis] != 0) {
+            let mut smaller = size;
+            smaller[axis] = 0;
+            assert_eq!(tried(of(kind, smaller, [0, 0]), null_mut()), "CL_INVALID_IMAGE_SIZE", "{kind:#x}");
+        }
+    }
+    let refused = |what, host| assert_eq!(tried(what, host), "CL_INVALID_IMAGE_DESCRIPTOR");
+    refused(of(CL_MEM_OBJECT_BUFFER, [4, 4, 0, 0], [0, 0]), null_mut());
+    refused(of(d2, [4, 4, 0, 0], [16, 0]), null_mut());
+    refused(of(d2, [4, 4, 0, 0], [15, 0]), host);
+    refused(of(d2, [4, 4, 0, 0], [18, 0]), host);
+    refused(of(d3, [4, 4, 4, 0], [16, 60]), host);
+    refused(of(d3, [4, 4, 4, 0], [16, 72]), host);
+    assert_eq!(tried(of(d3, [4, 4, 4, 0], [20, 100]), host), "CL_SUCCESS");
+    let levels = cl_image_desc { num_mip_levels: 1, ..of(d2, [4, 4, 0, 0], [0, 0]) };
+    let samples = cl_image_desc { num_samples: 1, ..of(d2, [4, 4, 0, 0], [0, 0]) };
+    refused(levels, null_mut());
+    refused(samples, null_mut());
+    let plain = of(d2, [4, 4, 0, 0], [0, 0]);
+    assert_eq!(status(make(&setup, CL_MEM_COPY_HOST_PTR, &plain, null_mut())), "CL_INVALID_HOST_PTR");
+    assert_eq!(status(make(&setup, 0, &plain, host)), "CL_INVALID_HOST_PTR");
+    assert_eq!(status(make(&setup, 1 << 40, &plain, null_mut())), "CL_INVALID_VALUE");
+    let both = CL_MEM_READ_ONLY | CL_MEM_WRITE_ONLY;
+    assert_eq!(status(make(&setup, both, &plain, null_mut())), "CL_INVALID_VALUE");
+    let (context, format) = (
+        setup.context.raw(),
+        cl_image_format { image_channel_order: CL_R, image_channel_data_type: CL_FLOAT },
+    );
+    let none = null_mut();
+    let refused = status(create!(clCreateImage(context, 0, null(), &plain, none)));
+    assert_eq!(refused, "CL_INVALID_IMAGE_FORMAT_DESCRIPTOR");
+    assert_eq!(
+        status(create!(clCreateImage(context, 0, &format, null(), none))),
+        "CL_INVALID_IMAGE_DESCRIPTOR"
+    );
+    assert_eq!(status(create!(clCreateImage(none, 0, &format, &plain, none))), "CL_INVALID_CONTEXT");
+    Ok(())
+}
+
+/// 1-D and 2-D images that show a buffer's bytes.
+fn over_buffers() -> Outcome {
+    let setup = Setup::new();
+    let data: Vec<f32> = (0..64).map(|i| i as f32).collect();
+    let buffer = Buffer::copy_of(&setup.context, &data)?;
+    let (line, square) = (CL_MEM_OBJECT_IMAGE1D_BUFFER, CL_MEM_OBJECT_IMAGE2D);
+    let over = |kind, size, pitch, buffer: &Buffer| {
+        make(&setup, 0, &description(kind, size, [pitch, 0], buffer.raw()), null_mut())
+    };
+    let refused = |kind, size, pitch| status(over(kind, size, pitch, &buffer));
+    assert_eq!(refused(line, [65, 0, 0, 0], 0), "CL_INVALID_IMAGE_SIZE");
+    assert_eq!(refused(square, [8, 9, 0, 0], 0), "CL_INVALID_IMAGE_SIZE");
+    assert_eq!(refused(square, [4, 5, 0, 0], 64), "CL_INVALID_IMAGE_SIZE");
+    assert_eq!(refused(square, [8, 2, 0, 0], 30), "CL_INVALID_IMAGE_DESCRIPTOR");
+    assert_eq!(refused(CL_MEM_OBJECT_IMAGE1D, [8, 0, 0, 0], 0), "CL_INVALID_IMAGE_DESCRIPTOR");
+    let nothing = description(line, [8, 0, 0, 0], [0, 0], null_mut());
+    assert_eq!(status(make(&setup, 0, &nothing, null_mut())), "CL_INVALID_IMAGE_DESCRIPTOR");
+    let wide = over(square, [3, 4, 0, 0], 64, &buffer)?;
+    assert_eq!(wide.info::<usize>(CL_MEM_ASSOCIATED_MEMOBJECT)?, buffer.raw() as usize);
+    assert_eq!(status(over(square, [3, 4, 0, 0], 0, &wide)), "CL_INVALID_IMAGE_FORMAT_DESCRIPTOR");
+    let read = |image: &Buffer, region: [usize; 3]| {
+        let (mut got, origin) = (vec![0f32; region.iter().product()], [0usize; 3]);
+        let (queue, place, wait) = (setup.queue.raw(), got.as_mut_ptr().cast(), null());
+        let (origin, region) = (origin.as_ptr(), region.as_ptr());
+        call!(clEnqueueReadImage(
+            queue,
+            image.raw(),
+            CL_TRUE,
+            origin,
+            region,
+            0,
+            0,
+            place,
+            0,
+            wait,
+            null_mut()
+        ))
+        .map(|()| got)
+    };
+    let rows = [0, 16, 32, 48].map(|start| [start, start + 1, start + 2]).concat();
+    assert_eq!(read(&wide, [3, 4, 1])?, rows.iter().map(|&i| i as f32).collect::<Vec<_>>());
+    // What is written to the buffer is seen through the image, also one over a part.
+    let align = setup.device.info::<u32>(CL_DEVICE_MEM_BASE_ADDR_ALIGN)? as usize / 8;
+    let part = buffer.sub_buffer(0, align, 128)?;
+    let image = over(line, [32, 0, 0, 0], 0, &part)?;
+    setup.queue.write(&part, &[-1f32])?;
+    let seen = read(&image, [32, 1, 1])?;
+    assert_eq!((seen[0], seen[1]), (-1.0, (align / 4 + 1) as f32));
+    Ok(())
+}
+
+fn region_errors() -> Outcome {
+    let setup = Setup::new();
+    let image = |kind, format, size, layers| Image::new(&setup.context, kind, format, size, layers, None);
+    let square = image(ImageKind::D2, (CL_R, CL_FLOAT), [8, 8, 1], 1)?;
+    let other = image(ImageKind::D2, (CL_R, CL_FLOAT), [8, 8, 1], 1)?;
+    let integers = image(ImageKind::D2, (CL_R, CL_SIGNED_INT32), [8, 8, 1], 1)?;
+    let layers = image(ImageKind::D1Array, (CL_R, CL_FLOAT), [8, 1, 1], 4)?;
+    let buffer = Buffer::new(&setup.context, 0, 64)?;
+    let mut host = [0f32; 64];
+    let (queue, place, w, n) = (setup.queue.raw(), host.as_mut_ptr().cast::<c_void>(), null(), null_mut());
+    let read = |image: &Image, o: [usize; 3], r: [usize; 3], row, slice| {
+        let (o, r) = (o.as_ptr(), r.as_ptr());
+        status(call!(clEnqueueReadImage(queue, image.raw(), CL_TRUE, o, r, row, slice, place, 0, w, n)))
+    };
+    assert_eq!(read(&square, [0; 3], [8, 8, 1], 0, 0), "CL_SUCCESS");
+    assert_eq!(read(&layers, [0, 1, 0], [8, 3, 1], 0, 0), "CL_SUCCESS");
+    for (image, origin, region, row, slice) in [
+        (&square, [1, 0, 0], [8, 1, 1], 0, 0),
+        (&square, [0, 0, 1], [1, 1, 1], 0, 0),
+        (&square, [0; 3], [1, 1, 2], 0, 0),
+        (&square, [0; 3], [0, 1, 1], 0, 0),
+        (&square, [usize::MAX, 0, 0], [2, 1, 1], 0, 0),
+        (&square, [0; 3], [4, 4, 1], 15, 0),
+        (&layers, [0, 2, 0], [8, 3, 1], 0, 0),
+        (&layers, [0; 3], [8, 4, 1], 0, 31),
+    ] {
+        assert_eq!(read(image, origin, region, row, slice), "CL_INVALID_VALUE", "{origin:?} {region:?}");
+    }
+    let copy = |from: &Image, to: &Image, a: [usize; 3], b: [usize; 3], region: [usize; 3]| {
+        let (a, b, region) = (a.as_ptr(), b.as_ptr(), region.as_ptr());
+        status(call!(clEnqueueCopyImage(queue, from.raw(), to.raw(), a, b, region, 0, w, n)))
+    };
+    assert_eq!(copy(&square, &other, [0; 3], [0; 3], [8, 8, 1]), "CL_SUCCESS");
+    assert_eq!(copy(&square, &square, [0; 3], [4, 4, 0], [4, 4, 1]), "CL_SUCCESS");
+    assert_eq!(copy(&square, &square, [0; 3], [3, 3, 0], [4, 4, 1]), "CL_MEM_COPY_OVERLAP");
+    assert_eq!(copy(&square, &integers, [0; 3], [0; 3], [8, 8, 1]), "CL_IMAGE_FORMAT_MISMATCH");
+    assert_eq!(copy(&square, &other, [4, 0, 0], [0; 3], [5, 1, 1]), "CL_INVALID_VALUE");
+    assert_eq!(copy(&square, &other, [0; 3], [0, 4, 0], [1, 5, 1]), "CL_INVALID_VALUE");
+    let linear = |origin: [usize; 3], region: [usize; 3], offset| {
+        let (image, buffer, o, r) = (square.raw(), buffer.raw(), origin.as_ptr(), region.as_ptr());
+        [
+            status(call!(clEnqueueCopyImageToBuffer(queue, image, buffer, o, r, offset, 0, w, n))),
+            status(call!(clEnqueueCopyBufferToImage(queue, buffer, image, offset, o, r, 0, w, n))),
+        ]
+    };
+    assert_eq!(linear([0; 3], [4, 4, 1], 0), ["CL_SUCCESS"; 2]);
+    assert_eq!(linear([0; 3], [4, 4, 1], 4), ["CL_INVALID_VALUE"; 2], "beyond the buffer");
+    assert_eq!(linear([6, 0, 0], [4, 1, 1], 0), ["CL_INVALID_VALUE"; 2], "beyond the image");
+    let (color, o, r) = ([0f32; 4], [0usize; 3], [8usize, 9, 1]);
+    let fill = call!(clEnqueueFillImage(
+        queue,
+        square.raw(),
+        color.as_ptr().cast(),
+        o.as_ptr(),
+        r.as_ptr(),
+        0,
+        w,
+        n
+    ));
+    assert_eq!(status(fill), "CL_INVALID_VALUE");
     Ok(())
 }
 

@@ -3,7 +3,7 @@
 use crate::setup::{Setup, status, tests};
 use cl_sys::*;
 use spirula_tests::call;
-use spirula_tests::cl::{Buffer, Kernel, NdRange, Object, Sampler};
+use spirula_tests::cl::{Buffer, Event, Kernel, NdRange, Object, Sampler};
 use spirula_tests::isolate::Outcome;
 use std::ptr::{null, null_mut};
 
@@ -17,6 +17,7 @@ tests![
     unset_arguments,
     arguments_are_taken_at_launch,
     launch_errors,
+    empty_ranges,
     required_size,
     global_without_local,
     private_size,
@@ -183,7 +184,8 @@ fn launch_errors() -> Outcome {
     let (global, local) = ([64, 1, 1, 1], [16, 1, 1, 1]);
     assert_eq!(launch(0, global.as_ptr(), local.as_ptr()), "CL_INVALID_WORK_DIMENSION");
     assert_eq!(launch(4, global.as_ptr(), local.as_ptr()), "CL_INVALID_WORK_DIMENSION");
-    assert_eq!(launch(1, null(), local.as_ptr()), "CL_INVALID_GLOBAL_WORK_SIZE");
+    let huge = [1 << 33, 1 << 33, 1];
+    assert_eq!(launch(2, huge.as_ptr(), null()), "CL_INVALID_GLOBAL_WORK_SIZE");
     assert_eq!(
         launch(1, global.as_ptr(), [24].as_ptr()),
         "CL_INVALID_WORK_GROUP_SIZE",
@@ -200,6 +202,37 @@ fn launch_errors() -> Outcome {
     let square = [most, 2, 1];
     assert_eq!(launch(2, square.as_ptr(), square.as_ptr()), "CL_INVALID_WORK_GROUP_SIZE");
     assert_eq!(launch(1, global.as_ptr(), local.as_ptr()), "CL_SUCCESS");
+    Ok(())
+}
+
+/// Since OpenCL 2.1 such a launch does nothing but wait, and its kernel must be ready all the same.
+fn empty_ranges() -> Outcome {
+    let setup = Setup::new();
+    let kernel = setup.kernel("spir12/vadd.bc64", "daxpy");
+    let (gate, buffer) = (Event::user(&setup.context)?, Buffer::copy_of(&setup.context, &[1f64; 4])?);
+    let launch = |dimensions, global: *const usize| {
+        let (queue, kernel, mut event) = (setup.queue.raw(), kernel.raw(), null_mut());
+        let (gate, none) = (gate.raw(), null());
+        call!(clEnqueueNDRangeKernel(queue, kernel, dimensions, none, global, none, 1, &gate, &mut event))
+            .map(|()| Event::from_raw(event))
+    };
+    assert_eq!(status(launch(1, null())), "CL_INVALID_KERNEL_ARGS");
+    kernel.set_object(0, Some(&buffer))?;
+    kernel.set_object(1, Some(&buffer))?;
+    kernel.set(2, 1f64)?;
+    assert_eq!(status(launch(0, null())), "CL_INVALID_WORK_DIMENSION");
+    let sizes = [[0, 0, 0], [1, 0, 4], [4, 4, 0]];
+    let mut events = sizes.iter().map(|size| launch(3, size.as_ptr())).collect::<Result<Vec<_>, _>>()?;
+    events.push(launch(2, null())?);
+    for event in &events {
+        assert_eq!(event.info::<u32>(CL_EVENT_COMMAND_TYPE)?, CL_COMMAND_NDRANGE_KERNEL);
+        assert!(event.status()? > CL_COMPLETE, "it waits for its list");
+    }
+    gate.set_status(CL_COMPLETE)?;
+    events.iter().try_for_each(Event::wait)?;
+    let mut got = [0f64; 4];
+    setup.queue.read(&buffer, &mut got)?;
+    assert_eq!(got, [1.0; 4], "nothing ran");
     Ok(())
 }
 

@@ -1,6 +1,7 @@
 //! The C API through the ICD loader, an object at a time: what it does, and how it refuses what the specification
 //! forbids.
 
+mod commands;
 mod events;
 mod handles;
 mod images;
@@ -11,6 +12,7 @@ mod printf;
 mod programs;
 mod setup;
 mod sources;
+mod svm;
 mod threads;
 
 use spirula_tests::isolate::{self, ExpectedFailures};
@@ -27,6 +29,8 @@ fn main() -> ExitCode {
         kernels::tests(),
         printf::tests(),
         events::tests(),
+        commands::tests(),
+        svm::tests(),
         threads::tests(),
     ];
     isolate::main(tests.into_iter().flatten().collect(), ExpectedFailures::default())
