@@ -3,6 +3,7 @@
 pub use crate::clang::{Clang, Translated, Translation, find as find_clang};
 use crate::loader;
 pub use crate::loader::{LoadError, LoadedProgram};
+pub use crate::math_options::MathOptions;
 use crate::process::{self, Job, Product};
 use crate::program::{CompiledProgram, KernelInfo, RawWorkGroupFn};
 use serde::{Deserialize, Serialize};
@@ -15,16 +16,8 @@ pub struct CompileOptions {
     pub spir_std: Option<String>,
     /// `-cl-opt-disable`.
     pub optimization_disabled: bool,
-    /// `-cl-denorms-are-zero`, `-cl-fast-relaxed-math` and the like that reach code generation.
-    pub fast_relaxed_math: bool,
-    /// `-cl-unsafe-math-optimizations`.
-    pub unsafe_math: bool,
-    /// `-cl-finite-math-only`.
-    pub finite_math_only: bool,
-    /// `-cl-mad-enable`.
-    pub mad_enable: bool,
-    /// `-cl-no-signed-zeros`.
-    pub no_signed_zeros: bool,
+    /// The options about arithmetic.
+    pub math: MathOptions,
 }
 
 /// Why a compilation yielded nothing.

@@ -40,7 +40,7 @@ pub fn build(modules: &[&[u8]], options: &CompileOptions) -> Result<CompiledProg
     let machine = llvm::host_machine(optimize).map_err(|error| fault("no machine", &error))?;
 
     let spir: SpirModule = front::read_modules(&session, modules, options)?;
-    let hardened: HardenedModule = front::harden(spir, &machine, options);
+    let hardened: HardenedModule = front::harden(spir, &machine);
     let linked: LinkedModule = front::link(&session, hardened, &machine)?;
     let clean: CleanModule = front::clean_up(linked, &machine, optimize)?;
     dump("clean.ll", || clean.text());

@@ -14,6 +14,7 @@ pub mod kir;
 mod large_stack;
 pub mod llvm;
 mod loader;
+pub mod math_options;
 mod object_file;
 pub mod printf;
 pub mod process;

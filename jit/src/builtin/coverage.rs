@@ -103,7 +103,7 @@ fn every_overload_that_clang_declares_is_provided() {
         let parsed = parse(symbol).unwrap_or_else(|| panic!("{symbol} is not read"));
         assert_eq!(mangle(&parsed, Spelling::Clang), *symbol);
         for spelling in [symbol.clone(), mangle(&parsed, Spelling::Spir)] {
-            match resolve(&spelling, signature) {
+            match resolve(&spelling, signature, MathOptions::NONE) {
                 Resolution::Definition(_) => {}
                 other => missing.push(format!("{spelling}: {signature:?}: {other:?}")),
             }

@@ -153,6 +153,7 @@ pub struct Emitter {
     body: String,
     next: u32,
     declarations: BTreeSet<String>,
+    permissions: &'static str,
 }
 
 /// What library functions and primitives that only compute are declared with.
@@ -168,6 +169,20 @@ impl Emitter {
     pub fn fresh(&mut self) -> String {
         self.next += 1;
         format!("t{}", self.next)
+    }
+
+    /// What `write` does, with fast-math flags on its arithmetic and intrinsics of floats.
+    pub fn permit(&mut self, flags: &'static str, write: impl FnOnce(&mut Emitter) -> Value) -> Value {
+        self.permissions = flags;
+        let value = write(self);
+        self.permissions = "";
+        value
+    }
+
+    /// The name of an instruction on this type, with flags.
+    fn flagged(&self, op: &str, ir: Ir) -> String {
+        let is_float = matches!(ir.lane, Lane::Half | Lane::Float | Lane::Double);
+        if is_float { format!("{op} {}", self.permissions) } else { op.to_string() }.trim_end().to_string()
     }
 
     /// An instruction without a result.
@@ -211,7 +226,7 @@ impl Emitter {
 
     /// `fadd`, `and`, `lshr` … of two values of one type.
     pub fn binary(&mut self, op: &str, a: &Value, b: &Value) -> Value {
-        self.value(a.ir, &format!("{op} {a}, {}", b.text))
+        self.value(a.ir, &format!("{} {a}, {}", self.flagged(op, a.ir), b.text))
     }
 
     /// `-x`.
@@ -288,7 +303,7 @@ impl Emitter {
         let declaration = format!("declare {result} @{name}({}) {attributes}", types.join(", "));
         self.declarations.insert(declaration.trim_end().to_string());
         let values: Vec<String> = arguments.iter().map(Value::to_string).collect();
-        let call = format!("call {result} @{name}({})", values.join(", "));
+        let call = format!("{} {result} @{name}({})", self.flagged("call", result), values.join(", "));
         if result.lane == Lane::Void {
             self.effect(&call);
             return Value { ir: result, text: String::new() };

@@ -5,6 +5,7 @@ use super::emit::{Emitter, Lane, Value};
 use super::pattern::Generic;
 use super::table::{Call, FLOATS, Rows, SINGLE};
 use super::types::Element;
+use crate::api::MathOptions;
 
 const PAYLOADS: Generic = Generic { elements: &[Element::UInt, Element::ULong], widths: FLOATS.widths };
 
@@ -34,6 +35,28 @@ const QUICK: [&str; 15] = [
     "native_tan",
 ];
 
+/// Functions of float that -cl-unsafe-math-optimizations lets be the `native_` ones, which keep the bounds that
+/// OpenCL 3.0 has for that option (7.4).
+const RELAXED: [(&str, &str); 12] = [
+    ("cos", "native_cos"),
+    ("exp", "native_exp"),
+    ("exp10", "native_exp10"),
+    ("exp2", "native_exp2"),
+    ("log", "native_log"),
+    ("log10", "native_log10"),
+    ("log2", "native_log2"),
+    ("pow", "native_pow"),
+    ("pown", "native_pown"),
+    ("powr", "native_powr"),
+    ("sin", "native_sin"),
+    ("tan", "native_tan"),
+];
+
+/// What stands in for a library function where less accuracy will do.
+pub fn quick(name: &str) -> Option<&'static str> {
+    RELAXED.iter().find(|(full, _)| *full == name).map(|(_, quick)| *quick)
+}
+
 pub fn rows(rows: &mut Rows) {
     for name in ["fabs", "ceil", "floor", "trunc", "rint", "round", "sqrt"] {
         rows.intrinsic(name, FLOATS, "T(T)", name);
@@ -60,8 +83,12 @@ pub fn rows(rows: &mut Rows) {
         e.binary("fdiv", &call.arguments[0], &call.arguments[1])
     });
     rows.expand("half_recip native_recip", SINGLE, "T(T)", |e, call| reciprocal(e, &call.arguments[0]));
-    rows.expand("rsqrt", FLOATS, "T(T)", reciprocal_root);
-    rows.expand("half_rsqrt native_rsqrt", SINGLE, "T(T)", reciprocal_root);
+    rows.expand("rsqrt", FLOATS, "T(T)", |e, call| {
+        let relaxed = call.element == Element::Float && call.math.contains(MathOptions::UNSAFE_MATH);
+        if relaxed { quick_reciprocal_root(e, call) } else { reciprocal_root(e, call) }
+    });
+    rows.expand("half_rsqrt", SINGLE, "T(T)", reciprocal_root);
+    rows.expand("native_rsqrt", SINGLE, "T(T)", quick_reciprocal_root);
     for name in UNARY {
         rows.library(name, FLOATS, "T(T)", name);
     }
@@ -132,10 +159,9 @@ fn second_result(
         let Some((pointer, inputs)) = call.arguments.split_last() else { unreachable!("it has parameters") };
         // An integer is stored unless the pointer is to T.
         let lane = if stored == "cos" { call.result.lane } else { Lane::Int(32) };
-        let kind = call.library_type();
-        let second = e.library(&format!("{stored}_{kind}"), lane, inputs);
+        let second = e.library(&call.library_function(stored), lane, inputs);
         store(e, pointer, &second);
-        e.library(&format!("{returned}_{kind}"), call.result.lane, inputs)
+        e.library(&call.library_function(returned), call.result.lane, inputs)
     });
 }
 
@@ -148,6 +174,12 @@ fn reciprocal(e: &mut Emitter, x: &Value) -> Value {
 fn reciprocal_root(e: &mut Emitter, call: &Call) -> Value {
     let root = e.intrinsic("sqrt", call.arguments);
     reciprocal(e, &root)
+}
+
+/// As LLVM does it for the processor when it may: on x86-64 an approximation and one step of Newton's, within 2.4 ULP, and
+/// NaN for zero and infinity.
+fn quick_reciprocal_root(e: &mut Emitter, call: &Call) -> Value {
+    e.permit("reassoc arcp contract afn", |e| reciprocal_root(e, call))
 }
 
 /// The argument of the larger (smaller) magnitude, or fmax (fmin) of both.

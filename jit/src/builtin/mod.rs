@@ -32,6 +32,7 @@ mod work_item;
 
 pub use mangle::Spelling;
 
+use crate::api::MathOptions;
 use emit::{Emitter, Ir, Lane, Value};
 use pattern::Overload;
 use std::collections::BTreeSet;
@@ -73,8 +74,8 @@ pub enum Resolution {
     Unknown,
 }
 
-/// Defines the builtin that `symbol` names.
-pub fn resolve(symbol: &str, declared: &Signature) -> Resolution {
+/// Defines the builtin that `symbol` names; of functions that a program may have less accurate, a quicker one.
+pub fn resolve(symbol: &str, declared: &Signature, math: MathOptions) -> Resolution {
     let Some((row, overload, parameters)) = find(symbol) else { return Resolution::Unknown };
     let result = Ir::of(&overload.result);
     let wanted: Vec<Ir> = parameters.iter().map(Ir::of).collect();
@@ -84,7 +85,7 @@ pub fn resolve(symbol: &str, declared: &Signature) -> Resolution {
             given.len() == wanted.len() && given.iter().zip(&wanted).all(|(a, b)| same(*a, *b))
         });
     match given {
-        Some(given) if fits => Resolution::Definition(define(symbol, row, &overload, &given, declared)),
+        Some(given) if fits => Resolution::Definition(define(symbol, row, &overload, &given, declared, math)),
         _ => Resolution::WrongSignature { expected: declaration(symbol, result, &wanted) },
     }
 }
@@ -108,7 +109,14 @@ fn find(symbol: &str) -> Option<(&'static Row, Overload, Vec<Type>)> {
     })
 }
 
-fn define(symbol: &str, row: &Row, overload: &Overload, given: &[Ir], declared: &Signature) -> Definition {
+fn define(
+    symbol: &str,
+    row: &Row,
+    overload: &Overload,
+    given: &[Ir],
+    declared: &Signature,
+    math: MathOptions,
+) -> Definition {
     let mut emitter = Emitter::default();
     let binding = overload.binding;
     let arguments: Vec<Value> = given
@@ -121,12 +129,10 @@ fn define(symbol: &str, row: &Row, overload: &Overload, given: &[Ir], declared: 
         })
         .collect();
     let result = Ir::of(&overload.result);
-    let call = Call { arguments: &arguments, element: binding.element, width: binding.width, result };
+    let call = Call { arguments: &arguments, element: binding.element, width: binding.width, result, math };
     let value = match &row.how {
         How::Intrinsic(name) => emitter.intrinsic(name, &arguments),
-        How::Library(name) => {
-            emitter.library(&format!("{name}_{}", call.library_type()), result.lane, &arguments)
-        }
+        How::Library(name) => emitter.library(&call.library_function(name), result.lane, &arguments),
         How::Expand(expansion) => expansion(&mut emitter, &call),
     };
     let (body, declarations) = emitter.finish();

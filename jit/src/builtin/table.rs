@@ -9,6 +9,7 @@ use super::{
     async_copy, atomic, common, convert, geometric, image, integer, math, memory, relational, shuffle,
     work_item,
 };
+use crate::api::MathOptions;
 use std::borrow::Cow;
 use std::collections::HashMap;
 use std::sync::LazyLock;
@@ -23,6 +24,8 @@ pub struct Call<'a> {
     pub width: u8,
     /// The result's type.
     pub result: Ir,
+    /// What the program's options permit.
+    pub math: MathOptions,
 }
 
 /// Writes a builtin's body; yields the result.
@@ -147,6 +150,13 @@ impl Call<'_> {
     /// The type of `T`.
     pub fn generic(&self) -> Ir {
         Ir { lane: self.element.into(), width: self.width }
+    }
+
+    /// The library function of this name for `T`, such as `sin_f32`; a quicker one if that is permitted.
+    pub fn library_function(&self, name: &str) -> String {
+        let quick = (self.element == Element::Float).then(|| math::quick(name)).flatten();
+        let quick = quick.filter(|_| self.math.contains(MathOptions::UNSAFE_MATH));
+        format!("{}_{}", quick.unwrap_or(name), self.library_type())
     }
 
     /// What a library function's name ends with: `f32`, `i64`, `u8`.

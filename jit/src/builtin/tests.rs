@@ -19,7 +19,7 @@ pub fn natural(symbol: &str) -> Signature {
 }
 
 pub fn definition(symbol: &str) -> Definition {
-    match resolve(symbol, &natural(symbol)) {
+    match resolve(symbol, &natural(symbol), MathOptions::NONE) {
         Resolution::Definition(definition) => definition,
         other => panic!("{symbol}: {other:?}"),
     }
@@ -123,11 +123,14 @@ fn a_wrong_declaration_is_told() {
         ret: ret.to_string(),
         params: params.iter().map(|p| p.to_string()).collect(),
     };
-    let found = resolve("_Z4fabsf", &declared("float", &["double"]));
+    let found = resolve("_Z4fabsf", &declared("float", &["double"]), MathOptions::NONE);
     assert_eq!(found, Resolution::WrongSignature { expected: "declare float @_Z4fabsf(float)".to_string() });
-    assert!(matches!(resolve("_Z4fabsf", &declared("%s", &["float"])), Resolution::WrongSignature { .. }));
-    assert_eq!(resolve("_Z4fabsi", &declared("i32", &["i32"])), Resolution::Unknown);
-    assert_eq!(resolve("printf", &declared("i32", &["ptr"])), Resolution::Unknown);
+    assert!(matches!(
+        resolve("_Z4fabsf", &declared("%s", &["float"]), MathOptions::NONE),
+        Resolution::WrongSignature { .. }
+    ));
+    assert_eq!(resolve("_Z4fabsi", &declared("i32", &["i32"]), MathOptions::NONE), Resolution::Unknown);
+    assert_eq!(resolve("printf", &declared("i32", &["ptr"]), MathOptions::NONE), Resolution::Unknown);
 }
 
 #[test]
@@ -136,4 +139,29 @@ fn log_names_are_readable() {
     assert_eq!(demangle("lib_mix"), None);
     let named = Named { name: "f".to_string(), parameters: Vec::new() };
     assert_eq!(mangle(&named, Spelling::Spir), "_Z1fv");
+}
+
+#[test]
+fn unsafe_math_chooses_quick_functions() {
+    let body = |symbol: &str, math| match resolve(symbol, &natural(symbol), math) {
+        Resolution::Definition(definition) => definition.ir,
+        other => panic!("{symbol}: {other:?}"),
+    };
+    let relaxed = MathOptions::FAST_RELAXED_MATH;
+    for (symbol, full, quick) in [
+        ("_Z3sinf", "@spirula_sin_f32", "@spirula_native_sin_f32"),
+        ("_Z6sincosfPf", "@spirula_cos_f32", "@spirula_native_cos_f32"),
+        ("_Z3powDv4_fS_", "@spirula_pow_f32", "@spirula_native_pow_f32"),
+        ("_Z5rsqrtf", "fdiv float", "fdiv reassoc arcp contract afn float"),
+    ] {
+        assert!(
+            body(symbol, MathOptions::MAD_ENABLE | MathOptions::FINITE_MATH_ONLY).contains(full),
+            "{symbol}"
+        );
+        assert!(body(symbol, relaxed).contains(quick), "{symbol}");
+    }
+    // Only float has limits for unsafe math.
+    for symbol in ["_Z3sind", "_Z5rsqrtd", "_Z3erff", "_Z8half_sinf"] {
+        assert_eq!(body(symbol, relaxed), body(symbol, MathOptions::NONE), "{symbol}");
+    }
 }

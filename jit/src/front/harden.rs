@@ -5,7 +5,7 @@
 use super::llvm_access::{self as access, Layout, Type, Value};
 use super::llvm_edit::{self as edit, Editor};
 use super::{HardenedModule, SpirModule};
-use crate::api::CompileOptions;
+use crate::api::MathOptions;
 use crate::builtin;
 use inkwell::llvm_sys::{LLVMIntPredicate, LLVMLinkage, LLVMOpcode};
 use inkwell::module::Module;
@@ -18,12 +18,8 @@ use inkwell::targets::TargetMachine;
 const KEPT_ATTRIBUTES: [&str; 2] = ["alwaysinline", "noinline"];
 
 /// Makes an executable's module safe to optimize for the machine.
-pub fn harden<'s>(
-    spir: SpirModule<'s>,
-    machine: &TargetMachine,
-    options: &CompileOptions,
-) -> HardenedModule<'s> {
-    let SpirModule { module, kernels } = spir;
+pub fn harden<'s>(spir: SpirModule<'s>, machine: &TargetMachine) -> HardenedModule<'s> {
+    let SpirModule { module, kernels, math } = spir;
     set_target(&module, machine);
     own_symbols(&module, &kernels.iter().map(|kernel| kernel.name.as_str()).collect::<Vec<_>>());
     for function in access::functions(&module) {
@@ -31,13 +27,13 @@ pub fn harden<'s>(
             declare(function, access::layout(&module));
         }
     }
-    let fast_math = fast_math_flags(options);
+    let fast_math = fast_math_flags(math);
     for function in access::defined_functions(&module) {
         for instruction in function.instructions() {
             harden_instruction(instruction, fast_math);
         }
     }
-    HardenedModule { module, kernels }
+    HardenedModule { module, kernels, math }
 }
 
 const KERNEL_PREFIX: &str = "spirula.kernel.";
@@ -223,23 +219,20 @@ fn harden_call(call: Value) {
 }
 
 /// LLVM's fast-math bits for the options that allow them (OpenCL 1.2, 5.6.4.3).
-fn fast_math_flags(options: &CompileOptions) -> u32 {
+fn fast_math_flags(math: MathOptions) -> u32 {
     use inkwell::llvm_sys::*;
-    let unsafe_math = LLVMFastMathAllowReassoc
-        | LLVMFastMathNoSignedZeros
-        | LLVMFastMathAllowReciprocal
-        | LLVMFastMathAllowContract
-        | LLVMFastMathApproxFunc;
-    let finite = LLVMFastMathNoNaNs | LLVMFastMathNoInfs;
+    let quotients = match math.contains(MathOptions::CORRECTLY_ROUNDED) {
+        true => 0,
+        false => LLVMFastMathAllowReciprocal | LLVMFastMathApproxFunc,
+    };
     [
-        (options.mad_enable, LLVMFastMathAllowContract),
-        (options.no_signed_zeros, LLVMFastMathNoSignedZeros),
-        (options.unsafe_math, unsafe_math),
-        (options.finite_math_only, finite),
-        (options.fast_relaxed_math, unsafe_math | finite),
+        (MathOptions::MAD_ENABLE, LLVMFastMathAllowContract),
+        (MathOptions::NO_SIGNED_ZEROS, LLVMFastMathNoSignedZeros),
+        (MathOptions::UNSAFE_MATH, LLVMFastMathAllowReassoc | quotients),
+        (MathOptions::FINITE_MATH_ONLY, LLVMFastMathNoNaNs | LLVMFastMathNoInfs),
     ]
     .into_iter()
-    .filter_map(|(given, flags)| given.then_some(flags))
+    .filter_map(|(option, flags)| math.contains(option).then_some(flags))
     .fold(0, |all, flags| all | flags)
 }
 
@@ -250,12 +243,12 @@ mod tests {
     use crate::llvm::{self, Session};
 
     /// The hardened text of a module, which LLVM accepts.
-    fn hardened(text: &str, options: &CompileOptions) -> String {
+    fn hardened(text: &str, math: MathOptions) -> String {
         let session = Session::new();
         let module = testing::module(&session, text);
         let kernels = metadata::kernels(&module).unwrap();
         let machine = llvm::host_machine(true).unwrap();
-        let result = harden(SpirModule { module, kernels }, &machine, options);
+        let result = harden(SpirModule { module, kernels, math }, &machine);
         llvm::verify(&result.module).unwrap_or_else(|e| panic!("{e}"));
         llvm::print_text(&result.module)
     }
@@ -264,7 +257,7 @@ mod tests {
         let text = format!(
             "define spir_func void @f(i32 %a, i32 %b, <2 x i64> %v, <2 x i64> %w, float %x, ptr %p) {{\n{instructions}\nret void\n}}"
         );
-        hardened(&text, &CompileOptions::default())
+        hardened(&text, MathOptions::NONE)
     }
 
     #[test]
@@ -306,7 +299,7 @@ mod tests {
             "declare spir_func void @_Z7barrierj(i32) #0\ndeclare spir_func i64 @_Z12get_local_idj(i32)
              define spir_kernel void @k() {\n call spir_func void @_Z7barrierj(i32 1) #0
              %x = call spir_func i64 @_Z12get_local_idj(i32 0)\n ret void\n}\nattributes #0 = { nounwind memory(none) }",
-            &CompileOptions::default(),
+            MathOptions::NONE,
         );
         assert!(text.contains("{ convergent nounwind }"), "{text}");
         assert!(text.contains("{ nounwind willreturn memory(none) }"), "{text}");
@@ -319,7 +312,7 @@ mod tests {
             "define spir_kernel void @k(ptr addrspace(1) noalias %p) {\n ret void\n}
              define spir_kernel void @l(ptr addrspace(1) %p) {\n call spir_func void @k(ptr addrspace(1) %p)\n ret void\n}
              define spir_func void @helper() noinline readnone {\n ret void\n}",
-            &CompileOptions::default(),
+            MathOptions::NONE,
         );
         assert!(!text.contains("spir_") && !text.contains("noalias"), "{text}");
         assert!(
@@ -333,7 +326,7 @@ mod tests {
         let text = hardened(
             "%S = type { i32, double }\ndefine spir_kernel void @k(ptr byval(%S) align 8 %s) {
              store i32 1, ptr %s\n ret void\n}",
-            &CompileOptions::default(),
+            MathOptions::NONE,
         );
         assert!(
             text.contains("(ptr noalias readonly align 8 dereferenceable(16) %s)")
@@ -356,10 +349,13 @@ mod tests {
     #[test]
     fn options_permit_fast_math() {
         let text = "define spir_func float @f(float %x) {\n %y = fadd float %x, %x\n ret float %y\n}";
-        let options = CompileOptions { fast_relaxed_math: true, ..Default::default() };
-        assert!(hardened(text, &options).contains("fadd fast float"));
-        let options = CompileOptions { no_signed_zeros: true, ..Default::default() };
-        assert!(hardened(text, &options).contains("fadd nsz float"));
+        assert!(hardened(text, MathOptions::FAST_RELAXED_MATH).contains("fadd fast float"));
+        assert!(hardened(text, MathOptions::NO_SIGNED_ZEROS).contains("fadd nsz float"));
+        assert!(hardened(text, MathOptions::MAD_ENABLE).contains("fadd contract float"));
+        assert!(hardened(text, MathOptions::FINITE_MATH_ONLY).contains("fadd nnan ninf float"));
+        let exact = hardened(text, MathOptions::UNSAFE_MATH | MathOptions::CORRECTLY_ROUNDED);
+        assert!(exact.contains("fadd reassoc nsz contract float"), "{exact}");
+        assert!(hardened(text, MathOptions::DENORMS_ARE_ZERO).contains("fadd float"));
     }
 
     #[test]

@@ -7,7 +7,7 @@ use super::llvm_access::{self as access, Type, Value};
 use super::llvm_edit as edit;
 use super::opaque::SAMPLER_INITIALIZER;
 use super::{HardenedModule, LinkedModule, printf};
-use crate::api::CompileError;
+use crate::api::{CompileError, MathOptions};
 use crate::builtin::{self, Resolution, Signature};
 use crate::llvm::{self, LlvmError, Session};
 use crate::program::KernelInfo;
@@ -101,9 +101,9 @@ pub fn link<'s>(
 ) -> Result<LinkedModule<'s>, CompileError> {
     let mut hardened = hardened;
     printf::replace(session, &mut hardened, machine)?;
-    let HardenedModule { module, kernels } = hardened;
+    let HardenedModule { module, kernels, math } = hardened;
     for _ in 0..MAX_ROUNDS {
-        let definitions = resolve(&module, &kernels)?;
+        let definitions = resolve(&module, &kernels, math)?;
         if definitions.is_empty() {
             break;
         }
@@ -143,6 +143,7 @@ fn is_library_symbol(function: Value) -> bool {
 fn resolve(
     module: &Module,
     kernels: &[KernelInfo],
+    math: MathOptions,
 ) -> Result<Vec<(String, builtin::Definition)>, CompileError> {
     let mut definitions = Vec::new();
     let mut unresolved = Vec::new();
@@ -156,7 +157,7 @@ fn resolve(
             definitions.push((name, sampler_initializer()));
             continue;
         }
-        match builtin::resolve(&name, &signature(function)) {
+        match builtin::resolve(&name, &signature(function), math) {
             Resolution::Definition(definition) => definitions.push((name, definition)),
             Resolution::WrongSignature { expected } => {
                 let what =
@@ -311,7 +312,7 @@ mod tests {
         let binaries: Vec<Vec<u8>> = texts.iter().map(|text| testing::bitcode(text)).collect();
         let binaries: Vec<&[u8]> = binaries.iter().map(Vec::as_slice).collect();
         let spir = read_modules(&session, &binaries, &options).map_err(|error| error.to_string())?;
-        let hardened = crate::front::harden(spir, &machine, &options);
+        let hardened = crate::front::harden(spir, &machine);
         link(&session, hardened, &machine)
             .map(|linked| llvm::print_text(&linked.module))
             .map_err(|error| error.to_string())

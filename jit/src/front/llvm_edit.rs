@@ -12,7 +12,7 @@ use inkwell::llvm_sys::{
     LLVMOpcode,
 };
 use inkwell::module::Module;
-use std::ffi::{CString, c_uint};
+use std::ffi::{CStr, CString, c_uint};
 use std::marker::PhantomData;
 
 /// Unnamed result, for LLVM.
@@ -345,6 +345,17 @@ pub(crate) fn add_fast_math(instruction: Value, flags: u32) {
         if LLVMCanValueUseFastMathFlags(instruction.raw()) != 0 {
             LLVMSetFastMathFlags(instruction.raw(), LLVMGetFastMathFlags(instruction.raw()) | flags);
         }
+    }
+}
+
+/// Adds a node without operands to a module's named metadata.
+pub(crate) fn add_empty_metadata(module: &Module, name: &CStr) {
+    // SAFETY: the node belongs to the module's own context.
+    unsafe {
+        let context = LLVMGetModuleContext(module.as_mut_ptr());
+        let node = LLVMMDNodeInContext2(context, std::ptr::null_mut(), 0);
+        let value = LLVMMetadataAsValue(context, node);
+        LLVMAddNamedMetadataOperand(module.as_mut_ptr(), name.as_ptr(), value);
     }
 }
 

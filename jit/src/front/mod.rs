@@ -19,11 +19,12 @@ mod metadata;
 mod opaque;
 mod printf;
 mod read;
+mod recorded_options;
 mod symbol_access;
 #[cfg(test)]
 pub(crate) mod testing;
 
-use crate::api::{CompileError, CompileOptions};
+use crate::api::{CompileError, CompileOptions, MathOptions};
 use crate::llvm::Session;
 use crate::program::KernelInfo;
 pub use cleanup::clean_up;
@@ -39,6 +40,8 @@ pub struct SpirModule<'s> {
     pub module: Module<'s>,
     /// In the order of the metadata.
     pub kernels: Vec<KernelInfo>,
+    /// The options given, and those that all modules were compiled with.
+    pub math: MathOptions,
 }
 
 /// SPIR's meaning made explicit: LLVM passes may run from here on.
@@ -46,6 +49,7 @@ pub struct SpirModule<'s> {
 pub struct HardenedModule<'s> {
     pub(crate) module: Module<'s>,
     pub(crate) kernels: Vec<KernelInfo>,
+    pub(crate) math: MathOptions,
 }
 
 /// Nothing is undefined but intrinsics and the work-item primitives, `spirula.*`.
@@ -83,12 +87,16 @@ pub fn read_modules<'s>(
         list.push(opaque::replace(session, module)?);
     }
     let several = list.len() > 1;
+    let compiled_with = recorded_options::common(&list);
     let module = link::join(session, list)?;
     if several {
         check::check(&module, options)?; // Recursion and signatures across modules.
     }
-    let kernels = metadata::kernels(&module)?;
-    Ok(SpirModule { module, kernels })
+    let math = options.math | compiled_with;
+    let denormals_are_zero = math.contains(MathOptions::DENORMS_ARE_ZERO);
+    let kernels = metadata::kernels(&module)?.into_iter();
+    let kernels = kernels.map(|kernel| KernelInfo { denormals_are_zero, ..kernel }).collect();
+    Ok(SpirModule { module, kernels, math })
 }
 
 #[cfg(test)]
@@ -104,7 +112,7 @@ mod tests {
         machine: &TargetMachine,
         options: &CompileOptions,
     ) -> Result<Imported<'s>, CompileError> {
-        let hardened = harden(spir, machine, options);
+        let hardened = harden(spir, machine);
         let linked = link(session, hardened, machine)?;
         let clean = clean_up(linked, machine, !options.optimization_disabled)?;
         import(clean, machine)

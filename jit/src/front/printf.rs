@@ -28,7 +28,7 @@ pub(crate) fn replace<'s>(
     hardened: &mut HardenedModule<'s>,
     machine: &TargetMachine,
 ) -> Result<(), CompileError> {
-    let HardenedModule { module, kernels } = hardened;
+    let HardenedModule { module, kernels, .. } = hardened;
     let printfs: Vec<Value> = access::functions(module).into_iter().filter(|f| is_printf(*f)).collect();
     let sites: Vec<Value> = printfs.iter().flat_map(|f| f.users()).filter(|u| u.callee().is_some()).collect();
     if sites.is_empty() {
@@ -230,7 +230,7 @@ mod tests {
         let options = CompileOptions::default();
         let binary = testing::bitcode(&format!("{DECLARATIONS}{text}"));
         let spir = read_modules(&session, &[&binary], &options).map_err(|error| error.to_string())?;
-        let mut hardened = harden(spir, &machine, &options);
+        let mut hardened = harden(spir, &machine);
         replace(&session, &mut hardened, &machine).map_err(|error| error.to_string())?;
         llvm::verify(&hardened.module).unwrap_or_else(|e| panic!("{e}"));
         Ok((hardened.kernels, llvm::print_text(&hardened.module)))

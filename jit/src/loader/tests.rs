@@ -51,6 +51,7 @@ fn compile(text: &str, symbols: &[&str]) -> Result<CompiledProgram, CodegenError
         private_size: 0,
         scratch_per_item: 0,
         scratch_fixed: 0,
+        denormals_are_zero: false,
         printf: None,
     });
     Ok(CompiledProgram { objects: vec![object], kernels: kernels.collect(), log: String::new() })

@@ -1,7 +1,7 @@
 //! The options of clBuildProgram, clCompileProgram and clLinkProgram (OpenCL 1.2, 5.6.4 and 5.6.5; cl_khr_spir).
 
 use crate::error::{Result, Status};
-use spirula_jit::api::CompileOptions;
+use spirula_jit::api::{CompileOptions, MathOptions};
 use std::path::PathBuf;
 
 /// Whose options they are, and hence which error a bad one is.
@@ -34,7 +34,7 @@ pub(crate) struct Options {
     pub create_library: bool,
 }
 
-/// An option without a value, what it sets, and who takes it beside clBuildProgram and clCompileProgram.
+/// An option without a value, what it sets (unless it is about arithmetic), and who takes it beside clBuildProgram and clCompileProgram.
 type Flag = (&'static str, fn(&mut Options), &'static [Taker]);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -55,13 +55,13 @@ const FLAGS: &[Flag] = &[
     ("-cl-fp32-correctly-rounded-divide-sqrt", |_| (), &[Clang]),
     ("-cl-opt-disable", |options| options.compile.optimization_disabled = true, &[]),
     ("-cl-strict-aliasing", |_| (), &[]),
-    ("-cl-mad-enable", |options| options.compile.mad_enable = true, &[Clang]),
-    ("-cl-no-signed-zeros", |options| options.compile.no_signed_zeros = true, &[Clang, Link]),
+    ("-cl-mad-enable", |_| (), &[Clang]),
+    ("-cl-no-signed-zeros", |_| (), &[Clang, Link]),
     // clLinkProgram's section spells it so.
-    ("-cl-no-signed-zeroes", |options| options.compile.no_signed_zeros = true, &[Link]),
-    ("-cl-unsafe-math-optimizations", |options| options.compile.unsafe_math = true, &[Clang, Link]),
-    ("-cl-finite-math-only", |options| options.compile.finite_math_only = true, &[Clang, Link]),
-    ("-cl-fast-relaxed-math", |options| options.compile.fast_relaxed_math = true, &[Clang, Link]),
+    ("-cl-no-signed-zeroes", |_| (), &[Link]),
+    ("-cl-unsafe-math-optimizations", |_| (), &[Clang, Link]),
+    ("-cl-finite-math-only", |_| (), &[Clang, Link]),
+    ("-cl-fast-relaxed-math", |_| (), &[Clang, Link]),
     // Every translation has it.
     ("-cl-kernel-arg-info", |_| (), &[]),
     ("-cl-uniform-work-group-size", |_| (), &[]),
@@ -85,6 +85,7 @@ pub(crate) fn parse(text: &str, step: Step) -> Result<Options> {
         let known = |flag: &&Flag| flag.0 == word && (step != Step::Link || flag.2.contains(&Link));
         if let Some((_, set, takers)) = FLAGS.iter().find(known) {
             set(&mut options);
+            options.compile.math |= MathOptions::named(&word);
             if takers.contains(&Clang) {
                 options.language.options.push(word);
             }
@@ -117,16 +118,8 @@ pub(crate) fn parse(text: &str, step: Step) -> Result<Options> {
             return Err(refuse(step, &word));
         }
     }
-    // It includes both (5.6.4.3).
     if enabled && !options.create_library {
         return Err(refuse(step, "-enable-link-options without -create-library"));
-    }
-    let compile = &mut options.compile;
-    if compile.fast_relaxed_math {
-        (compile.unsafe_math, compile.finite_math_only) = (true, true);
-    }
-    if compile.unsafe_math {
-        (compile.mad_enable, compile.no_signed_zeros) = (true, true);
     }
     Ok(options)
 }
@@ -180,12 +173,13 @@ mod tests {
                    -cl-opt-disable -cl-kernel-arg-info -cl-single-precision-constant -cl-denorms-are-zero";
         let options = parse(all, Step::Build).unwrap().compile;
         assert_eq!(options.spir_std.as_deref(), Some("1.2"));
-        assert!(options.mad_enable && options.optimization_disabled && !options.unsafe_math);
+        assert!(options.optimization_disabled);
+        assert_eq!(options.math, MathOptions::MAD_ENABLE | MathOptions::DENORMS_ARE_ZERO);
         let language = parse("-D A -DB=\"1 2\" -I /dir -cl-std=CL3.0 -w -g", Step::Compile).unwrap().language;
         assert_eq!(language.options, ["-DA", "-DB=1 2", "-cl-std=CL3.0", "-w"]);
         assert_eq!(language.include_folders, [PathBuf::from("/dir")]);
         let fast = parse("-cl-fast-relaxed-math", Step::Compile).unwrap().compile;
-        assert!(fast.unsafe_math && fast.finite_math_only && fast.no_signed_zeros && fast.mad_enable);
+        assert_eq!(fast.math, MathOptions::FAST_RELAXED_MATH);
         assert!(parse("-create-library -enable-link-options", Step::Link).unwrap().create_library);
     }
 

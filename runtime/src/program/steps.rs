@@ -4,7 +4,7 @@ use super::{BinaryType, BuiltKernel};
 use crate::error::Status;
 use crate::launch::Code;
 use crate::platform::SPIR_VERSIONS;
-use spirula_jit::api::{self, CompileError, CompileOptions, LoadedKernel};
+use spirula_jit::api::{self, CompileError, CompileOptions, LoadedKernel, MathOptions};
 use spirula_jit::program::{CompiledProgram, KernelInfo};
 use std::sync::Arc;
 
@@ -120,15 +120,10 @@ pub(super) fn link(modules: Arc<[Vec<u8>]>, options: &CompileOptions) -> Result<
 /// The options for code that is linked of objects: a liberty holds if the link grants it, or if all objects had it; without
 /// optimization if any object was.
 pub(super) fn merge(link: &CompileOptions, objects: &[CompileOptions]) -> CompileOptions {
-    let granted = |flag: fn(&CompileOptions) -> bool| flag(link) || objects.iter().all(flag);
     CompileOptions {
         spir_std: link.spir_std.clone(),
         optimization_disabled: objects.iter().any(|object| object.optimization_disabled),
-        fast_relaxed_math: granted(|options| options.fast_relaxed_math),
-        unsafe_math: granted(|options| options.unsafe_math),
-        finite_math_only: granted(|options| options.finite_math_only),
-        mad_enable: granted(|options| options.mad_enable),
-        no_signed_zeros: granted(|options| options.no_signed_zeros),
+        math: link.math | MathOptions::common(objects.iter().map(|object| object.math)),
     }
 }
 
@@ -138,11 +133,11 @@ mod tests {
 
     #[test]
     fn liberties_need_all_objects_or_the_link() {
-        let mad = CompileOptions { mad_enable: true, ..Default::default() };
+        let mad = CompileOptions { math: MathOptions::MAD_ENABLE, ..Default::default() };
         let none = CompileOptions::default();
-        assert!(merge(&none, &[mad.clone(), mad.clone()]).mad_enable);
-        assert!(!merge(&none, &[mad.clone(), none.clone()]).mad_enable);
-        assert!(merge(&mad, std::slice::from_ref(&none)).mad_enable);
+        assert_eq!(merge(&none, &[mad.clone(), mad.clone()]).math, mad.math);
+        assert_eq!(merge(&none, &[mad.clone(), none.clone()]).math, MathOptions::NONE);
+        assert_eq!(merge(&mad, std::slice::from_ref(&none)).math, mad.math);
         let unoptimized = CompileOptions { optimization_disabled: true, ..Default::default() };
         assert!(merge(&none, &[none.clone(), unoptimized]).optimization_disabled);
     }

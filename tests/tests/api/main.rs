@@ -6,6 +6,7 @@ mod events;
 mod handles;
 mod images;
 mod kernels;
+mod math_options;
 mod memory;
 mod platform;
 mod printf;
@@ -28,6 +29,7 @@ fn main() -> ExitCode {
         sources::tests(),
         kernels::tests(),
         printf::tests(),
+        math_options::tests(),
         events::tests(),
         commands::tests(),
         svm::tests(),

@@ -38,6 +38,7 @@ fn run_kernel(kernel: Function, data: &mut [i32], local: u64, number: i32) {
         private_size: lowered.private_size,
         scratch_per_item: lowered.scratch_per_item,
         scratch_fixed: lowered.scratch_fixed,
+        denormals_are_zero: false,
         printf: None,
     };
     let size = |bytes: u64| vec![0xa5a5_5a5a_dead_beef_u128; bytes.div_ceil(16) as usize + 16];

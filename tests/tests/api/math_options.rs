@@ -1,0 +1,155 @@
+//! The build options about arithmetic (OpenCL 1.2, 5.6.4.2 and 5.6.4.3), given for a SPIR binary: what they may do to its
+//! results, and what they may not.
+
+use crate::setup::{Setup, tests};
+use cl_sys::*;
+use spirula_tests::cl::{self, Buffer, Kernel, NdRange, Program, SPIR12};
+use spirula_tests::isolate::Outcome;
+
+tests![strict, fast_relaxed_math, unsafe_math, liberties_that_change_no_function, denormals];
+
+/// A function of one argument, its truth, where its bounds hold, and what its error is allowed to be with unsafe math
+/// (OpenCL 3.0, 7.4, the table for that option): ULP and a part of |x| ULP, or an absolute error.
+struct Case {
+    name: &'static str,
+    truth: fn(f64) -> f64,
+    range: (f32, f32),
+    relaxed: Bound,
+    /// ULP without the option (OpenCL 1.2, 7.4).
+    strict: f64,
+}
+
+enum Bound {
+    Ulp(f64),
+    UlpAndOfSize(f64),
+    Absolute(f64),
+}
+use Bound::{Absolute, Ulp, UlpAndOfSize};
+
+const fn case(
+    name: &'static str,
+    truth: fn(f64) -> f64,
+    range: (f32, f32),
+    strict: f64,
+    relaxed: Bound,
+) -> Case {
+    Case { name, truth, range, relaxed, strict }
+}
+
+const PI: f32 = std::f32::consts::PI;
+const CASES: [Case; 12] = [
+    case("sin", f64::sin, (-PI, PI), 4.0, Absolute(1.0 / 2048.0)),
+    case("cos", f64::cos, (-PI, PI), 4.0, Absolute(1.0 / 2048.0)),
+    case("exp", f64::exp, (-80.0, 80.0), 3.0, UlpAndOfSize(2.0)),
+    case("exp2", f64::exp2, (-120.0, 120.0), 3.0, UlpAndOfSize(2.0)),
+    case("log", f64::ln, (2.0, 1e30), 3.0, Ulp(3.0)),
+    case("log", f64::ln, (0.5, 2.0), 3.0, Absolute(1.0 / 2097152.0)),
+    case("log2", f64::log2, (1e-30, 0.5), 3.0, Ulp(3.0)),
+    case("log2", f64::log2, (0.5, 2.0), 3.0, Absolute(1.0 / 2097152.0)),
+    // pow(x, 1.7f) is exp2(1.7f * log2(x)).
+    case("pow", |x| x.powf(1.7_f32.into()), (1e-3, 1e3), 16.0, Ulp(64.0)),
+    case("sqrt", f64::sqrt, (1e-30, 1e30), 3.0, Ulp(3.0)),
+    // The table says 2; OpenCL 1.2 lets the option violate it.
+    case("rsqrt", |x| x.sqrt().recip(), (1e-30, 1e30), 2.0, Ulp(4.0)),
+    case("erf", libm_erf, (0.5, 0.5), 16.0, Ulp(16.0)),
+];
+
+/// erf(½), the only argument that it is asked for.
+fn libm_erf(_: f64) -> f64 {
+    0.520_499_877_813_046_5
+}
+
+fn inputs((low, high): (f32, f32)) -> Vec<f32> {
+    (0..1024).map(|i| low + (high - low) * (i as f32 / 1023.0)).map(|x| x.clamp(low, high)).collect()
+}
+
+/// y[i] = f(x[i]) with the kernel of this name.
+fn apply(setup: &Setup, program: &Program, kernel: &str, x: &[f32]) -> cl::Result<Vec<f32>> {
+    let kernel = Kernel::new(program, kernel)?;
+    let (input, mut output) = (Buffer::copy_of(&setup.context, x)?, vec![f32::NAN; x.len()]);
+    let buffer = Buffer::copy_of(&setup.context, &output)?;
+    kernel.set_object(0, Some(&input))?;
+    kernel.set_object(1, Some(&buffer))?;
+    setup.queue.launch(&kernel, NdRange::new(&[x.len()], &[64]))?;
+    setup.queue.read(&buffer, &mut output)?;
+    Ok(output)
+}
+
+fn ulp(truth: f64) -> f64 {
+    2.0_f64.powi((truth.abs().log2().floor() as i32).max(-126) - 23)
+}
+
+/// Builds the functions with these options and checks each result.
+fn check(options: &str, bound: impl Fn(&Case, f64, f64) -> f64) -> Outcome {
+    let setup = Setup::new();
+    let program = setup.load("bench/math_sweep.bc64")?;
+    program.build(&format!("{SPIR12} {options}"))?;
+    for case in &CASES {
+        let x = inputs(case.range);
+        for (x, y) in x.iter().zip(apply(&setup, &program, &format!("m_{}", case.name), &x)?) {
+            let truth = (case.truth)(f64::from(*x));
+            let error = (f64::from(y) - truth).abs();
+            let allowed = bound(case, f64::from(*x), truth);
+            let name = case.name;
+            assert!(
+                error <= allowed,
+                "{options}: {name}({x:e}) = {y:e}, not {truth:e}: {error:e} > {allowed:e}"
+            );
+        }
+    }
+    Ok(())
+}
+
+fn strict_bound(case: &Case, _: f64, truth: f64) -> f64 {
+    case.strict * ulp(truth)
+}
+
+fn relaxed_bound(case: &Case, x: f64, truth: f64) -> f64 {
+    match case.relaxed {
+        Ulp(ulps) => ulps * ulp(truth),
+        UlpAndOfSize(part) => (3.0 + (part * x.abs()).floor()) * ulp(truth),
+        Absolute(error) => error,
+    }
+}
+
+fn strict() -> Outcome {
+    check("", strict_bound)
+}
+
+fn fast_relaxed_math() -> Outcome {
+    check("-cl-fast-relaxed-math", relaxed_bound)
+}
+
+fn unsafe_math() -> Outcome {
+    check("-cl-unsafe-math-optimizations", relaxed_bound)?;
+    check("-cl-unsafe-math-optimizations -cl-fp32-correctly-rounded-divide-sqrt", relaxed_bound)
+}
+
+fn liberties_that_change_no_function() -> Outcome {
+    check("-cl-mad-enable -cl-no-signed-zeros -cl-finite-math-only -cl-denorms-are-zero", strict_bound)
+}
+
+/// Sums of denormal numbers are right or, where that is permitted, zero.
+fn denormals() -> Outcome {
+    let setup = Setup::new();
+    for options in ["", "-cl-denorms-are-zero"] {
+        let program = setup.load("spir12/vadd.bc64")?;
+        program.build(&format!("{SPIR12} {options}"))?;
+        let kernel = Kernel::new(&program, "vadd")?;
+        let denormal: Vec<f32> = (0..64).map(|i| f32::from_bits(1 << (i % 22))).collect();
+        let (a, b) =
+            (Buffer::copy_of(&setup.context, &denormal)?, Buffer::copy_of(&setup.context, &denormal)?);
+        let mut sums = vec![f32::NAN; denormal.len()];
+        let output = Buffer::copy_of(&setup.context, &sums)?;
+        for (index, buffer) in [&a, &b, &output].into_iter().enumerate() {
+            kernel.set_object(index as cl_uint, Some(buffer))?;
+        }
+        setup.queue.launch(&kernel, NdRange::new(&[sums.len()], &[16]))?;
+        setup.queue.read(&output, &mut sums)?;
+        for (x, sum) in denormal.iter().zip(sums) {
+            let flushed = sum == 0.0 && !options.is_empty();
+            assert!(sum == x + x || flushed, "{options}: {x:e} + {x:e} = {sum:e}");
+        }
+    }
+    Ok(())
+}
