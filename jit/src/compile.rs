@@ -17,6 +17,7 @@ use crate::front::{self, CleanModule, HardenedModule, Imported, LinkedModule, Sp
 use crate::kir;
 use crate::llvm::{self, LlvmError, Session};
 use crate::program::{CompiledProgram, KernelInfo};
+use crate::transform::widen::VectorTarget;
 use std::path::Path;
 
 /// See [`crate::api::check`].
@@ -45,8 +46,10 @@ pub fn build(modules: &[&[u8]], options: &CompileOptions) -> Result<CompiledProg
     let clean: CleanModule = front::clean_up(linked, &machine, optimize)?;
     dump("clean.ll", || clean.text());
     let Imported { kernels, rest } = front::import(clean, &machine)?;
+    let features = machine.get_feature_string().to_string_lossy().into_owned();
+    let vectors = if optimize { VectorTarget::new(&features) } else { VectorTarget::none() };
     let (infos, lowered): (Vec<KernelInfo>, Vec<Lowered>) =
-        kernels.into_iter().enumerate().map(lower).unzip();
+        kernels.into_iter().enumerate().map(|kernel| lower(kernel, vectors)).unzip();
     let objects = parts::objects(&session, &rest, &lowered, optimize)?;
 
     let mut log = session.take_warnings();
@@ -58,12 +61,15 @@ pub fn build(modules: &[&[u8]], options: &CompileOptions) -> Result<CompiledProg
 }
 
 /// A kernel's work-group function, and what the host must know of it.
-fn lower((number, (info, body)): (usize, (KernelInfo, kir::Function))) -> (KernelInfo, Lowered) {
+fn lower(
+    (number, (info, body)): (usize, (KernelInfo, kir::Function)),
+    vectors: VectorTarget,
+) -> (KernelInfo, Lowered) {
     // A hostile module's kernels may be called anything; these names go into text.
     let is_plain = info.name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
     let symbol = format!("spirula.group.{number}.{}", if is_plain { &info.name } else { "" });
     dump(&format!("{symbol}.kir"), || body.to_string());
-    let lowered = emit::lower(body, &symbol);
+    let lowered = emit::lower(body, &symbol, vectors);
     let info = KernelInfo {
         symbol: lowered.symbol.clone(),
         static_local_size: lowered.static_local_size,

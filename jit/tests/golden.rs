@@ -15,7 +15,7 @@ fn regions_and_work_group_functions() {
         }
         insta::assert_snapshot!("regions", group);
         if path.ends_with("straight_line.kir") || path.ends_with("uniform_loop.kir") {
-            insta::assert_snapshot!("llvm", emit::lower(kernel, "entry").ir);
+            insta::assert_snapshot!("llvm", emit::lower(kernel, "entry", VectorTarget::none()).ir);
         }
     });
 }

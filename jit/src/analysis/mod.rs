@@ -3,9 +3,15 @@
 mod control_flow;
 mod dominators;
 mod liveness;
+mod loops;
+mod masks;
+mod shape;
 mod uniformity;
 
 pub use control_flow::ControlFlow;
 pub use dominators::Dominators;
 pub use liveness::Liveness;
+pub use loops::{Edge, Level, LoopId, Loops, Node, To, linear_order};
+pub use masks::{Mask, Masks};
+pub use shape::{ID_LIMIT, MemoryShape, Shape, Shapes};
 pub use uniformity::Uniformity;

@@ -3,18 +3,22 @@
 use super::layout::SlotPlace;
 use super::types::{given, llvm_type, spaced_type};
 use super::work_group::Writer;
-use crate::kir::{AddressSpace, CastOp, Flags, Function, Inst, Op, Predicate, Type, Value, WorkItemQuery};
+use crate::kir::{AddressSpace, CastOp, Flags, Function, Inst, Op, Predicate, Scalar, Type, Value, WorkItemQuery};
 use crate::transform::{ContextKind, ContextSlot};
 use std::fmt::Write;
 
 /// A region's body being written.
 pub(super) struct RegionText<'a> {
-    /// The region's number: prefix of its names.
+    /// The region's number.
     pub number: usize,
+    /// What its names begin with.
+    pub prefix: &'a str,
     /// Its body.
     pub body: &'a Function,
     /// What each context slot holds.
     pub context: &'a [ContextKind],
+    /// Whether the region has more than one.
+    pub several_exits: bool,
     /// Where the private slots lie.
     pub place: &'a dyn Fn(crate::kir::Slot) -> SlotPlace,
 }
@@ -22,7 +26,7 @@ pub(super) struct RegionText<'a> {
 impl RegionText<'_> {
     /// An operand without its type.
     pub(super) fn text(&self, value: Value) -> String {
-        given(self.body, value).unwrap_or_else(|| format!("%r{}.{}", self.number, value.0))
+        given(self.body, value).unwrap_or_else(|| format!("%{}.{}", self.prefix, value.0))
     }
 
     /// An operand with its type.
@@ -34,8 +38,16 @@ impl RegionText<'_> {
         values.iter().map(|&v| self.typed(v)).collect::<Vec<_>>().join(", ")
     }
 
+    /// The space of a pointer or of a vector of pointers.
     fn space(&self, pointer: Value) -> AddressSpace {
-        self.body.ty(pointer).address_space().unwrap_or(AddressSpace::Generic)
+        match self.body.ty(pointer).scalar() {
+            Some(Scalar::Pointer(space)) => space,
+            _ => AddressSpace::Generic,
+        }
+    }
+
+    fn lanes(&self, value: Value) -> Option<u32> {
+        if let Type::Vector(_, n) = self.body.ty(value) { Some(*n) } else { None }
     }
 
     /// Appends an instruction.
@@ -66,6 +78,16 @@ impl RegionText<'_> {
             Op::ContextLoad(slot) => self.context_load(&name, &ty, *slot, out),
             Op::ContextStore(slot, value) => self.context_store(*slot, *value, out),
             Op::ContextAddress(slot) => self.context_element(&name, *slot, out),
+            Op::MaskedLoad { pointer, mask, align } => {
+                self.masked(&name, &ty, *pointer, &[*mask], (*align, true), out);
+            }
+            Op::MaskedStore { pointer, value, mask, align } => {
+                let ty = llvm_type(self.body.ty(*value));
+                self.masked("", &ty, *pointer, &[*mask, *value], (*align, false), out);
+            }
+            // A region with one exit leaves by that.
+            Op::SetExit(exit) if self.several_exits => out.line(&format!("store i32 {exit}, ptr %exit")),
+            Op::SetExit(_) => {}
             Op::SlotAddress(slot) => {
                 debug_assert!((self.place)(*slot) != SlotPlace::Nowhere);
                 out.line(&format!("{name} = getelementptr i8, ptr %slot{}, i64 0", slot.0));
@@ -193,18 +215,61 @@ impl RegionText<'_> {
         if let Some(index) = index {
             let index_name = if offset == 0 { name.to_owned() } else { format!("{name}.i") };
             if scale > 0 {
-                let index = self.typed(index);
-                out.line(&format!(
-                    "{index_name} = getelementptr{inbounds} [{scale} x i8], {pointer}, {index}"
-                ));
+                let step = self.typed(index);
+                out.line(&format!("{index_name} = getelementptr{inbounds} [{scale} x i8], {pointer}, {step}"));
             } else {
-                out.line(&format!("{name}.s = mul {}, {scale}", self.typed(index)));
-                out.line(&format!("{index_name} = getelementptr{inbounds} i8, {pointer}, i64 {name}.s"));
+                let (ty, factor) = match self.body.ty(index) {
+                    Type::Vector(_, n) => (format!("<{n} x i64>"), format!("splat (i64 {scale})")),
+                    _ => ("i64".into(), scale.to_string()),
+                };
+                out.line(&format!("{name}.s = mul {}, {factor}", self.typed(index)));
+                out.line(&format!("{index_name} = getelementptr{inbounds} i8, {pointer}, {ty} {name}.s"));
             }
-            pointer = format!("ptr {index_name}");
+            let lanes = self.lanes(base).or(self.lanes(index));
+                pointer = lanes.map_or(format!("ptr {index_name}"), |n| format!("<{n} x ptr> {index_name}"));
         }
         if index.is_none() || offset != 0 {
             out.line(&format!("{name} = getelementptr{inbounds} i8, {pointer}, i64 {offset}"));
+        }
+    }
+
+    /// LLVM's masked loads and stores, gathers and scatters; `rest` holds the mask and what is stored.
+    fn masked(
+        &self,
+        name: &str,
+        ty: &str,
+        pointer: Value,
+        rest: &[Value],
+        (align, load): (u32, bool),
+        out: &mut Writer,
+    ) {
+        let elements = ty.trim_matches(['<', '>']).replace(" x ", "");
+        let element = elements.trim_start_matches(|c: char| c.is_ascii_digit());
+        let suffix = match element {
+            "float" => elements.replace("float", "f32"),
+            "double" => elements.replace("double", "f64"),
+            "half" => elements.replace("half", "f16"),
+            "ptr" => elements.replace("ptr", "p0"),
+            _ => elements.clone(),
+        };
+        let (kind, places) = match (self.lanes(pointer), load) {
+            (None, true) => ("load", "p0".to_owned()),
+            (None, false) => ("store", "p0".to_owned()),
+            (Some(n), true) => ("gather", format!("v{n}p0")),
+            (Some(n), false) => ("scatter", format!("v{n}p0")),
+        };
+        let pointer_type = llvm_type(self.body.ty(pointer));
+        let mask_type = llvm_type(self.body.ty(rest[0]));
+        let pointer_text = format!("{pointer_type} align {align} {}", self.text(pointer));
+        let (mask, access) = (self.typed(rest[0]), self.access(self.space(pointer), load));
+        let callee = format!("@llvm.masked.{kind}.v{suffix}.{places}");
+        if load {
+            out.declare(format!("declare {ty} {callee}({pointer_type}, {mask_type}, {ty})"));
+            out.line(&format!("{name} = call {ty} {callee}({pointer_text}, {mask}, {ty} poison){access}"));
+        } else {
+            out.declare(format!("declare void {callee}({ty}, {pointer_type}, {mask_type})"));
+            let value = self.typed(rest[1]);
+            out.line(&format!("call void {callee}({value}, {pointer_text}, {mask}){access}"));
         }
     }
 
@@ -227,7 +292,7 @@ impl RegionText<'_> {
             let spaced = spaced_type(self.body.ty(argument));
             let mut text = self.text(argument);
             if spaced != llvm_type(self.body.ty(argument)) {
-                let cast = format!("%r{}.c{}.{i}", self.number, inst.0);
+                let cast = format!("%{}.c{}.{i}", self.prefix, inst.0);
                 out.line(&format!("{cast} = addrspacecast ptr {text} to {spaced}"));
                 text = cast;
             }
@@ -249,12 +314,12 @@ impl RegionText<'_> {
     }
 
     fn query(&self, name: &str, query: WorkItemQuery, dimension: u8, out: &mut Writer) {
-        let r = self.number;
+        let r = self.prefix;
         match query {
             WorkItemQuery::GlobalId => {
-                out.line(&format!("{name} = add nuw nsw i64 %base.{dimension}, %r{r}.local.{dimension}"));
+                out.line(&format!("{name} = add nuw nsw i64 %base.{dimension}, %{r}.local.{dimension}"));
             }
-            WorkItemQuery::LocalId => out.line(&format!("{name} = add i64 %r{r}.local.{dimension}, 0")),
+            WorkItemQuery::LocalId => out.line(&format!("{name} = add i64 %{r}.local.{dimension}, 0")),
             WorkItemQuery::GroupId => out.line(&format!("{name} = add i64 %group.{dimension}, 0")),
             WorkItemQuery::LocalSize => out.line(&format!("{name} = add i64 %local_size.{dimension}, 0")),
             WorkItemQuery::GlobalSize => out.line(&format!("{name} = add i64 %global_size.{dimension}, 0")),
@@ -269,7 +334,7 @@ impl RegionText<'_> {
     /// The address of this work-item's element of a slot's array.
     fn context_element(&self, name: &str, slot: ContextSlot, out: &mut Writer) {
         let size = super::layout::element_size(&self.context[slot.0 as usize]);
-        let item = format!("i64 %r{}.item", self.number);
+        let item = format!("i64 %{}.item", self.prefix);
         out.line(&format!("{name} = getelementptr inbounds [{size} x i8], ptr %context{}, {item}", slot.0));
     }
 
@@ -279,8 +344,9 @@ impl RegionText<'_> {
                 self.context_element(&format!("{name}.p"), slot, out);
                 let access = self.context_access(kind);
                 if *kind == Type::BOOL {
-                    out.line(&format!("{name}.b = load i8, ptr {name}.p{access}"));
-                    out.line(&format!("{name} = trunc i8 {name}.b to i1"));
+                    let bytes = ty.replace("i1", "i8");
+                    out.line(&format!("{name}.b = load {bytes}, ptr {name}.p{access}"));
+                    out.line(&format!("{name} = trunc {bytes} {name}.b to {ty}"));
                 } else {
                     out.line(&format!("{name} = load {ty}, ptr {name}.p{access}"));
                 }
@@ -292,12 +358,13 @@ impl RegionText<'_> {
     fn context_store(&self, slot: ContextSlot, value: Value, out: &mut Writer) {
         match &self.context[slot.0 as usize] {
             ContextKind::Varying(kind) => {
-                let name = format!("%r{}.k{}", self.number, out.unique());
+                let name = format!("%{}.k{}", self.prefix, out.unique());
                 self.context_element(&name, slot, out);
                 let access = self.context_access(kind);
                 if *kind == Type::BOOL {
-                    out.line(&format!("{name}.b = zext i1 {} to i8", self.text(value)));
-                    out.line(&format!("store i8 {name}.b, ptr {name}{access}"));
+                    let bytes = llvm_type(self.body.ty(value)).replace("i1", "i8");
+                    out.line(&format!("{name}.b = zext {} to {bytes}", self.typed(value)));
+                    out.line(&format!("store {bytes} {name}.b, ptr {name}{access}"));
                 } else {
                     out.line(&format!("store {}, ptr {name}{access}", self.typed(value)));
                 }

@@ -14,8 +14,9 @@ pub(super) const SCRATCH_ALIGN: u64 = 128;
 pub(super) enum SlotPlace {
     /// No region uses it.
     Nowhere,
-    /// On the stack; the work-items use it one after the other.
-    Stack,
+    /// On the stack; the work-items, or packs of them, use it one after the other.
+    #[allow(missing_docs)]
+    Stack { size: u64, align: u64 },
     /// That many bytes behind the per-item part of scratch.
     Scratch(u64),
 }
@@ -60,8 +61,15 @@ impl Layout {
     fn place_slots(&mut self, group: &WorkGroup) {
         let Some(first) = group.regions.first() else { return };
         let used = |slot: Slot| group.regions.iter().any(|r| r.body.uses_slot(slot));
-        let slots: Vec<(Slot, u64, u64)> = (first.body.slots.iter().enumerate())
-            .map(|(i, data)| (Slot(i as u32), data.size, u64::from(data.align).max(1)))
+        // Of a pack's lanes each has its own.
+        let bodies = || group.regions.iter().flat_map(|r| std::iter::once(&r.body).chain(r.wide.as_ref().map(|w| &w.body)));
+        let slots: Vec<(Slot, u64, u64)> = (0..first.body.slots.len())
+            .map(|i| {
+                let all = || bodies().map(|body| body.slots[i]);
+                let size = all().map(|data| data.size).max().unwrap_or(0);
+                let align = all().map(|data| data.align).max().unwrap_or(1);
+                (Slot(i as u32), size, u64::from(align).max(1))
+            })
             .collect();
         let total: u64 = slots.iter().filter(|s| used(s.0)).map(|s| s.1).sum();
         self.private_size += total;
@@ -69,7 +77,7 @@ impl Layout {
             let place = if !used(slot) {
                 SlotPlace::Nowhere
             } else if total <= STACK_LIMIT {
-                SlotPlace::Stack
+                SlotPlace::Stack { size, align }
             } else {
                 let at = self.fixed.next_multiple_of(align.min(SCRATCH_ALIGN));
                 self.fixed = at + size;

@@ -3,6 +3,7 @@
 
 mod instruction;
 mod layout;
+mod region;
 mod types;
 mod work_group;
 
@@ -11,6 +12,7 @@ mod tests;
 
 use crate::kir::Function;
 use crate::transform::form_regions;
+use crate::transform::widen::{VectorTarget, choose};
 
 /// A kernel's work-group function and what the host must provide for it.
 #[derive(Clone, Debug, PartialEq)]
@@ -32,12 +34,19 @@ pub struct Lowered {
 }
 
 /// Lowers one kernel to its work-group function of that symbol.
-pub fn lower(kernel: Function, symbol: &str) -> Lowered {
+pub fn lower(kernel: Function, symbol: &str, target: VectorTarget) -> Lowered {
     let (name, local_size) = (kernel.name.clone(), kernel.local_size);
-    let group = form_regions(kernel);
+    let mut group = form_regions(kernel);
+    let mut remarks = Vec::new();
+    for (number, region) in group.regions.iter_mut().enumerate() {
+        let choice = choose(region, &group.context, target);
+        remarks.push(format!("kernel {name}: region {number}: {}", choice.reason));
+        region.wide = choice.wide;
+    }
     let layout = layout::Layout::new(&group);
     let ir = work_group::emit(&group, &layout, symbol);
-    let kept = group.context.len();
+    let (count, kept) = (group.regions.len(), group.context.len());
+    remarks.insert(0, format!("kernel {name}: {count} barrier region(s), {kept} context slot(s)"));
     Lowered {
         ir,
         symbol: symbol.to_owned(),
@@ -45,9 +54,6 @@ pub fn lower(kernel: Function, symbol: &str) -> Lowered {
         private_size: layout.private_size,
         scratch_per_item: layout.per_item,
         scratch_fixed: layout.fixed,
-        remarks: vec![format!(
-            "kernel {name}: {} barrier region(s), {kept} context slot(s)",
-            group.regions.len()
-        )],
+        remarks,
     }
 }

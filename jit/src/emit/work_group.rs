@@ -1,12 +1,13 @@
-//! Emission: the work-group function around the regions: the loop over groups, the loops over work-items, the way from
-//! region to region.
+//! Emission: the work-group function around the regions: arguments, memory, the loop over groups.
 
-use super::instruction::{RegionText, access_group};
+use super::instruction::access_group;
 use super::layout::{Layout, SCRATCH_ALIGN, SlotPlace};
+use super::region::RegionWriter;
 use super::types::llvm_type;
-use crate::kir::{Block, Function, Passing, Slot, Target, Terminator};
+use crate::analysis::ID_LIMIT;
+use crate::kir::{Function, Passing, Slot};
 use crate::program::Launch;
-use crate::transform::{ContextKind, ContextSlot, Region, RegionExit, WorkGroup};
+use crate::transform::{ContextKind, ContextSlot, WorkGroup};
 use std::collections::BTreeSet;
 use std::fmt::Write;
 use std::mem::offset_of;
@@ -27,7 +28,8 @@ impl Writer {
         self.text.push('\n');
     }
 
-    fn label(&mut self, name: &str) {
+    /// Begins a block.
+    pub(super) fn label(&mut self, name: &str) {
         self.text.push_str(name);
         self.text.push_str(":\n");
     }
@@ -57,9 +59,10 @@ pub(super) fn emit(group: &WorkGroup, layout: &Layout, symbol: &str) -> String {
     read_launch(&first.body, &mut out);
     read_arguments(&first.body, &mut out);
     place_context(group, layout, &first.body, &mut out);
+    count_packs(group, &mut out);
     loop_over_groups(&mut out);
     for (number, region) in group.regions.iter().enumerate() {
-        RegionWriter { number, region, group, layout }.write(&mut out);
+        RegionWriter::new(number, region, group, layout).write(&mut out);
     }
     out.label("group.end");
     next_group(&mut out);
@@ -127,11 +130,11 @@ fn place_context(group: &WorkGroup, layout: &Layout, body: &Function, out: &mut 
             out.line(&format!("%context{i} = getelementptr inbounds i8, ptr %scratch, i64 %context{i}.o"));
         }
     }
-    for (i, slot) in body.slots.iter().enumerate() {
+    for i in 0..body.slots.len() {
         match layout.slot(Slot(i as u32)) {
             SlotPlace::Nowhere => {}
-            SlotPlace::Stack => {
-                out.line(&format!("%slot{i} = alloca [{} x i8], align {}", slot.size, slot.align.max(1)));
+            SlotPlace::Stack { size, align } => {
+                out.line(&format!("%slot{i} = alloca [{size} x i8], align {align}"));
             }
             SlotPlace::Scratch(at) => {
                 out.line(&format!("%slot{i}.o = mul nuw nsw i64 %items.padded, {}", layout.per_item));
@@ -142,6 +145,25 @@ fn place_context(group: &WorkGroup, layout: &Layout, body: &Function, out: &mut 
     }
     if group.regions.iter().any(|r| r.exits.len() > 1) {
         out.line("%exit = alloca i32");
+    }
+}
+
+/// How many work-items of a row go in packs, for each number of lanes: all that fill one, if ids fit 32-bit arithmetic.
+fn count_packs(group: &WorkGroup, out: &mut Writer) {
+    let lanes: BTreeSet<u32> =
+        group.regions.iter().filter_map(|r| r.wide.as_ref()).map(|wide| wide.lanes).collect();
+    if lanes.is_empty() {
+        return;
+    }
+    out.line("%small.0 = add i1 true, false");
+    let sizes = (0..3).flat_map(|d| [format!("%global_offset.{d}"), format!("%global_size.{d}")]);
+    for (i, size) in sizes.enumerate() {
+        out.line(&format!("%small.{i}.c = icmp ule i64 {size}, {}", ID_LIMIT / 2));
+        out.line(&format!("%small.{} = and i1 %small.{i}, %small.{i}.c", i + 1));
+    }
+    for n in lanes {
+        out.line(&format!("%packed{n}.all = and i64 %local_size.0, -{n}"));
+        out.line(&format!("%packed{n} = select i1 %small.6, i64 %packed{n}.all, i64 0"));
     }
 }
 
@@ -192,204 +214,14 @@ fn next_group(out: &mut Writer) {
     }
 }
 
-struct RegionWriter<'a> {
-    number: usize,
-    region: &'a Region,
-    group: &'a WorkGroup,
-    layout: &'a Layout,
-}
-
-impl RegionWriter<'_> {
-    fn write(&self, out: &mut Writer) {
-        let place = |slot| self.layout.slot(slot);
-        let body = &self.region.body;
-        let text = RegionText { number: self.number, body, context: &self.group.context, place: &place };
-        let r = self.number;
-        out.label(&format!("r{r}"));
-        if self.region.exits.len() > 1 {
-            out.line(&format!("store i32 {}, ptr %exit", self.return_exit().unwrap_or(0)));
-        }
-        body.block(Block(0)).insts.iter().for_each(|&inst| text.write(inst, out));
-        if self.region.once {
-            out.line(&format!("br label %r{r}.b1"));
-        } else {
-            self.open_loops(out);
-        }
-        for block in body.block_ids().skip(1) {
-            self.write_block(&text, block, out);
-        }
-        out.label(&format!("r{r}.latch"));
-        if self.region.once {
-            out.line(&format!("br label %r{r}.end"));
-        } else {
-            self.close_loops(out);
-        }
-        out.label(&format!("r{r}.end"));
-        self.leave(out);
-    }
-
-    fn return_exit(&self) -> Option<usize> {
-        self.region.exits.iter().position(|e| *e == RegionExit::Return)
-    }
-
-    fn open_loops(&self, out: &mut Writer) {
-        let r = self.number;
-        out.line(&format!("br label %r{r}.loop2"));
-        for d in [2, 1, 0] {
-            let from = if d == 2 { format!("r{r}") } else { format!("r{r}.loop{}", d + 1) };
-            let latch = if d == 0 { format!("r{r}.latch") } else { format!("r{r}.next{d}") };
-            out.label(&format!("r{r}.loop{d}"));
-            out.line(&format!("%r{r}.local.{d} = phi i64 [ 0, %{from} ], [ %r{r}.step.{d}, %{latch} ]"));
-            if d == 1 {
-                out.line(&format!("%r{r}.plane = mul nuw nsw i64 %r{r}.local.2, %local_size.1"));
-                out.line(&format!("%r{r}.line = add nuw nsw i64 %r{r}.plane, %r{r}.local.1"));
-                out.line(&format!("%r{r}.row = mul nuw nsw i64 %r{r}.line, %local_size.0"));
-            }
-            if d == 0 {
-                out.line(&format!("%r{r}.item = add nuw nsw i64 %r{r}.row, %r{r}.local.0"));
-            }
-            let next = if d == 0 { "b1".into() } else { format!("loop{}", d - 1) };
-            out.line(&format!("br label %r{r}.{next}"));
-        }
-    }
-
-    /// Every group has at least one work-item, so the loops test at their ends.
-    fn close_loops(&self, out: &mut Writer) {
-        let r = self.number;
-        for d in 0..3 {
-            if d > 0 {
-                out.label(&format!("r{r}.next{d}"));
-            }
-            out.line(&format!("%r{r}.step.{d} = add nuw nsw i64 %r{r}.local.{d}, 1"));
-            out.line(&format!("%r{r}.more.{d} = icmp ult i64 %r{r}.step.{d}, %local_size.{d}"));
-            let out_of = if d == 2 { "end".into() } else { format!("next{}", d + 1) };
-            out.line(&format!(
-                "br i1 %r{r}.more.{d}, label %r{r}.loop{d}, label %r{r}.{out_of}, !llvm.loop !{}",
-                access_group(r) + 2 + d
-            ));
-        }
-    }
-
-    fn write_block(&self, text: &RegionText, block: Block, out: &mut Writer) {
-        let r = self.number;
-        out.label(&format!("r{r}.{block}"));
-        self.write_phis(text, block, out);
-        let data = text.body.block(block);
-        data.insts.iter().for_each(|&inst| text.write(inst, out));
-        let targets = data.terminator.targets();
-        let label = |k: usize| edge_label(r, block, &targets, k);
-        match &data.terminator {
-            Terminator::Jump(_) | Terminator::Barrier(_) => out.line(&format!("br label %{}", label(0))),
-            Terminator::Branch { condition, .. } => {
-                let condition = text.text(*condition);
-                out.line(&format!("br i1 {condition}, label %{}, label %{}", label(0), label(1)));
-            }
-            Terminator::Switch { value, cases, .. } => {
-                let ty = llvm_type(text.body.ty(*value));
-                let arms: Vec<String> = (cases.iter().enumerate())
-                    .map(|(k, (case, _))| format!("{ty} {case}, label %{}", label(k)))
-                    .collect();
-                let (value, default) = (text.typed(*value), label(cases.len()));
-                out.line(&format!("switch {value}, label %{default} [ {} ]", arms.join(" ")));
-            }
-            Terminator::Exit(k) => {
-                if self.region.exits.len() > 1 && Some(*k as usize) != self.return_exit() {
-                    out.line(&format!("store i32 {k}, ptr %exit"));
-                }
-                out.line(&format!("br label %r{r}.latch"));
-            }
-            Terminator::Return => out.line(&format!("br label %r{r}.latch")),
-            Terminator::Unreachable => out.line("unreachable"),
-        }
-        for k in (0..targets.len()).filter(|&k| needs_edge_block(&targets, k)) {
-            out.label(&label(k));
-            out.line(&format!("br label %r{r}.{}", targets[k].block));
-        }
-    }
-
-    fn write_phis(&self, text: &RegionText, block: Block, out: &mut Writer) {
-        let params = &text.body.block(block).params;
-        if params.is_empty() {
-            return;
-        }
-        let mut incoming: Vec<Vec<String>> = vec![Vec::new(); params.len()];
-        for from in text.body.block_ids() {
-            let targets = text.body.block(from).terminator.targets();
-            for (k, target) in targets.iter().enumerate().filter(|(_, t)| t.block == block) {
-                let edge = edge_label(self.number, from, &targets, k);
-                let from =
-                    if needs_edge_block(&targets, k) { edge } else { format!("r{}.{from}", self.number) };
-                for (list, &argument) in incoming.iter_mut().zip(&target.arguments) {
-                    list.push(format!("[ {}, %{from} ]", text.text(argument)));
-                }
-            }
-        }
-        for (&param, list) in params.iter().zip(incoming) {
-            let ty = llvm_type(text.body.ty(param));
-            out.line(&format!("{} = phi {ty} {}", text.text(param), list.join(", ")));
-        }
-    }
-
-    /// From the region's end to where the group goes next.
-    fn leave(&self, out: &mut Writer) {
-        let r = self.number;
-        match self.region.exits.as_slice() {
-            // Every work-item ends in an infinite loop or in undefined behaviour.
-            [] => out.line("unreachable"),
-            [only] => self.go(only, "", out),
-            several => {
-                out.line(&format!("%r{r}.exit = load i32, ptr %exit"));
-                let arms: Vec<String> =
-                    (1..several.len()).map(|k| format!("i32 {k}, label %r{r}.exit{k}")).collect();
-                out.line(&format!("switch i32 %r{r}.exit, label %r{r}.exit0 [ {} ]", arms.join(" ")));
-                for (k, exit) in several.iter().enumerate() {
-                    out.label(&format!("r{r}.exit{k}"));
-                    self.go(exit, &format!(".{k}"), out);
-                }
-            }
-        }
-    }
-
-    fn go(&self, exit: &RegionExit, suffix: &str, out: &mut Writer) {
-        let r = self.number;
-        match exit {
-            RegionExit::Return => out.line("br label %group.end"),
-            RegionExit::Region(to) => out.line(&format!("br label %r{to}")),
-            RegionExit::Choice { condition, cases, default } => {
-                let ContextKind::Uniform(ty) = &self.group.context[condition.0 as usize] else {
-                    unreachable!("a choice depends on a uniform value")
-                };
-                let ty = llvm_type(ty);
-                out.line(&format!("%r{r}.choice{suffix} = load {ty}, ptr %context{}", condition.0));
-                let arms: Vec<String> =
-                    cases.iter().map(|(value, to)| format!("{ty} {value}, label %r{to}")).collect();
-                let arms = arms.join(" ");
-                out.line(&format!("switch {ty} %r{r}.choice{suffix}, label %r{default} [ {arms} ]"));
-            }
-        }
-    }
-}
-
-/// LLVM has one entry per predecessor in a phi: a second edge between two blocks gets a block of its own.
-fn needs_edge_block(targets: &[&Target], k: usize) -> bool {
-    let same = targets.iter().filter(|t| t.block == targets[k].block).count();
-    same > 1 && !targets[k].arguments.is_empty()
-}
-
-fn edge_label(region: usize, from: Block, targets: &[&Target], k: usize) -> String {
-    if needs_edge_block(targets, k) {
-        format!("r{region}.{from}.e{k}")
-    } else {
-        format!("r{region}.{}", targets[k].block)
-    }
-}
-
 /// Alias scopes 10 to 15 (the five address spaces and the context), their complements 20 to 25, and for each region an access group
 /// and its loops' metadata.
 fn write_metadata(group: &WorkGroup, out: &mut Writer) {
     let text = &mut out.text;
     let names = ["private", "global", "constant", "local", "generic", "context"];
     let _ = writeln!(text, "!0 = !{{}}\n!1 = distinct !{{!1, !\"spirula\"}}");
+    let _ = writeln!(text, "!2 = !{{!\"llvm.loop.vectorize.enable\", i1 false}}");
+    let _ = writeln!(text, "!3 = !{{!\"llvm.loop.unroll.disable\"}}");
     for (i, name) in names.iter().enumerate() {
         let _ = writeln!(text, "!{} = distinct !{{!{}, !1, !\"{name}\"}}", 30 + i, 30 + i);
         let _ = writeln!(text, "!{} = !{{!{}}}", 10 + i, 30 + i);
@@ -397,14 +229,20 @@ fn write_metadata(group: &WorkGroup, out: &mut Writer) {
             (0..names.len()).filter(|&o| o != i && o != 4).map(|o| format!("!{}", 30 + o)).collect();
         let _ = writeln!(text, "!{} = !{{{}}}", 20 + i, others.join(", "));
     }
-    for (r, _) in group.regions.iter().enumerate().filter(|(_, region)| !region.once) {
+    for (r, region) in group.regions.iter().enumerate().filter(|(_, region)| !region.once) {
         let (accesses, parallel) = (access_group(r), access_group(r) + 1);
         let _ = writeln!(text, "!{accesses} = distinct !{{}}");
         let _ = writeln!(text, "!{parallel} = !{{!\"llvm.loop.parallel_accesses\", !{accesses}}}");
         for d in 0..3 {
             let id = parallel + 1 + d;
-            let _ = writeln!(text, "!{id} = distinct !{{!{id}, !{parallel}}}");
+            // The rest of a row that goes in packs is short.
+            let rest = if d == 0 && region.wide.is_some() { ", !2, !3" } else { "" };
+            let _ = writeln!(text, "!{id} = distinct !{{!{id}, !{parallel}{rest}}}");
         }
+    }
+    for (r, _) in group.regions.iter().enumerate().filter(|(_, region)| region.wide.is_some()) {
+        let id = access_group(r) + 5;
+        let _ = writeln!(text, "!{id} = distinct !{{!{id}, !2}}");
     }
     for (r, _) in group.regions.iter().enumerate().filter(|(_, region)| region.once) {
         let _ = writeln!(text, "!{} = distinct !{{}}", access_group(r));

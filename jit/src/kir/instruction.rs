@@ -196,6 +196,22 @@ pub enum Op {
         volatile: bool,
         ordering: Option<Ordering>,
     },
+    /// Loads the active lanes of a vector: from consecutive places if `pointer` is one, else each lane from its own. The
+    /// others get any value. Only in widened bodies.
+    MaskedLoad {
+        pointer: Value,
+        mask: Value,
+        align: u32,
+    },
+    /// Stores the active lanes of a vector, the last lane last. Only in widened bodies.
+    MaskedStore {
+        pointer: Value,
+        value: Value,
+        mask: Value,
+        align: u32,
+    },
+    /// The group will leave the region by that exit. Only in widened bodies.
+    SetExit(u32),
     AtomicRmw {
         op: RmwOp,
         pointer: Value,
@@ -362,6 +378,8 @@ impl Op {
             Op::Select { condition, then, otherwise, .. } => vec![condition, then, otherwise],
             Op::Address { base, index, .. } => std::iter::once(base).chain(index.as_mut()).collect(),
             Op::Load { pointer, .. } => vec![pointer],
+            Op::MaskedLoad { pointer, mask, .. } => vec![pointer, mask],
+            Op::MaskedStore { pointer, value, mask, .. } => vec![pointer, value, mask],
             Op::Store { pointer, value, .. } | Op::AtomicRmw { pointer, value, .. } => vec![pointer, value],
             Op::CompareExchange { pointer, expected, replacement, .. } => {
                 vec![pointer, expected, replacement]
@@ -376,6 +394,7 @@ impl Op {
             | Op::LocalAddress { .. }
             | Op::GlobalAddress(_)
             | Op::Fence(_)
+            | Op::SetExit(_)
             | Op::WorkItem { .. }
             | Op::ContextLoad(_)
             | Op::ContextAddress(_) => Vec::new(),
@@ -392,6 +411,8 @@ impl Op {
     pub fn has_effect(&self) -> bool {
         match self {
             Op::Store { .. }
+            | Op::MaskedStore { .. }
+            | Op::SetExit(_)
             | Op::AtomicRmw { .. }
             | Op::CompareExchange { .. }
             | Op::Fence(_)
@@ -405,7 +426,7 @@ impl Op {
 
     /// Whether it reads memory that may change.
     pub fn reads_memory(&self) -> bool {
-        matches!(self, Op::Load { .. } | Op::ContextLoad(_)) || self.has_effect()
+        matches!(self, Op::Load { .. } | Op::MaskedLoad { .. } | Op::ContextLoad(_)) || self.has_effect()
     }
 
     /// Whether it yields the same value wherever and whenever it is evaluated with the same operands, without trapping.

@@ -410,6 +410,15 @@ impl<'a> Parser<'a> {
             "local_address" => Ok(Op::LocalAddress { offset: self.number()? }),
             "global_address" => Ok(Op::GlobalAddress(self.quoted()?)),
             "load" | "store" | "rmw" | "cmpxchg" => self.memory(name),
+            "masked_load" => {
+                let v = self.values(2)?;
+                Ok(Op::MaskedLoad { pointer: v[0], mask: v[1], align: self.align()? })
+            }
+            "masked_store" => {
+                let v = self.values(3)?;
+                Ok(Op::MaskedStore { pointer: v[0], value: v[1], mask: v[2], align: self.align()? })
+            }
+            "set_exit" => Ok(Op::SetExit(self.number()?)),
             "fence" => Ok(Op::Fence(self.ordering()?)),
             "extract_element" => {
                 let v = self.values(2)?;
@@ -561,7 +570,7 @@ impl<'a> Parser<'a> {
 
 /// Whether a line that starts with this word is an instruction without a result.
 fn is_effect(word: &str) -> bool {
-    matches!(word, "store" | "fence" | "context_store" | "call" | "intrinsic")
+    matches!(word, "store" | "masked_store" | "set_exit" | "fence" | "context_store" | "call" | "intrinsic")
 }
 
 #[cfg(test)]

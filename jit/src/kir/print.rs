@@ -157,6 +157,9 @@ impl Function {
             Op::Store { align, volatile, ordering, .. } => {
                 format!("store{} {operands}, align {align}", ordered(volatile, ordering))
             }
+            Op::MaskedLoad { align, .. } => format!("masked_load {operands}, align {align}"),
+            Op::MaskedStore { align, .. } => format!("masked_store {operands}, align {align}"),
+            Op::SetExit(exit) => format!("set_exit {exit}"),
             Op::AtomicRmw { op, ordering, volatile, align, .. } => {
                 format!("rmw{} {} {operands}, align {align}", ordered(volatile, &Some(*ordering)), op.name())
             }

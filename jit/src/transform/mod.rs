@@ -3,7 +3,8 @@
 //! 1. `borders` cuts the kernel at its barriers and at the uniform branches between them,
 //! 2. `context` decides how each value gets over a border,
 //! 3. `regions` copies what lies between two borders into a function of its own, per-group work first,
-//! 4. `dead_code` removes what a region computes for nobody.
+//! 4. `dead_code` removes what a region computes for nobody,
+//! 5. `widen` makes a second body for packs of work-items in SIMD lanes.
 //!
 //! After Meyer, Aksoy et al., "Implementation Techniques for SPMD Kernels on CPUs" (IWOCL 2023), continuation-based synchronization.
 
@@ -11,6 +12,7 @@ mod borders;
 mod context;
 mod dead_code;
 mod regions;
+pub mod widen;
 
 pub use regions::form_regions;
 
@@ -52,6 +54,8 @@ pub struct Region {
     pub exits: Vec<RegionExit>,
     /// All work-items would do the same and nothing else: the body runs once for the group.
     pub once: bool,
+    /// The same for packs of work-items, where that pays; `body` does the rest of a row.
+    pub wide: Option<widen::WideBody>,
 }
 
 /// What the work-group does after a region.
@@ -93,6 +97,9 @@ impl Display for WorkGroup {
                 }
             }
             write!(f, "{}", region.body)?;
+            if let Some(wide) = &region.wide {
+                write!(f, "{} lanes\n{}", wide.lanes, wide.body)?;
+            }
         }
         Ok(())
     }

@@ -94,7 +94,7 @@ impl Former {
         let Builder { mut body, exits, .. } = builder;
         dead_code::remove(&mut body);
         let once = self.runs_once(&flow, &body);
-        Region { body, exits, once }
+        Region { body, exits, once, wide: None }
     }
 
     /// Whether one work-item's walk through the region stands for all.

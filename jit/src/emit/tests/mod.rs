@@ -4,6 +4,7 @@ mod generate;
 mod interpret;
 
 use super::lower;
+use crate::transform::widen::{VectorTarget, choose};
 use crate::kir::{Function, parse, verify};
 use crate::llvm::{Session, parse_text};
 use crate::program::{CompiledProgram, KernelInfo, Launch};
@@ -15,13 +16,28 @@ fn run(text: &str, data: &mut [i32], local: u64, number: i32) {
     run_kernel(parse(text).unwrap_or_else(|e| panic!("{e}")), data, local, number);
 }
 
+/// With scalar code, and with packs of several widths, which must do the same.
 fn run_kernel(kernel: Function, data: &mut [i32], local: u64, number: i32) {
+    let before = data.to_vec();
+    run_lanes(kernel.clone(), data, local, number, VectorTarget::none());
+    for lanes in [2, 4, 16] {
+        let mut wide = before.clone();
+        let text = format!("{kernel}");
+        run_lanes(kernel.clone(), &mut wide, local, number, VectorTarget { register_bits: 512, forced_lanes: Some(lanes) });
+        assert_eq!(wide, data, "{lanes} lanes (left), local size {local}, number {number}\n{text}");
+    }
+}
+
+fn run_lanes(kernel: Function, data: &mut [i32], local: u64, number: i32, vectors: VectorTarget) {
     verify(&kernel).unwrap();
     let regions = crate::transform::form_regions(kernel.clone());
     for region in &regions.regions {
         verify(&region.body).unwrap_or_else(|e| panic!("{e}\n{regions}"));
+        if let Some(wide) = choose(region, &regions.context, vectors).wide {
+            verify(&wide.body).unwrap_or_else(|e| panic!("{e}\n{regions}{}", wide.body));
+        }
     }
-    let lowered = lower(kernel, "entry");
+    let lowered = lower(kernel, "entry", vectors);
     let session = Session::new();
     let module = parse_text(&session, &lowered.ir).unwrap_or_else(|e| panic!("{e}\n{}", lowered.ir));
     let object = codegen::generate(&session, &module, &["entry".into()], true)

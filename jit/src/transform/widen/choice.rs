@@ -1,0 +1,97 @@
+//! Widening: whether, and how wide.
+
+use super::{Facts, WideBody, widen};
+use crate::kir::{Op, Scalar, Type};
+use crate::transform::{ContextKind, Region, RegionExit};
+
+/// The machine's vectors, as far as the choice depends on them.
+#[derive(Clone, Copy, Debug)]
+pub struct Target {
+    /// Bits of a vector register.
+    pub register_bits: u32,
+    /// Lanes that the user asks for (`SPIRULA_VECTOR_WIDTH`); 1 means scalar code.
+    pub forced_lanes: Option<u32>,
+}
+
+impl Target {
+    /// Of a machine with these LLVM features, and the user's wish.
+    pub fn new(features: &str) -> Self {
+        let has = |name: &str| features.split(',').any(|f| f == name);
+        let register_bits = match () {
+            () if has("+avx512f") => 512,
+            () if has("+avx") => 256,
+            () => 128,
+        };
+        let asked = std::env::var("SPIRULA_VECTOR_WIDTH").ok().and_then(|text| text.parse().ok());
+        let forced_lanes = asked.filter(|n: &u32| n.is_power_of_two() && *n <= 64);
+        Target { register_bits, forced_lanes }
+    }
+
+    /// Scalar code.
+    pub fn none() -> Self {
+        Target { register_bits: 0, forced_lanes: Some(1) }
+    }
+}
+
+/// What was decided for a region.
+#[derive(Clone, Debug)]
+pub struct Choice {
+    /// The wide body, if there is one.
+    pub wide: Option<WideBody>,
+    /// Why, for the build log.
+    pub reason: String,
+}
+
+/// Larger bodies stay scalar: their vectors would not stay in registers, and building takes its time.
+const MAX_INSTRUCTIONS: usize = 6_000;
+
+/// Decides for one region.
+pub fn choose(region: &Region, context: &[ContextKind], target: Target) -> Choice {
+    let no = |reason: &str| Choice { wide: None, reason: reason.into() };
+    if region.once {
+        return no("runs once for the group");
+    }
+    let insts = || region.body.blocks.iter().flat_map(|b| &b.insts).map(|&i| region.body.op(i));
+    if insts().count() > MAX_INSTRUCTIONS {
+        return no("too large");
+    }
+    let odd_context = |op: &Op| match op {
+        Op::ContextLoad(slot) | Op::ContextStore(slot, _) => {
+            let kind = &context[slot.0 as usize];
+            !matches!(kind, ContextKind::Uniform(_)) && super::Widener::context_elements(kind).is_none()
+        }
+        _ => false,
+    };
+    if insts().any(odd_context) {
+        return no("keeps structures over a barrier");
+    }
+    let lanes = target.forced_lanes.unwrap_or_else(|| natural_lanes(region, context, target));
+    if lanes < 2 {
+        return no("scalar code asked for, or no gain expected");
+    }
+    let return_exit = region.exits.iter().position(|e| *e == RegionExit::Return).map(|k| k as u32);
+    match widen(region, return_exit, context, lanes) {
+        Some(wide) => Choice { wide: Some(wide), reason: format!("{lanes} lanes") },
+        None => no("a loop with several entries"),
+    }
+}
+
+/// As many lanes as the widest common scalar has in a register.
+fn natural_lanes(region: &Region, context: &[ContextKind], target: Target) -> u32 {
+    let body = &region.body;
+    let Some(facts) = Facts::new(body, context, 8) else { return 1 };
+    let mut by_width = [0_usize; 2];
+    for block in body.block_ids() {
+        for &inst in &body.block(block).insts {
+            let Some(value) = body.result(inst) else { continue };
+            let varying = facts.shapes.shape_at(value, block) == crate::analysis::Shape::Varying;
+            let (Some(scalar), true) = (body.ty(value).scalar(), varying) else { continue };
+            let wide = matches!(scalar, Scalar::Double | Scalar::Int(64))
+                && !matches!(body.op(inst), Op::Cast { .. })
+                && !matches!(body.ty(value), Type::Scalar(Scalar::Pointer(_)));
+            by_width[usize::from(wide)] += body.ty(value).lanes() as usize;
+        }
+    }
+    let bits = if 2 * by_width[1] > by_width[0] { 64 } else { 32 };
+    target.register_bits / bits
+}
