@@ -265,7 +265,10 @@ impl RegionText<'_> {
         let callee = format!("@llvm.masked.{kind}.v{suffix}.{places}");
         if load {
             out.declare(format!("declare {ty} {callee}({pointer_type}, {mask_type}, {ty})"));
-            out.line(&format!("{name} = call {ty} {callee}({pointer_text}, {mask}, {ty} poison){access}"));
+            // LLVM 22.1 moves a masked load to a selection by the same mask, past stores in between; it does not look
+            // through `freeze`.
+            out.line(&format!("{name}.m = call {ty} {callee}({pointer_text}, {mask}, {ty} poison){access}"));
+            out.line(&format!("{name} = freeze {ty} {name}.m"));
         } else {
             out.declare(format!("declare void {callee}({ty}, {pointer_type}, {mask_type})"));
             let value = self.typed(rest[1]);

@@ -34,10 +34,16 @@ fn run_lanes(kernel: Function, data: &mut [i32], local: u64, number: i32, vector
     for region in &regions.regions {
         verify(&region.body).unwrap_or_else(|e| panic!("{e}\n{regions}"));
         if let Some(wide) = choose(region, &regions.context, vectors).wide {
+            if std::env::var_os("SPIRULA_SHOW").is_some() {
+                eprintln!("{}", wide.body);
+            }
             verify(&wide.body).unwrap_or_else(|e| panic!("{e}\n{regions}{}", wide.body));
         }
     }
     let lowered = lower(kernel, "entry", vectors);
+    if let Some(to) = std::env::var_os("SPIRULA_SHOW") {
+        std::fs::write(to, &lowered.ir).unwrap();
+    }
     let session = Session::new();
     let module = parse_text(&session, &lowered.ir).unwrap_or_else(|e| panic!("{e}\n{}", lowered.ir));
     let object = codegen::generate(&session, &module, &["entry".into()], true)

@@ -183,13 +183,17 @@ impl Widener<'_> {
             if let Node::Block(block) = step.node {
                 self.user = block;
             }
-            self.out.close(place.entry);
+            // A header is closed at its loop's end.
+            let is_header = self.is_header(step.node);
+            if !is_header || step.skip.is_some() {
+                self.out.close(place.entry);
+            }
             if let Some(skip) = step.skip {
                 self.at = place.entry;
                 if let Some(mask) = self.mask() {
                     self.branch_if_active(mask, place.body, places[skip].entry);
                 }
-                if !self.is_header(step.node) {
+                if !is_header {
                     self.out.close(place.body);
                 }
             }
