@@ -1,6 +1,7 @@
 //! Golden tests of the lowering: each `golden/*.kir` through region formation and emission. `cargo insta review`, or
 //! `INSTA_UPDATE=always cargo test -p spirula-jit --test golden`, takes a changed output as the new one.
 
+use spirula_jit::transform::widen::VectorTarget;
 use spirula_jit::{emit, kir, transform};
 
 #[test]

@@ -141,8 +141,7 @@ impl Level {
     pub fn new(function: &Function, flow: &ControlFlow, loops: &Loops, level: Option<LoopId>) -> Self {
         let entry = level.map_or(Block(0), |id| loops.get(id).header);
         let inside = |block: Block| level.is_none_or(|id| loops.contains(id, block));
-        let node_of =
-            |block: Block| loops.child(level, block).map_or(Node::Block(block), Node::Loop);
+        let node_of = |block: Block| loops.child(level, block).map_or(Node::Block(block), Node::Loop);
         // Depth first from the entry; the reverse of the order in which nodes are finished is topological.
         let successors = |node: Node| -> Vec<Node> {
             let blocks: Vec<Block> = match node {
@@ -185,12 +184,9 @@ impl Level {
         let edges = nodes.iter().map(|&node| {
             let blocks: Vec<Block> = match node {
                 Node::Block(block) => vec![block],
-                Node::Loop(id) => flow
-                    .reverse_post_order()
-                    .iter()
-                    .copied()
-                    .filter(|&b| loops.contains(id, b))
-                    .collect(),
+                Node::Loop(id) => {
+                    flow.reverse_post_order().iter().copied().filter(|&b| loops.contains(id, b)).collect()
+                }
             };
             let leaves_node = |b: Block| match node {
                 Node::Block(_) => true,

@@ -44,9 +44,8 @@ impl Masks {
         let mut known: Vec<Entry> = Vec::new();
         for (n, &node) in graph.nodes.iter().enumerate() {
             let over = before[n];
-            let comes_always = || {
-                std::iter::successors(after[over], |&p| after[p]).take_while(|&p| p <= n).any(|p| p == n)
-            };
+            let comes_always =
+                || std::iter::successors(after[over], |&p| after[p]).take_while(|&p| p <= n).any(|p| p == n);
             let at = if n == 0 {
                 entry
             } else if known[over].lasts && comes_always() {

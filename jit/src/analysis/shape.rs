@@ -6,7 +6,8 @@
 
 use super::{ControlFlow, Edge, Level, LoopId, Loops, Node, To};
 use crate::kir::{
-    BinaryOp, Block, CastOp, Constant, Flags, Function, Inst, Op, Scalar, Type, Value, ValueDef, WorkItemQuery,
+    BinaryOp, Block, CastOp, Constant, Flags, Function, Inst, Op, Scalar, Type, Value, ValueDef,
+    WorkItemQuery,
 };
 use crate::transform::ContextKind;
 use fixedbitset::FixedBitSet;
@@ -275,10 +276,12 @@ impl Solver<'_> {
                     _ => Shape::Varying,
                 }
             }
-            Op::Select { .. } if shapes[0] == Shape::Uniform => match (shapes[1].stride(), shapes[2].stride()) {
-                (Some(a), Some(b)) if a == b => affine(a, false),
-                _ => Shape::Varying,
-            },
+            Op::Select { .. } if shapes[0] == Shape::Uniform => {
+                match (shapes[1].stride(), shapes[2].stride()) {
+                    (Some(a), Some(b)) if a == b => affine(a, false),
+                    _ => Shape::Varying,
+                }
+            }
             _ => Shape::Varying,
         })
     }

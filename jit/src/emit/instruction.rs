@@ -3,7 +3,9 @@
 use super::layout::SlotPlace;
 use super::types::{given, llvm_type, spaced_type};
 use super::work_group::Writer;
-use crate::kir::{AddressSpace, CastOp, Flags, Function, Inst, Op, Predicate, Scalar, Type, Value, WorkItemQuery};
+use crate::kir::{
+    AddressSpace, CastOp, Flags, Function, Inst, Op, Predicate, Scalar, Type, Value, WorkItemQuery,
+};
 use crate::transform::{ContextKind, ContextSlot};
 use std::fmt::Write;
 
@@ -216,7 +218,9 @@ impl RegionText<'_> {
             let index_name = if offset == 0 { name.to_owned() } else { format!("{name}.i") };
             if scale > 0 {
                 let step = self.typed(index);
-                out.line(&format!("{index_name} = getelementptr{inbounds} [{scale} x i8], {pointer}, {step}"));
+                out.line(&format!(
+                    "{index_name} = getelementptr{inbounds} [{scale} x i8], {pointer}, {step}"
+                ));
             } else {
                 let (ty, factor) = match self.body.ty(index) {
                     Type::Vector(_, n) => (format!("<{n} x i64>"), format!("splat (i64 {scale})")),
@@ -226,7 +230,7 @@ impl RegionText<'_> {
                 out.line(&format!("{index_name} = getelementptr{inbounds} i8, {pointer}, {ty} {name}.s"));
             }
             let lanes = self.lanes(base).or(self.lanes(index));
-                pointer = lanes.map_or(format!("ptr {index_name}"), |n| format!("<{n} x ptr> {index_name}"));
+            pointer = lanes.map_or(format!("ptr {index_name}"), |n| format!("<{n} x ptr> {index_name}"));
         }
         if index.is_none() || offset != 0 {
             out.line(&format!("{name} = getelementptr{inbounds} i8, {pointer}, i64 {offset}"));

@@ -62,7 +62,12 @@ impl Layout {
         let Some(first) = group.regions.first() else { return };
         let used = |slot: Slot| group.regions.iter().any(|r| r.body.uses_slot(slot));
         // Of a pack's lanes each has its own.
-        let bodies = || group.regions.iter().flat_map(|r| std::iter::once(&r.body).chain(r.wide.as_ref().map(|w| &w.body)));
+        let bodies = || {
+            group
+                .regions
+                .iter()
+                .flat_map(|r| std::iter::once(&r.body).chain(r.wide.as_ref().map(|w| &w.body)))
+        };
         let slots: Vec<(Slot, u64, u64)> = (0..first.body.slots.len())
             .map(|i| {
                 let all = || bodies().map(|body| body.slots[i]);

@@ -4,10 +4,10 @@ mod generate;
 mod interpret;
 
 use super::lower;
-use crate::transform::widen::{VectorTarget, choose};
 use crate::kir::{Function, parse, verify};
 use crate::llvm::{Session, parse_text};
 use crate::program::{CompiledProgram, KernelInfo, Launch};
+use crate::transform::widen::{VectorTarget, choose};
 use crate::{codegen, loader};
 
 /// Runs the kernel on `data` (argument 0; argument 1, if the kernel has it, is local memory behind the static part; argument 2 is the
@@ -23,7 +23,13 @@ fn run_kernel(kernel: Function, data: &mut [i32], local: u64, number: i32) {
     for lanes in [2, 4, 16] {
         let mut wide = before.clone();
         let text = format!("{kernel}");
-        run_lanes(kernel.clone(), &mut wide, local, number, VectorTarget { register_bits: 512, forced_lanes: Some(lanes) });
+        run_lanes(
+            kernel.clone(),
+            &mut wide,
+            local,
+            number,
+            VectorTarget { register_bits: 512, forced_lanes: Some(lanes) },
+        );
         assert_eq!(wide, data, "{lanes} lanes (left), local size {local}, number {number}\n{text}");
     }
 }
@@ -34,16 +40,10 @@ fn run_lanes(kernel: Function, data: &mut [i32], local: u64, number: i32, vector
     for region in &regions.regions {
         verify(&region.body).unwrap_or_else(|e| panic!("{e}\n{regions}"));
         if let Some(wide) = choose(region, &regions.context, vectors).wide {
-            if std::env::var_os("SPIRULA_SHOW").is_some() {
-                eprintln!("{}", wide.body);
-            }
             verify(&wide.body).unwrap_or_else(|e| panic!("{e}\n{regions}{}", wide.body));
         }
     }
     let lowered = lower(kernel, "entry", vectors);
-    if let Some(to) = std::env::var_os("SPIRULA_SHOW") {
-        std::fs::write(to, &lowered.ir).unwrap();
-    }
     let session = Session::new();
     let module = parse_text(&session, &lowered.ir).unwrap_or_else(|e| panic!("{e}\n{}", lowered.ir));
     let object = codegen::generate(&session, &module, &["entry".into()], true)

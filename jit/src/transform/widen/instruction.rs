@@ -3,9 +3,7 @@
 use super::Widener;
 use super::values::{components, field};
 use crate::analysis::Shape;
-use crate::kir::{
-    BinaryOp, CastOp, Constant, Flags, Inst, IntPredicate, Op, Scalar, Type, UnaryOp, Value,
-};
+use crate::kir::{BinaryOp, CastOp, Constant, Flags, Inst, IntPredicate, Op, Scalar, Type, UnaryOp, Value};
 use crate::transform::ContextKind;
 
 impl Widener<'_> {

@@ -6,11 +6,58 @@ use crate::kir::{BinaryOp, Flags, IntPredicate, Op, Scalar, Type, Value};
 
 /// Intrinsics that work element by element, without the types in their names.
 const ELEMENTWISE: [&str; 52] = [
-    "abs", "bitreverse", "bswap", "canonicalize", "ceil", "copysign", "cos", "ctlz", "ctpop", "cttz", "exp", "exp10",
-    "exp2", "fabs", "floor", "fma", "fmuladd", "fptosi.sat", "fptoui.sat", "fshl", "fshr", "is.fpclass", "ldexp", "log",
-    "log10", "log2", "maximum", "maximumnum", "maxnum", "minimum", "minimumnum", "minnum", "nearbyint", "pow", "rint",
-    "round", "roundeven", "sadd.sat", "scmp", "sin", "smax", "smin", "sqrt", "sshl.sat", "ssub.sat", "trunc", "uadd.sat",
-    "ucmp", "umax", "umin", "ushl.sat", "usub.sat",
+    "abs",
+    "bitreverse",
+    "bswap",
+    "canonicalize",
+    "ceil",
+    "copysign",
+    "cos",
+    "ctlz",
+    "ctpop",
+    "cttz",
+    "exp",
+    "exp10",
+    "exp2",
+    "fabs",
+    "floor",
+    "fma",
+    "fmuladd",
+    "fptosi.sat",
+    "fptoui.sat",
+    "fshl",
+    "fshr",
+    "is.fpclass",
+    "ldexp",
+    "log",
+    "log10",
+    "log2",
+    "maximum",
+    "maximumnum",
+    "maxnum",
+    "minimum",
+    "minimumnum",
+    "minnum",
+    "nearbyint",
+    "pow",
+    "rint",
+    "round",
+    "roundeven",
+    "sadd.sat",
+    "scmp",
+    "sin",
+    "smax",
+    "smin",
+    "sqrt",
+    "sshl.sat",
+    "ssub.sat",
+    "trunc",
+    "uadd.sat",
+    "ucmp",
+    "umax",
+    "umin",
+    "ushl.sat",
+    "usub.sat",
 ];
 
 /// `fma` and [`v4f32`] from `llvm.fma.v4f32`.
@@ -51,7 +98,8 @@ impl Widener<'_> {
         let wide_types: Vec<String> = types
             .iter()
             .map(|t| {
-                let element = t.strip_prefix('v').map_or(*t, |v| v.trim_start_matches(|c: char| c.is_ascii_digit()));
+                let element =
+                    t.strip_prefix('v').map_or(*t, |v| v.trim_start_matches(|c: char| c.is_ascii_digit()));
                 format!(".v{}{element}", self.lanes)
             })
             .collect();

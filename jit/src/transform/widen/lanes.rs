@@ -3,7 +3,9 @@
 use super::Widener;
 use super::values::components;
 use super::variables::Variable;
-use crate::kir::{BinaryOp, CastOp, Constant, Flags, IntPredicate, Op, Scalar, Target, Terminator, Type, Value};
+use crate::kir::{
+    BinaryOp, CastOp, Constant, Flags, IntPredicate, Op, Scalar, Target, Terminator, Type, Value,
+};
 
 impl Widener<'_> {
     /// The operation on each active lane's operands, first lane first; `result` is the body's value that it yields.
@@ -104,8 +106,7 @@ impl Widener<'_> {
         let certain = self.constant(Type::BOOL, Constant::Int(1));
         let name = format!("llvm.cttz.i{}", self.lanes);
         let arguments = vec![bits, certain];
-        let lane =
-            self.push(ty.clone(), Op::Intrinsic { name: name.into(), flags: Flags::NONE, arguments });
+        let lane = self.push(ty.clone(), Op::Intrinsic { name: name.into(), flags: Flags::NONE, arguments });
         match self.lanes {
             0..32 => self.cast(CastOp::ZExt, Type::I32, lane),
             32 => lane,
@@ -114,7 +115,12 @@ impl Widener<'_> {
     }
 
     /// Ends the current block: on to `then` if any bit is set.
-    pub(super) fn branch_if_any(&mut self, bits: Value, then: crate::kir::Block, otherwise: crate::kir::Block) {
+    pub(super) fn branch_if_any(
+        &mut self,
+        bits: Value,
+        then: crate::kir::Block,
+        otherwise: crate::kir::Block,
+    ) {
         let zero = self.constant(self.ty(bits), Constant::Int(0));
         let condition = self.compare(IntPredicate::Ne, bits, zero);
         let branch =

@@ -48,9 +48,7 @@ impl Widener<'_> {
     fn load_lanes(&mut self, ty: Type, pointer: Value, mask: Option<Value>, align: u32) -> Value {
         let wide = matches!(self.ty(pointer), Type::Vector(..));
         match mask {
-            None if !wide => {
-                self.push(ty, Op::Load { pointer, align, volatile: false, ordering: None })
-            }
+            None if !wide => self.push(ty, Op::Load { pointer, align, volatile: false, ordering: None }),
             mask => {
                 let mask = mask.unwrap_or_else(|| self.all_lanes(ty.lanes()));
                 self.push(ty, Op::MaskedLoad { pointer, mask, align })
@@ -85,9 +83,8 @@ impl Widener<'_> {
         let ty = Type::Vector(Scalar::Int(1), lanes * elements);
         let first = mask.unwrap_or_else(|| self.all_lanes(lanes));
         let none = self.constant(self.ty(first), Constant::Zero);
-        let places = (0..lanes).flat_map(|l| {
-            (0..elements).map(move |e| if e < used { l as i32 } else { lanes as i32 })
-        });
+        let places = (0..lanes)
+            .flat_map(|l| (0..elements).map(move |e| if e < used { l as i32 } else { lanes as i32 }));
         let places: Vec<i32> = places.collect();
         Some(self.push(ty, Op::Shuffle { first, second: none, mask: places.into() }))
     }

@@ -22,9 +22,7 @@ mod variables;
 pub use choice::{Choice, Target as VectorTarget, choose};
 
 use super::{ContextKind, Region};
-use crate::analysis::{
-    ControlFlow, LoopId, Loops, Mask, Masks, MemoryShape, Node, Shape, Shapes,
-};
+use crate::analysis::{ControlFlow, LoopId, Loops, Mask, Masks, MemoryShape, Node, Shape, Shapes};
 use crate::kir::{
     Block, Constant, Function, IntPredicate, Op, Scalar, Target, Terminator, Type, UnaryOp, Value,
 };
@@ -58,8 +56,7 @@ impl Facts {
         let flow = ControlFlow::new(body);
         let loops = Loops::new(&flow)?;
         let slots = SlotPlan::new(body, lanes);
-        let memory =
-            MemoryShape { context, slot_strides: &slots.strides, interleaved: &slots.interleaved };
+        let memory = MemoryShape { context, slot_strides: &slots.strides, interleaved: &slots.interleaved };
         let shapes = Shapes::new(body, &flow, &loops, &memory);
         let masks = Masks::new(body, &flow, &loops, &shapes);
         Some(Facts { loops, shapes, masks, slots, flow })
@@ -67,14 +64,17 @@ impl Facts {
 }
 
 /// Widens a region's body; none if it can't be done.
-pub fn widen(region: &Region, return_exit: Option<u32>, context: &[ContextKind], lanes: u32) -> Option<WideBody> {
+pub fn widen(
+    region: &Region,
+    return_exit: Option<u32>,
+    context: &[ContextKind],
+    lanes: u32,
+) -> Option<WideBody> {
     let body = &region.body;
     let facts = Facts::new(body, context, lanes)?;
-    let plan = schedule(
-        body,
-        (&facts.flow, &facts.loops, &facts.shapes, &facts.masks),
-        &|block| wants_guard(body, &facts.shapes, context, block),
-    );
+    let plan = schedule(body, (&facts.flow, &facts.loops, &facts.shapes, &facts.masks), &|block| {
+        wants_guard(body, &facts.shapes, context, block)
+    });
     let mut function = Function::new(&format!("{}.x{lanes}", body.name));
     for param in &body.params {
         function.add_param(body.ty(param.value).clone(), param.offset, param.passing);
@@ -347,7 +347,8 @@ impl Widener<'_> {
             let varying = self.facts.shapes.shape(param) == Shape::Varying;
             for (c, value) in values.into_iter().enumerate() {
                 let c = c as u32;
-                let variable = if back.is_some() { Variable::Next(param, c) } else { Variable::Value(param, c) };
+                let variable =
+                    if back.is_some() { Variable::Next(param, c) } else { Variable::Value(param, c) };
                 let new = match lanes {
                     Some(lanes) if varying => {
                         let old = self.out.read(self.at, variable);

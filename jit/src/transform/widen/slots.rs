@@ -93,9 +93,7 @@ impl Uses {
                         work.extend(body.result(user));
                         continue;
                     }
-                    Op::Load { volatile: false, ordering: None, .. } => {
-                        body.result(user).map(|v| body.ty(v))
-                    }
+                    Op::Load { volatile: false, ordering: None, .. } => body.result(user).map(|v| body.ty(v)),
                     Op::Store { value, volatile: false, ordering: None, .. } if *value != pointer => {
                         Some(body.ty(*value))
                     }

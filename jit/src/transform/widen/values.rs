@@ -87,7 +87,8 @@ impl Widener<'_> {
         }
         let poison = self.constant(wide.clone(), Constant::Poison);
         let zero = self.constant(Type::I32, Constant::Int(0));
-        let first = self.push(wide.clone(), Op::InsertElement { vector: poison, element: value, index: zero });
+        let first =
+            self.push(wide.clone(), Op::InsertElement { vector: poison, element: value, index: zero });
         let mask = vec![0; self.lanes as usize].into();
         self.push(wide, Op::Shuffle { first, second: poison, mask })
     }
@@ -199,7 +200,8 @@ impl Widener<'_> {
             }
             Type::Scalar(pointer) => {
                 let index = self.steps(64, stride);
-                let op = Op::Address { base: first, index: Some(index), scale: 1, offset: 0, inbounds: false };
+                let op =
+                    Op::Address { base: first, index: Some(index), scale: 1, offset: 0, inbounds: false };
                 self.push(self.wide(pointer), op)
             }
             _ => unreachable!("only integers and pointers are affine"),
@@ -212,7 +214,8 @@ impl Widener<'_> {
         match &ty {
             Type::Scalar(_) => vec![value],
             Type::Vector(s, n) => {
-                if let ValueDef::Constant(Constant::Elements(elements)) = self.out.function.def(value).clone() {
+                if let ValueDef::Constant(Constant::Elements(elements)) = self.out.function.def(value).clone()
+                {
                     return elements.into_iter().map(|(ty, c)| self.constant(ty, c)).collect();
                 }
                 (0..*n)
@@ -224,7 +227,9 @@ impl Widener<'_> {
             }
             Type::Struct(fields) => {
                 let fields: Vec<Type> = fields.to_vec();
-                (fields.into_iter().enumerate()).flat_map(|(i, f)| self.take_field(value, i as u32, f)).collect()
+                (fields.into_iter().enumerate())
+                    .flat_map(|(i, f)| self.take_field(value, i as u32, f))
+                    .collect()
             }
             Type::Array(element, n) => {
                 (0..*n as u32).flat_map(|i| self.take_field(value, i, (**element).clone())).collect()
@@ -262,7 +267,6 @@ impl Widener<'_> {
         field: &Type,
         components: &mut dyn Iterator<Item = Value>,
     ) -> Value {
-
         let value = self.put_together(field, components);
         self.push(ty.clone(), Op::InsertValue { aggregate, value, indices: vec![index].into() })
     }
