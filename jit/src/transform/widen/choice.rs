@@ -76,22 +76,29 @@ pub fn choose(region: &Region, context: &[ContextKind], target: Target) -> Choic
     }
 }
 
-/// As many lanes as the widest common scalar has in a register.
+/// As many lanes as the widest common scalar has in a register; one if the kernel's own vectors fill registers.
 fn natural_lanes(region: &Region, context: &[ContextKind], target: Target) -> u32 {
     let body = &region.body;
     let Some(facts) = Facts::new(body, context, 8) else { return 1 };
-    let mut by_width = [0_usize; 2];
+    let (mut narrow, mut wide, mut values, mut long_vectors) = (0, 0, 0, 0);
     for block in body.block_ids() {
         for &inst in &body.block(block).insts {
             let Some(value) = body.result(inst) else { continue };
             let varying = facts.shapes.shape_at(value, block) == crate::analysis::Shape::Varying;
             let (Some(scalar), true) = (body.ty(value).scalar(), varying) else { continue };
-            let wide = matches!(scalar, Scalar::Double | Scalar::Int(64))
+            values += 1;
+            long_vectors += usize::from(body.ty(value).lanes() >= LONG_VECTOR);
+            let is_wide = matches!(scalar, Scalar::Double | Scalar::Int(64))
                 && !matches!(body.op(inst), Op::Cast { .. })
                 && !matches!(body.ty(value), Type::Scalar(Scalar::Pointer(_)));
-            by_width[usize::from(wide)] += body.ty(value).lanes() as usize;
+            *(if is_wide { &mut wide } else { &mut narrow }) += body.ty(value).lanes();
         }
     }
-    let bits = if 2 * by_width[1] > by_width[0] { 64 } else { 32 };
-    target.register_bits / bits
+    if 2 * long_vectors > values {
+        return 1;
+    }
+    target.register_bits / if 2 * wide > narrow { 64 } else { 32 }
 }
+
+/// OpenCL vectors of so many components fill registers as they are; in lanes, each would need as many registers.
+const LONG_VECTOR: u32 = 8;
