@@ -41,7 +41,7 @@ impl RegionText<'_> {
     }
 
     /// The space of a pointer or of a vector of pointers.
-    fn space(&self, pointer: Value) -> AddressSpace {
+    pub(super) fn space(&self, pointer: Value) -> AddressSpace {
         match self.body.ty(pointer).scalar() {
             Some(Scalar::Pointer(space)) => space,
             _ => AddressSpace::Generic,
@@ -57,6 +57,9 @@ impl RegionText<'_> {
         let op = self.body.op(inst);
         let name = self.body.result(inst).map_or(String::new(), |v| self.text(v));
         let ty = self.body.result(inst).map_or("void".into(), |v| llvm_type(self.body.ty(v)));
+        if self.local_atomic(&name, op, self.body.result(inst), out) {
+            return;
+        }
         if let Some(right) = self.simple(op, &ty) {
             let left = if name.is_empty() { String::new() } else { format!("{name} = ") };
             out.line(&format!("{left}{right}"));

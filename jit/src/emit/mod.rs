@@ -3,6 +3,7 @@
 
 mod instruction;
 mod layout;
+mod local_atomic;
 mod region;
 mod types;
 mod work_group;

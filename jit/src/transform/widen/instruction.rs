@@ -20,6 +20,7 @@ impl Widener<'_> {
                 self.out.function.push_effect(self.at, op);
             }
             (Op::Intrinsic { name, .. }, None, _) if is_hint(name) => {}
+            (Op::AtomicRmw { .. }, Some(value), _) if self.combined_atomic(&op, value) => {}
             (_, Some(value), Some(Shape::Uniform)) => self.uniform(&op, value),
             (_, Some(value), Some(Shape::Affine { .. })) => self.affine_instruction(&op, value),
             (_, Some(value), _) => {

@@ -18,6 +18,10 @@ impl Widener<'_> {
             .iter()
             .map(|&v| if self.is_uniform(v) { vec![self.first_lane(v)] } else { self.lanes_of(v) })
             .collect();
+        let short = matches!(op, Op::AtomicRmw { .. }) && self.lanes <= 16;
+        if short && let (None, [_] | []) = (self.mask(), &scalars[..]) {
+            return self.every_lane(op, &operands, ty);
+        }
         let left = self.new_variable();
         let results: Vec<Variable> = scalars.iter().map(|_| self.new_variable()).collect();
         let bits = self.active_bits();
@@ -34,12 +38,7 @@ impl Widener<'_> {
         self.at = turn;
         let bits = self.out.read(turn, left);
         let lane = self.first_bit(bits);
-        let mut copy = op.clone();
-        let originals = op.operands();
-        for ((operand, lanes), original) in copy.operands_mut().into_iter().zip(&operands).zip(originals) {
-            *operand =
-                if self.is_uniform(original) { lanes[0] } else { self.lane_value(original, lanes, lane) };
-        }
+        let copy = self.one_turn(op, &operands, lane);
         if let Some(ty) = ty {
             let value = self.push(ty, copy);
             let parts = self.take_apart(value);
@@ -61,6 +60,37 @@ impl Widener<'_> {
         self.out.close(done);
         self.at = done;
         results.into_iter().map(|variable| self.out.read(done, variable)).collect()
+    }
+
+    /// All lanes are active: one after the other without a loop.
+    fn every_lane(&mut self, op: &Op, operands: &[Vec<Value>], ty: Option<Type>) -> Vec<Value> {
+        let wide = ty.as_ref().and_then(Type::scalar).map(|scalar| self.wide(scalar));
+        let mut all = wide.map(|wide| self.constant(wide, Constant::Poison));
+        for lane in 0..self.lanes {
+            let lane = self.constant(Type::I32, Constant::Int(lane.into()));
+            let copy = self.one_turn(op, operands, lane);
+            match (&ty, all) {
+                (Some(ty), Some(vector)) => {
+                    let element = self.push(ty.clone(), copy);
+                    all =
+                        Some(self.push(self.ty(vector), Op::InsertElement { vector, element, index: lane }));
+                }
+                _ => {
+                    self.out.function.push_effect(self.at, copy);
+                }
+            }
+        }
+        all.into_iter().collect()
+    }
+
+    /// The operation with one lane's operands.
+    fn one_turn(&mut self, op: &Op, operands: &[Vec<Value>], lane: Value) -> Op {
+        let mut copy = op.clone();
+        for ((operand, lanes), original) in copy.operands_mut().into_iter().zip(operands).zip(op.operands()) {
+            *operand =
+                if self.is_uniform(original) { lanes[0] } else { self.lane_value(original, lanes, lane) };
+        }
+        copy
     }
 
     fn lane_value(&mut self, original: Value, lanes: &[Value], lane: Value) -> Value {
@@ -90,7 +120,7 @@ impl Widener<'_> {
     }
 
     /// The active lanes as an integer's bits.
-    fn active_bits(&mut self) -> Value {
+    pub(super) fn active_bits(&mut self) -> Value {
         let ty = Type::int(self.lanes);
         match self.mask() {
             Some(mask) => self.cast(CastOp::BitCast, ty, mask),

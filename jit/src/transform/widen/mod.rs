@@ -9,6 +9,7 @@
 //! Floating-point results are those of the scalar code: nothing is reassociated. Inactive lanes compute whatever they
 //! hold, but touch no memory and divide by one.
 
+mod atomics;
 mod choice;
 mod instruction;
 mod intrinsic;
@@ -26,6 +27,7 @@ use crate::analysis::{ControlFlow, LoopId, Loops, Mask, Masks, MemoryShape, Node
 use crate::kir::{
     Block, Constant, Function, IntPredicate, Op, Scalar, Target, Terminator, Type, UnaryOp, Value,
 };
+use fixedbitset::FixedBitSet;
 use schedule::{Schedule, schedule};
 use slots::SlotPlan;
 use std::collections::{HashMap, HashSet};
@@ -48,6 +50,8 @@ struct Facts {
     masks: Masks,
     slots: SlotPlan,
     flow: ControlFlow,
+    /// Values that some instruction or terminator reads.
+    used: FixedBitSet,
 }
 
 impl Facts {
@@ -59,8 +63,17 @@ impl Facts {
         let memory = MemoryShape { context, slot_strides: &slots.strides, interleaved: &slots.interleaved };
         let shapes = Shapes::new(body, &flow, &loops, &memory);
         let masks = Masks::new(body, &flow, &loops, &shapes);
-        Some(Facts { loops, shapes, masks, slots, flow })
+        Some(Facts { loops, shapes, masks, slots, flow, used: used_values(body) })
     }
+}
+
+fn used_values(body: &Function) -> FixedBitSet {
+    let mut used = FixedBitSet::with_capacity(body.value_count());
+    for data in &body.blocks {
+        let operands = data.insts.iter().flat_map(|&i| body.op(i).operands());
+        operands.chain(data.terminator.operands()).for_each(|v| used.insert(v.index()));
+    }
+    used
 }
 
 /// Widens a region's body; none if it can't be done.
