@@ -6,6 +6,7 @@ pub mod cl;
 pub mod cycle;
 pub mod dispatch;
 pub mod fixtures;
+pub mod fuzz;
 pub mod icd;
 pub mod isolate;
 pub mod mutate;
