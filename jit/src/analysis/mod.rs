@@ -15,3 +15,6 @@ pub use loops::{Edge, Level, LoopId, Loops, Node, To, linear_order};
 pub use masks::{Mask, Masks};
 pub use shape::{ID_LIMIT, MemoryShape, Shape, Shapes};
 pub use uniformity::Uniformity;
+
+#[cfg(test)]
+mod tests;

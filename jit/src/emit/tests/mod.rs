@@ -3,6 +3,7 @@
 mod atomics;
 mod generate;
 mod interpret;
+mod widening;
 
 use super::lower;
 use crate::kir::{Function, parse, verify};

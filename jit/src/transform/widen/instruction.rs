@@ -334,6 +334,12 @@ fn is_hint(name: &str) -> bool {
 
 /// Takes back what would make a result poison.
 fn drop_promises(op: &mut Op) {
+    if let Op::Binary { op: or @ BinaryOp::Or, flags, .. } = op
+        && flags.0 & Flags::DISJOINT != 0
+    {
+        // Affine as the sum that it was promised to be.
+        *or = BinaryOp::Add;
+    }
     match op {
         Op::Unary { flags, .. }
         | Op::Binary { flags, .. }
