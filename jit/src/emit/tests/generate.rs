@@ -1,9 +1,10 @@
 //! Random kernels: nested branches and loops, uniform and divergent, with barriers wherever all work-items pass
-//! together, private arrays, and work-items that return early. No races, so that there is one right answer.
+//! together, switches, loops with several exits, private arrays, atomics, integers of all widths, and work-items that return
+//! early. No races, so that there is one right answer.
 
 use crate::kir::{
-    BinaryOp, Block, CastOp, Flags, Function, IntPredicate, Op, Passing, Predicate, Slot, Target, Terminator,
-    Type, Value, WorkItemQuery,
+    BinaryOp, Block, CastOp, Flags, Function, IntPredicate, Op, Ordering, Passing, Predicate, RmwOp, Slot,
+    Target, Terminator, Type, Value, WorkItemQuery,
 };
 
 /// A small generator of random numbers (xorshift64*): the seed names the kernel.
@@ -35,7 +36,7 @@ pub fn kernel(seed: u64) -> Function {
     let data = function.add_param(Type::pointer(Global), 0, Passing::Direct);
     let local = function.add_param(Type::pointer(Local), 8, Passing::LocalOffset);
     let number = function.add_param(Type::I32, 16, Passing::Direct);
-    let slot = function.add_slot(16, 4);
+    let slots = [function.add_slot(16, 4), function.add_slot(16, 4)];
     let block = function.add_block();
     let mut generator = Generator {
         random: Random::new(seed),
@@ -43,7 +44,8 @@ pub fn kernel(seed: u64) -> Function {
         block,
         data,
         local,
-        slot,
+        slots,
+        around: Vec::new(),
         uniform: vec![number],
         varying: Vec::new(),
         statements: 0,
@@ -59,7 +61,10 @@ struct Generator {
     block: Block,
     data: Value,
     local: Value,
-    slot: Slot,
+    /// Four words each; the second is accessed in bytes and halves as well.
+    slots: [Slot; 2],
+    /// Where the loops around this place go on, the innermost last; none may be left if the group runs it together.
+    around: Vec<Option<Block>>,
     /// i32 values in scope that are the same for the group.
     uniform: Vec<Value>,
     /// Other i32 values in scope.
@@ -77,8 +82,8 @@ impl Generator {
         let first = self.load(own);
         self.varying.extend([id, first]);
         self.uniform.push(group);
-        for i in 0..4 {
-            let address = self.push(Type::PRIVATE_POINTER, Op::SlotAddress(self.slot));
+        for (slot, i) in self.slots.into_iter().flat_map(|slot| (0..4).map(move |i| (slot, i))) {
+            let address = self.push(Type::PRIVATE_POINTER, Op::SlotAddress(slot));
             let address = self.address(Type::PRIVATE_POINTER, address, None, 4 * i);
             self.store(address, first);
         }
@@ -93,8 +98,9 @@ impl Generator {
 
     fn sum_up(&mut self) -> Value {
         let all: Vec<Value> = self.uniform.iter().chain(&self.varying).copied().collect();
-        let slot = self.slot_element();
-        let start = self.load(slot);
+        let (one, other) = (self.slot_element(0), self.slot_element(1));
+        let (one, other) = (self.load(one), self.load(other));
+        let start = self.binary(BinaryOp::Xor, one, other);
         all.into_iter().fold(start, |sum, v| {
             let three = self.int(3);
             let sum = self.binary(BinaryOp::Mul, sum, three);
@@ -109,14 +115,20 @@ impl Generator {
             if self.statements > 40 {
                 return;
             }
-            match self.random.below(if depth > 0 { 9 } else { 5 }) {
+            match self.random.below(if depth > 0 { 16 } else { 9 }) {
                 0 => self.arithmetic(),
                 1 => self.private_array(),
                 2 => self.global_memory(),
                 3 | 4 if together => self.exchange(),
-                3 | 4 => self.arithmetic(),
-                5 | 6 => self.branch(depth - 1, together),
-                7 => self.repeat(depth - 1, together),
+                3 => self.arithmetic(),
+                4 => self.atomic(),
+                5 => self.choose(),
+                6 => self.other_width(),
+                7 => self.divide(),
+                8 => self.shift(),
+                9 | 10 => self.branch(depth - 1, together),
+                11..14 => self.repeat(depth - 1, together),
+                14 => self.switch(depth - 1, together),
                 _ => self.early_return(together),
             }
         }
@@ -142,23 +154,121 @@ impl Generator {
         if uniform { self.uniform.push(result) } else { self.varying.push(result) }
     }
 
-    fn slot_element(&mut self) -> Value {
+    /// A value and whether it is the same for the group.
+    fn some_value(&mut self) -> (Value, bool) {
+        if self.random.below(2) == 0 { (self.uniform_value(), true) } else { (self.value(), false) }
+    }
+
+    fn declare(&mut self, value: Value, uniform: bool) {
+        if uniform { self.uniform.push(value) } else { self.varying.push(value) }
+    }
+
+    fn choose(&mut self) {
+        let uniform = self.random.below(2) == 0;
+        let condition = self.condition(uniform);
+        let (then, otherwise) =
+            if uniform { (self.uniform_value(), self.uniform_value()) } else { (self.value(), self.value()) };
+        let op = Op::Select { flags: Flags::NONE, condition, then, otherwise };
+        let result = self.push(Type::I32, op);
+        self.declare(result, uniform);
+    }
+
+    /// Through a narrower or a wider integer and back.
+    fn other_width(&mut self) {
+        let (value, uniform) = self.some_value();
+        let extend = self.random.pick(&[CastOp::ZExt, CastOp::SExt]);
+        let bits = self.random.pick(&[8, 16, 64]);
+        let other = Type::int(bits);
+        let result = if bits < 32 {
+            let narrow = self.cast(CastOp::Trunc, other, value);
+            let sum = self.binary(BinaryOp::Add, narrow, narrow);
+            self.cast(extend, Type::I32, sum)
+        } else {
+            let wide = self.cast(extend, other, value);
+            let product = self.binary(BinaryOp::Mul, wide, wide);
+            let places = self.function.int(Type::I64, 13);
+            let high = self.binary(BinaryOp::LShr, product, places);
+            self.cast(CastOp::Trunc, Type::I32, high)
+        };
+        self.declare(result, uniform);
+    }
+
+    fn shift(&mut self) {
+        let (value, uniform) = self.some_value();
+        let count = if uniform { self.uniform_value() } else { self.value() };
+        let most = self.int(31);
+        let count = self.binary(BinaryOp::And, count, most);
+        let op = self.random.pick(&[BinaryOp::Shl, BinaryOp::LShr, BinaryOp::AShr]);
+        let result = self.binary(op, value, count);
+        self.declare(result, uniform);
+    }
+
+    /// Only lanes whose divisor is neither 0 nor -1 divide.
+    fn divide(&mut self) {
+        let (value, divisor) = (self.value(), self.value());
+        let (one, three) = (self.int(1), self.int(3));
+        let above = self.binary(BinaryOp::Add, divisor, one);
+        let above = self.binary(BinaryOp::And, above, three);
+        let condition = self.compare(IntPredicate::Sgt, above, one);
+        let (divides, after) = (self.function.add_block(), self.function.add_block());
+        let result = self.function.add_block_param(after, Type::I32);
+        self.end(Terminator::Branch {
+            condition,
+            then: Target::to(divides),
+            otherwise: Target { block: after, arguments: vec![divisor] },
+        });
+        self.block = divides;
+        let op = self.random.pick(&[BinaryOp::UDiv, BinaryOp::SDiv, BinaryOp::URem, BinaryOp::SRem]);
+        let quotient = self.binary(op, value, divisor);
+        self.end(Terminator::Jump(Target { block: after, arguments: vec![quotient] }));
+        self.block = after;
+        self.varying.push(result);
+    }
+
+    /// On the work-item's own element.
+    fn atomic(&mut self) {
+        let (pointer, value) = (self.own_element(), self.value());
+        let op = self.random.pick(&[RmwOp::Add, RmwOp::Xchg, RmwOp::Xor]);
+        let ordering = Ordering::Monotonic;
+        let op = Op::AtomicRmw { op, pointer, value, align: 4, volatile: false, ordering };
+        let old = self.push(Type::I32, op);
+        self.varying.push(old);
+    }
+
+    fn slot_element(&mut self, slot: usize) -> Value {
         let index = self.value();
         let three = self.int(3);
         let index = self.binary(BinaryOp::And, index, three);
         let index = self.cast(CastOp::ZExt, Type::I64, index);
-        let base = self.push(Type::PRIVATE_POINTER, Op::SlotAddress(self.slot));
+        let base = self.push(Type::PRIVATE_POINTER, Op::SlotAddress(self.slots[slot]));
         self.address(Type::PRIVATE_POINTER, base, Some(index), 0)
     }
 
     fn private_array(&mut self) {
-        let element = self.slot_element();
-        if self.random.below(2) == 0 {
-            let value = self.value();
-            self.store(element, value);
-        } else {
-            let value = self.load(element);
-            self.varying.push(value);
+        let slot = self.random.below(2) as usize;
+        let element = self.slot_element(slot);
+        let value = self.value();
+        match self.random.below(if slot == 0 { 2 } else { 4 }) {
+            0 => self.store(element, value),
+            1 => {
+                let value = self.load(element);
+                self.varying.push(value);
+            }
+            part => {
+                let bits = [8, 16][self.random.below(2) as usize];
+                let part_of = self.address(Type::PRIVATE_POINTER, element, None, i64::from(bits / 8));
+                let align = bits / 8;
+                if part == 2 {
+                    let value = self.cast(CastOp::Trunc, Type::int(bits), value);
+                    let op = Op::Store { pointer: part_of, value, align, volatile: false, ordering: None };
+                    self.function.push_effect(self.block, op);
+                } else {
+                    let op = Op::Load { pointer: part_of, align, volatile: false, ordering: None };
+                    let value = self.push(Type::int(bits), op);
+                    let value = self.cast(CastOp::ZExt, Type::I32, value);
+                    self.varying.push(value);
+                }
+            }
         }
     }
 
@@ -240,6 +350,42 @@ impl Generator {
         if uniform { self.uniform.push(merged) } else { self.varying.push(merged) }
     }
 
+    /// A switch, some of whose cases share a way; all ways merge one value.
+    fn switch(&mut self, depth: u32, together: bool) {
+        let (value, uniform) = self.some_value();
+        let seven = self.int(7);
+        let value = self.binary(BinaryOp::And, value, seven);
+        let ways: Vec<Block> = (0..2 + self.random.below(2)).map(|_| self.function.add_block()).collect();
+        let after = self.function.add_block();
+        let merged = self.function.add_block_param(after, Type::I32);
+        let cases = (0..self.random.below(6)).map(|case| u128::from(case)).collect::<Vec<_>>();
+        let cases = cases.into_iter().map(|case| {
+            let target = match self.random.below(4) {
+                0 => Target { block: after, arguments: vec![value] },
+                way => Target::to(ways[way as usize % ways.len()]),
+            };
+            (case, target)
+        });
+        let cases = cases.collect();
+        self.end(Terminator::Switch { value, cases, default: Target::to(ways[0]) });
+        for (k, &way) in ways.iter().enumerate() {
+            self.block = way;
+            let scope = (self.uniform.len(), self.varying.len());
+            self.statements(depth, together && uniform);
+            let value = if uniform { self.uniform_value() } else { self.value() };
+            self.leave_scope(scope);
+            // Some fall through.
+            let next = ways.get(k + 1).filter(|_| self.random.below(3) == 0);
+            let to = match next {
+                Some(&next) => Target::to(next),
+                None => Target { block: after, arguments: vec![value] },
+            };
+            self.end(Terminator::Jump(to));
+        }
+        self.block = after;
+        self.declare(merged, uniform);
+    }
+
     fn leave_scope(&mut self, (uniform, varying): (usize, usize)) {
         self.uniform.truncate(uniform);
         self.varying.truncate(varying);
@@ -274,7 +420,10 @@ impl Generator {
             self.varying.push(counter)
         }
         self.varying.push(carried);
+        self.around.push((!(together && uniform)).then_some(after));
         self.statements(depth, together && uniform);
+        self.leave_loops();
+        self.around.pop();
         let next = self.value();
         if self.random.below(3) == 0 {
             // A divergent break parts the group for the rest of the loop: only where no barrier can follow.
@@ -293,6 +442,23 @@ impl Generator {
         self.end(Terminator::Jump(Target { block: head, arguments: vec![counted, next] }));
         self.block = after;
         self.varying.push(result);
+    }
+
+    /// From the end of a loop's body, some work-items leave it, and perhaps those around it too.
+    fn leave_loops(&mut self) {
+        let free = self.around.iter().rev().take_while(|after| after.is_some()).count() as u64;
+        if free == 0 || self.random.below(3) > 0 {
+            return;
+        }
+        let Some(after) = self.around[self.around.len() - 1 - self.random.below(free) as usize] else {
+            return;
+        };
+        let condition = self.condition(false);
+        let go_on = self.function.add_block();
+        let value = self.value();
+        let then = Target { block: after, arguments: vec![value] };
+        self.end(Terminator::Branch { condition, then, otherwise: Target::to(go_on) });
+        self.block = go_on;
     }
 
     /// Some work-items, or all of the group, are done.

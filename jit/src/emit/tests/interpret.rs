@@ -1,9 +1,9 @@
 //! What a kernel means, without any of the passes: every work-item runs to the next barrier, then all go on.
-//! Covers what the generator makes: i1, i32 and i64 arithmetic, memory, branches.
+//! Covers what the generator makes: arithmetic of integers up to 64 bits, memory, branches.
 
 use crate::kir::{
-    BinaryOp, Block, CastOp, Constant, Function, IntPredicate, Op, Predicate, Target, Terminator, Type,
-    Value, ValueDef, WorkItemQuery,
+    BinaryOp, Block, CastOp, Constant, Function, IntPredicate, Op, Predicate, RmwOp, Target, Terminator,
+    Type, Value, ValueDef, WorkItemQuery,
 };
 
 /// The memory that a work-group sees: 32-bit words.
@@ -99,6 +99,11 @@ impl Walk<'_, '_> {
         }
     }
 
+    fn signed(&self, value: Value) -> i64 {
+        let unused = 64 - self.kernel.ty(value).scalar().map_or(64, |s| s.bits());
+        ((self.get(value) << unused) as i64) >> unused
+    }
+
     fn word(&mut self, pointer: u64) -> &mut i32 {
         let at = (pointer & 0xffff_ffff) as usize / 4;
         match pointer & !0xffff_ffff {
@@ -112,22 +117,25 @@ impl Walk<'_, '_> {
         match op {
             Op::Binary { op, lhs, rhs, .. } => {
                 let (a, b) = (self.get(*lhs), self.get(*rhs));
+                let (x, y) = (self.signed(*lhs), self.signed(*rhs));
                 match op {
                     BinaryOp::Add => a.wrapping_add(b),
                     BinaryOp::Sub => a.wrapping_sub(b),
                     BinaryOp::Mul => a.wrapping_mul(b),
                     BinaryOp::And => a & b,
                     BinaryOp::Xor => a ^ b,
+                    BinaryOp::UDiv => a / b,
                     BinaryOp::URem => a % b,
+                    BinaryOp::SDiv => (x / y) as u64,
+                    BinaryOp::SRem => (x % y) as u64,
+                    BinaryOp::Shl => a << b,
+                    BinaryOp::LShr => a >> b,
+                    BinaryOp::AShr => (x >> b) as u64,
                     other => panic!("{other:?}"),
                 }
             }
             Op::Compare { predicate: Predicate::Int(predicate), lhs, rhs, .. } => {
-                let signed = |v: Value| match *self.kernel.ty(v) {
-                    Type::I32 => i64::from(self.get(v) as i32),
-                    _ => self.get(v) as i64,
-                };
-                let (a, b) = (signed(*lhs), signed(*rhs));
+                let (a, b) = (self.signed(*lhs), self.signed(*rhs));
                 u64::from(match predicate {
                     IntPredicate::Eq => a == b,
                     IntPredicate::Slt => a < b,
@@ -139,16 +147,36 @@ impl Walk<'_, '_> {
                 self.get(if self.get(*condition) != 0 { *then } else { *otherwise })
             }
             Op::Cast { op: CastOp::ZExt | CastOp::Trunc, value, .. } => self.get(*value),
+            Op::Cast { op: CastOp::SExt, value, .. } => self.signed(*value) as u64,
             Op::Address { base, index, scale, offset, .. } => {
                 let index = index.map_or(0, |i| self.get(i).wrapping_mul(*scale as u64));
                 self.get(*base).wrapping_add(index).wrapping_add(*offset as u64)
             }
             Op::SlotAddress(slot) => SLOT + (u64::from(slot.0) << 32),
-            Op::Load { pointer, .. } => *self.word(self.get(*pointer)) as u32 as u64,
+            Op::Load { pointer, .. } => {
+                // What is more than the value's bits is cut off behind.
+                let pointer = self.get(*pointer);
+                u64::from(*self.word(pointer) as u32 >> (8 * (pointer & 3)))
+            }
             Op::Store { pointer, value, .. } => {
-                let value = self.get(*value) as i32;
-                *self.word(self.get(*pointer)) = value;
+                let (pointer, bits) = (self.get(*pointer), self.kernel.ty(*value).size() * 8);
+                let (value, place) = (self.get(*value) as u32, 8 * (pointer & 3));
+                let mask = (u32::MAX >> (32 - bits)) << place;
+                let word = self.word(pointer);
+                *word = (*word as u32 & !mask | (value << place) & mask) as i32;
                 0
+            }
+            Op::AtomicRmw { op, pointer, value, .. } => {
+                let value = self.get(*value) as i32;
+                let word = self.word(self.get(*pointer));
+                let old = *word;
+                *word = match op {
+                    RmwOp::Add => old.wrapping_add(value),
+                    RmwOp::Xchg => value,
+                    RmwOp::Xor => old ^ value,
+                    other => panic!("{other:?}"),
+                };
+                u64::from(old as u32)
             }
             Op::WorkItem { query, dimension: 0 } => match query {
                 WorkItemQuery::LocalId => self.item.local_id,
@@ -163,9 +191,5 @@ impl Walk<'_, '_> {
 }
 
 fn truncate(bits: u64, ty: &Type) -> u64 {
-    match *ty {
-        Type::BOOL => bits & 1,
-        Type::I32 => bits & 0xffff_ffff,
-        _ => bits,
-    }
+    bits & (u64::MAX >> (64 - ty.scalar().map_or(64, |s| s.bits())))
 }
