@@ -358,7 +358,7 @@ impl Generator {
         let ways: Vec<Block> = (0..2 + self.random.below(2)).map(|_| self.function.add_block()).collect();
         let after = self.function.add_block();
         let merged = self.function.add_block_param(after, Type::I32);
-        let cases = (0..self.random.below(6)).map(|case| u128::from(case)).collect::<Vec<_>>();
+        let cases = (0..self.random.below(6)).map(u128::from).collect::<Vec<_>>();
         let cases = cases.into_iter().map(|case| {
             let target = match self.random.below(4) {
                 0 => Target { block: after, arguments: vec![value] },
