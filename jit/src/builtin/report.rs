@@ -28,6 +28,16 @@ that was measured against MPFR, rounded upwards, with a star if all 2^32 argumen
 result, of 0.50 a correctly rounded one. lgamma has no limit in OpenCL; its errors are those away from its zeros.
 ";
 
+const TAIL: &str = "
+## printf (6.12.13)
+
+`int printf(constant char *format, ...)` stands apart from the table (`jit/src/printf.rs`, `runtime/src/printf`). It has
+every flag, conversion and length modifier, vectors, and for `%s` any string in any memory; numbers are printed as C
+prints them, exactly rounded. It returns 0, or -1 and prints nothing when the launch's buffer is full. A command's text
+is on standard output, in order with what the application itself prints by C's functions, when the command ends: the
+calls of a work-item in their order, each whole, those of others in between.
+";
+
 /// A name that stands for a family: `convert_char4_sat_rte` is `convert_charn_sat_rte`.
 fn family(name: &str) -> String {
     if let Some(rest) = name.strip_prefix("convert_") {
@@ -156,7 +166,7 @@ fn page() -> String {
             page += &format!("| {name} | {text} | {count} |\n");
         }
     }
-    page
+    page + TAIL
 }
 
 #[test]

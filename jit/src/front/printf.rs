@@ -13,7 +13,9 @@ use crate::llvm::Session;
 use crate::printf::{Argument, Call, Printf, conversions};
 use crate::program::KernelInfo;
 use inkwell::llvm_sys::LLVMOpcode;
+use inkwell::module::Module;
 use inkwell::targets::TargetMachine;
+use std::collections::HashSet;
 
 /// The host's address of the buffer.
 const POINTER_BYTES: u32 = 8;
@@ -63,7 +65,7 @@ pub(crate) fn replace<'s>(
         edit::erase_instruction(site);
     }
     printfs.into_iter().for_each(edit::erase_function);
-    describe(&CallGraph::new(module), &access::functions(module), calls, kernels);
+    describe(module, calls, kernels);
     Ok(())
 }
 
@@ -79,16 +81,11 @@ fn is_printf(function: Value) -> bool {
 }
 
 /// Gives each kernel the calls that it may reach, and a place for the buffer's address behind its arguments.
-fn describe<'m>(
-    graph: &CallGraph<'m>,
-    functions: &[Value<'m>],
-    calls: Vec<Call>,
-    kernels: &mut [KernelInfo],
-) {
+fn describe(module: &Module, calls: Vec<Call>, kernels: &mut [KernelInfo]) {
+    let graph = CallGraph::new(module);
     for (number, call) in (0..).zip(calls) {
-        let name = symbol(number);
-        let target = functions.iter().copied().find(|function| function.name() == name);
-        let reaching: Vec<String> = graph.reaching(target).into_iter().map(Value::name).collect();
+        let target = access::function_named(module, &symbol(number));
+        let reaching: HashSet<String> = graph.reaching(target).into_iter().map(Value::name).collect();
         for kernel in kernels.iter_mut().filter(|kernel| reaching.contains(&kernel_symbol(&kernel.name))) {
             let end = &mut kernel.argument_block_size;
             let printf = kernel.printf.get_or_insert_with(|| {
