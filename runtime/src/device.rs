@@ -1,5 +1,6 @@
 //! The CPU device: what `clGetDeviceInfo` tells, found out from the machine once.
 
+use crate::affinity::{self, Cpus, Domain};
 use crate::machine::{self, CpuInfo};
 use crate::memory::raw::PAGE;
 use crate::platform::{DEVICE_EXTENSIONS, Extension, OPENCL_C_FEATURES, OPENCL_C_VERSIONS, SPIR_VERSIONS};
@@ -14,6 +15,23 @@ pub struct Device {
     pub info: DeviceInfo,
     pub(crate) scheduler: Scheduler,
     pub(crate) printf_buffers: Buffers,
+    /// The CPUs that its threads run on, all that the process may use if they are not bound; empty when unknown.
+    cpus: Cpus,
+}
+
+/// A part of a device, for [`Device::partition`].
+#[derive(Clone, Debug)]
+pub struct Part {
+    compute_units: u32,
+    /// What its threads are bound to; None for what the whole device's are.
+    cpus: Option<Cpus>,
+}
+
+impl Part {
+    /// So many of the device's compute units, anywhere.
+    pub fn of_size(compute_units: u32) -> Part {
+        Part { compute_units, cpus: None }
+    }
 }
 
 /// What `clGetDeviceInfo` tells (OpenCL 1.2, table 4.3). Sizes in bytes unless said otherwise. Constant facts that
@@ -126,20 +144,37 @@ impl Device {
     pub(crate) fn detect() -> Device {
         let cpu = CpuInfo::read();
         let compute_units = machine::usable_cpus();
-        Device::new(DeviceInfo::detect(&cpu, compute_units))
+        Device::new(DeviceInfo::detect(&cpu, compute_units), affinity::allowed(), None)
     }
 
-    fn new(info: DeviceInfo) -> Device {
-        let scheduler = Scheduler::new(info.compute_units as usize);
-        Device { info, scheduler, printf_buffers: Buffers::default() }
+    fn new(info: DeviceInfo, cpus: Cpus, bound: Option<Cpus>) -> Device {
+        let scheduler = Scheduler::new(info.compute_units as usize, bound);
+        Device { info, scheduler, printf_buffers: Buffers::default(), cpus }
     }
 
-    /// Parts of this device with so many compute units each (clCreateSubDevices); the caller has checked that there are enough.
-    /// They share everything but their threads.
-    pub fn partition(&self, counts: &[u32]) -> Vec<Arc<Device>> {
-        let part =
-            |&compute_units: &u32| Arc::new(Device::new(DeviceInfo { compute_units, ..self.info.clone() }));
-        counts.iter().map(part).collect()
+    /// The parts that its CPUs have by this domain; None unless there are two at least.
+    pub fn parts_by(&self, domain: Domain) -> Option<Vec<Part>> {
+        // With fewer compute units than CPUs (a cgroup's quota, a part by count) nobody can say where they are.
+        let known = self.cpus.len() == self.info.compute_units as usize;
+        let parts = domain.part(&self.cpus).filter(|_| known)?;
+        Some(
+            parts
+                .into_iter()
+                .map(|cpus| Part { compute_units: cpus.len() as u32, cpus: Some(cpus) })
+                .collect(),
+        )
+    }
+
+    /// Makes parts of this device (clCreateSubDevices); the caller has checked that there is enough of it. They share
+    /// everything but their threads.
+    pub fn partition(&self, parts: &[Part]) -> Vec<Arc<Device>> {
+        let make = |part: &Part| {
+            let bound = part.cpus.as_ref().or(self.scheduler.bound()).cloned();
+            let cpus = bound.clone().unwrap_or_else(|| self.cpus.clone());
+            let info = DeviceInfo { compute_units: part.compute_units, ..self.info.clone() };
+            Arc::new(Device::new(info, cpus, bound))
+        };
+        parts.iter().map(make).collect()
     }
 
     /// Nanoseconds of the monotonic clock that event profiling uses.

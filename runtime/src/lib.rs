@@ -6,6 +6,7 @@
 
 #![deny(unsafe_code)]
 
+pub mod affinity;
 mod arena;
 mod callbacks;
 pub mod command;

@@ -9,6 +9,7 @@
 
 mod front;
 
+use crate::affinity;
 use crate::callbacks;
 use crate::command::{Command, Work};
 use crate::context::Context;
@@ -82,7 +83,7 @@ impl Queue {
     /// Queues a command that runs after `wait` and, in order, after what is queued. Errors: CL_INVALID_CONTEXT when an event or a
     /// memory object is of another context; with `blocking`, what the command itself ended with, or
     /// CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST.
-    pub fn submit(&self, command: Command, wait: &[Arc<Event>], blocking: bool) -> Result<Arc<Event>> {
+    pub fn submit(&self, mut command: Command, wait: &[Arc<Event>], blocking: bool) -> Result<Arc<Event>> {
         let foreign = |context: &Arc<Context>| !Arc::ptr_eq(context, &self.context);
         if command.context.as_ref().is_some_and(foreign) || wait.iter().any(|event| foreign(&event.context)) {
             return Err(
@@ -94,6 +95,10 @@ impl Queue {
             if self.out_of_order {
                 event.wake_at_end(&self.executor);
             }
+        }
+        // The application's threads run where they like.
+        if matches!(command.work, Work::Kernel(_)) && self.device.scheduler.bound().is_some() {
+            command.anywhere = false;
         }
         if !command.anywhere {
             self.executor.worker()?;
@@ -199,7 +204,10 @@ impl Executor {
         let thread = std::thread::Builder::new()
             .name("spirula-queue".into())
             .stack_size(STACK_SIZE)
-            .spawn(move || executor.serve())
+            .spawn(move || {
+                executor.device.scheduler.bound().into_iter().for_each(affinity::bind);
+                executor.serve();
+            })
             .map_err(|error| Status::OutOfHostMemory.because(format!("no thread for a queue: {error}")))?;
         Ok(self.worker.get_or_init(|| thread.thread().clone()))
     }

@@ -5,6 +5,7 @@
 //! chunks shrink towards the end, so that all finish together. The counter lives in an `Arc`, so that helpers that come
 //! late find nothing to do, and nobody waits for them.
 
+use crate::affinity::{self, Cpus};
 use crate::arena::Arena;
 use crate::device::Device;
 use crate::error::{Result, Status};
@@ -57,12 +58,18 @@ pub(crate) struct Scheduler {
     threads: usize,
     /// Built by the first launch that needs it; None if the system gives no threads.
     pool: OnceLock<Option<ThreadPool>>,
+    /// The CPUs that kernels must run on; None for any.
+    bound: Option<Cpus>,
 }
 
 impl Scheduler {
-    /// For `threads` CPUs, the caller's included.
-    pub(crate) fn new(threads: usize) -> Scheduler {
-        Scheduler { threads: threads.max(1), pool: OnceLock::new() }
+    /// For `threads` CPUs, the caller's included, which must be one of `bound`.
+    pub(crate) fn new(threads: usize, bound: Option<Cpus>) -> Scheduler {
+        Scheduler { threads: threads.max(1), pool: OnceLock::new(), bound }
+    }
+
+    pub(crate) fn bound(&self) -> Option<&Cpus> {
+        self.bound.as_ref()
     }
 
     pub(crate) fn threads(&self) -> usize {
@@ -72,6 +79,8 @@ impl Scheduler {
     fn pool(&self) -> Option<&ThreadPool> {
         let build = || {
             let builder = ThreadPoolBuilder::new().num_threads(self.threads).stack_size(STACK_SIZE);
+            let bound = self.bound.clone();
+            let builder = builder.start_handler(move |_| bound.iter().for_each(affinity::bind));
             builder.thread_name(|index| format!("spirula-{index}")).build().ok()
         };
         self.pool.get_or_init(build).as_ref()

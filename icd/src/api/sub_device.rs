@@ -1,4 +1,4 @@
-//! Parts of devices (OpenCL 3.0, 4.3): so many of its compute units, which are threads of their own.
+//! Parts of devices (OpenCL 3.0, 4.3): so many of its compute units, or those that share something. Each has its own threads.
 
 use crate::abi::{Handle, In, Out};
 use crate::api::device::Device;
@@ -6,6 +6,8 @@ use crate::error::{Status, fail, fail_if};
 use crate::handle::{Link, NewHandle, Ref};
 use crate::info::{Answer, Answered, unknown};
 use opencl_sys as cl;
+use spirula_runtime::affinity::Domain;
+use spirula_runtime::device::Part;
 use std::ffi::c_void;
 
 /// How a device was made of another.
@@ -38,10 +40,13 @@ pub fn info(device: &Ref<Device>, param_name: cl::cl_device_info, answer: Answer
             answer.value::<cl::cl_device_partition_property>(0)
         }
         cl::CL_DEVICE_PARTITION_PROPERTIES => {
-            answer.list(&[cl::CL_DEVICE_PARTITION_EQUALLY, cl::CL_DEVICE_PARTITION_BY_COUNTS])
+            let by_affinity =
+                Some(cl::CL_DEVICE_PARTITION_BY_AFFINITY_DOMAIN).filter(|_| domains(device) != 0);
+            let always = [cl::CL_DEVICE_PARTITION_EQUALLY, cl::CL_DEVICE_PARTITION_BY_COUNTS];
+            answer.list(&always.into_iter().chain(by_affinity).collect::<Vec<_>>())
         }
         // "If the device does not support any affinity domains, a value of 0 will be returned."
-        cl::CL_DEVICE_PARTITION_AFFINITY_DOMAIN => answer.value::<cl::cl_device_affinity_domain>(0),
+        cl::CL_DEVICE_PARTITION_AFFINITY_DOMAIN => answer.value(domains(device)),
         cl::CL_DEVICE_PARTITION_TYPE => match partition {
             Some(partition) => answer.list(&partition.properties),
             None => answer.value::<cl::cl_device_partition_property>(0),
@@ -54,11 +59,38 @@ pub fn info(device: &Ref<Device>, param_name: cl::cl_device_info, answer: Answer
     }
 }
 
-/// The properties as CL_DEVICE_PARTITION_TYPE tells them, and the compute units that they ask for.
-type Request = (Vec<cl::cl_device_partition_property>, Vec<u32>);
+/// The bits of the domains, from the largest to the smallest.
+const DOMAINS: [(cl::cl_device_affinity_domain, Domain); 5] = [
+    (cl::CL_DEVICE_AFFINITY_DOMAIN_NUMA, Domain::Numa),
+    (cl::CL_DEVICE_AFFINITY_DOMAIN_L4_CACHE, Domain::L4Cache),
+    (cl::CL_DEVICE_AFFINITY_DOMAIN_L3_CACHE, Domain::L3Cache),
+    (cl::CL_DEVICE_AFFINITY_DOMAIN_L2_CACHE, Domain::L2Cache),
+    (cl::CL_DEVICE_AFFINITY_DOMAIN_L1_CACHE, Domain::L1Cache),
+];
 
-/// What `properties` ask of a device with so many compute units.
-fn request(properties: &In<cl::cl_device_partition_property>, compute_units: u32) -> Status<Request> {
+/// CL_DEVICE_PARTITION_AFFINITY_DOMAIN: the domains that the device has several of.
+fn domains(device: &Device) -> cl::cl_device_affinity_domain {
+    let several = DOMAINS.iter().filter(|(_, domain)| device.core.parts_by(*domain).is_some());
+    let bits = several.fold(0, |bits, (bit, _)| bits | bit);
+    if bits == 0 { 0 } else { bits | cl::CL_DEVICE_AFFINITY_DOMAIN_NEXT_PARTITIONABLE }
+}
+
+/// The domain that a bit names, the first possible one for NEXT_PARTITIONABLE, as its bit; and the device's parts by it.
+fn parts_by(
+    device: &Device,
+    asked: cl::cl_device_affinity_domain,
+) -> Option<(cl::cl_device_affinity_domain, Vec<Part>)> {
+    let next = asked == cl::CL_DEVICE_AFFINITY_DOMAIN_NEXT_PARTITIONABLE;
+    let mut named = DOMAINS.iter().filter(|(bit, _)| next || *bit == asked);
+    named.find_map(|&(bit, domain)| Some((bit, device.core.parts_by(domain)?)))
+}
+
+/// The properties as CL_DEVICE_PARTITION_TYPE tells them, and the parts that they ask for.
+type Request = (Vec<cl::cl_device_partition_property>, Vec<Part>);
+
+/// What `properties` ask of a device.
+fn request(properties: &In<cl::cl_device_partition_property>, device: &Device) -> Status<Request> {
+    let compute_units = device.core.info.compute_units;
     // CL_INVALID_VALUE if values specified in properties are not valid or if values specified in properties are valid but not
     // supported by the device.
     fail_if(properties.is_null() || compute_units == 1, cl::CL_INVALID_VALUE)?;
@@ -73,7 +105,7 @@ fn request(properties: &In<cl::cl_device_partition_property>, compute_units: u32
             // CL_DEVICE_PARTITION_FAILED if the partition name is supported by the implementation but in_device could not be
             // further partitioned: into two parts at least.
             fail_if(each > compute_units / 2, cl::CL_DEVICE_PARTITION_FAILED)?;
-            Ok((list, vec![each; (compute_units / each) as usize]))
+            Ok((list, vec![Part::of_size(each); (compute_units / each) as usize]))
         }
         Some(cl::CL_DEVICE_PARTITION_BY_COUNTS) => {
             let counts = properties.rest_until_zero(1);
@@ -89,7 +121,15 @@ fn request(properties: &In<cl::cl_device_partition_property>, compute_units: u32
             fail_if(!fits, cl::CL_INVALID_DEVICE_PARTITION_COUNT)?;
             // The list's own end, and the properties'.
             let list = [&[cl::CL_DEVICE_PARTITION_BY_COUNTS], &*counts, &[0, 0]].concat();
-            Ok((list, counts.into_iter().map(|count| count as u32).collect()))
+            Ok((list, counts.into_iter().map(|count| Part::of_size(count as u32)).collect()))
+        }
+        Some(cl::CL_DEVICE_PARTITION_BY_AFFINITY_DOMAIN) => {
+            let list = properties.list(3).unwrap_or_default();
+            fail_if(list[2] != 0, cl::CL_INVALID_VALUE)?;
+            let parts = u64::try_from(list[1]).ok().and_then(|asked| parts_by(device, asked));
+            let Some((bit, parts)) = parts else { return fail(cl::CL_INVALID_VALUE) };
+            // "The user may determine what happened": which domain the next partitionable one was.
+            Ok((vec![list[0], bit as cl::cl_device_partition_property, 0], parts))
         }
         _ => fail(cl::CL_INVALID_VALUE),
     }
@@ -104,16 +144,16 @@ pub fn create_sub_devices(
     num_devices_ret: Out<u32>,
 ) -> Status {
     let device = in_device.get()?;
-    let (properties, counts) = request(&properties, device.core.info.compute_units)?;
+    let (properties, parts) = request(&properties, &device)?;
     // CL_INVALID_VALUE if out_devices is not NULL and num_devices is less than the number of sub-devices created by the
     // partition scheme.
-    fail_if(!out_devices.is_null() && (num_devices as usize) < counts.len(), cl::CL_INVALID_VALUE)?;
-    num_devices_ret.write(counts.len() as u32);
+    fail_if(!out_devices.is_null() && (num_devices as usize) < parts.len(), cl::CL_INVALID_VALUE)?;
+    num_devices_ret.write(parts.len() as u32);
     if out_devices.is_null() {
         return Ok(());
     }
     let mut made = Vec::new();
-    for core in device.core.partition(&counts) {
+    for core in device.core.partition(&parts) {
         let partition = Some(Partition { parent: device.link()?, properties: properties.clone() });
         made.push(NewHandle::new(Device { core, partition }));
     }

@@ -72,7 +72,7 @@ unsafe extern "C" fn count_slowly(
 #[test]
 fn every_group_runs_once() {
     for threads in [1, 2, 3, 8] {
-        let scheduler = Scheduler::new(threads);
+        let scheduler = Scheduler::new(threads, None);
         for groups in [[1, 1, 1], [2, 1, 1], [7, 3, 2], [64, 5, 1], [1000, 10, 3], [100_003, 1, 1]] {
             let counters: Vec<AtomicU32> = (0..groups.iter().product()).map(|_| AtomicU32::new(0)).collect();
             let pace = Pace::default();
@@ -87,7 +87,7 @@ fn every_group_runs_once() {
 
 #[test]
 fn slow_groups_are_shared_even_when_they_are_few() {
-    let scheduler = Scheduler::new(2);
+    let scheduler = Scheduler::new(2, None);
     let counters: Vec<AtomicU32> = (0..200).map(|_| AtomicU32::new(0)).collect();
     let pace = Pace::default();
     for _ in 0..2 {
@@ -102,7 +102,7 @@ fn slow_groups_are_shared_even_when_they_are_few() {
 fn small_launches_leave_the_pool_asleep() {
     let counters: Vec<AtomicU32> = (0..4).map(|_| AtomicU32::new(0)).collect();
     let stays_asleep = || {
-        let (scheduler, pace) = (Scheduler::new(4), Pace::default());
+        let (scheduler, pace) = (Scheduler::new(4, None), Pace::default());
         scheduler.run(&invocation(count, [4, 1, 1], 16, &counters), &pace).unwrap();
         scheduler.pool.get().is_none()
     };
@@ -128,7 +128,7 @@ fn chunks_shrink_and_cover() {
 
 #[test]
 fn launches_from_several_threads_share_the_pool() {
-    let scheduler = &Scheduler::new(2);
+    let scheduler = &Scheduler::new(2, None);
     std::thread::scope(|scope| {
         for _ in 0..4 {
             scope.spawn(|| {

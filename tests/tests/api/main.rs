@@ -13,6 +13,7 @@ mod printf;
 mod programs;
 mod setup;
 mod sources;
+mod sub_devices;
 mod svm;
 mod threads;
 
@@ -32,6 +33,7 @@ fn main() -> ExitCode {
         math_options::tests(),
         events::tests(),
         commands::tests(),
+        sub_devices::tests(),
         svm::tests(),
         threads::tests(),
     ];
