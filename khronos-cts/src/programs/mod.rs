@@ -115,15 +115,18 @@ pub fn run(settings: &Settings, test: &SubTest) -> Vec<(String, Verdict)> {
 fn try_run(settings: &Settings, test: &SubTest) -> io::Result<Vec<(String, Verdict)>> {
     let scratch = tempfile::Builder::new().prefix("khronos-cts").tempdir()?;
     let results = scratch.path().join("results.json");
+    let folder = test.path.parent().unwrap_or(settings.folder);
     // The shell sets the limit, since only the child itself may lower it before it starts.
     let mut command = Command::new("sh");
     command.args(["-c", "ulimit -v \"$0\" && exec \"$@\""]).arg((settings.memory >> 10).to_string());
     command.arg(&test.path).args(test.arguments).args(settings.arguments).arg(&test.name);
     command.env("CL_CONFORMANCE_RESULTS_FILENAME", &results);
+    // test_compiler includes its own headers by absolute name, which Spirula refuses outside of these folders.
+    command.env("SPIRULA_INCLUDE", folder);
     if settings.profile == Profile::Quick {
         command.env("CL_WIMPY_MODE", "1");
     }
-    command.current_dir(test.path.parent().unwrap_or(settings.folder));
+    command.current_dir(folder);
     settings.icd.select(&mut command);
     let done = supervise::run(&mut command, settings.limit)?;
     keep_log(settings, test, &done)?;
