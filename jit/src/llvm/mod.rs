@@ -6,7 +6,7 @@ mod target;
 
 pub use context::Session;
 pub use module::{link_in, parse_bitcode, parse_text, print_text, run_passes, verify, write_bitcode};
-pub use target::{emit_object, host_machine};
+pub use target::{emit_object, host_machine, set_process_options};
 
 use inkwell::llvm_sys;
 use std::ffi::{CStr, c_char};

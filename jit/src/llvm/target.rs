@@ -2,6 +2,7 @@
 
 use super::LlvmError;
 use inkwell::OptimizationLevel;
+use inkwell::llvm_sys::support::LLVMParseCommandLineOptions;
 use inkwell::module::Module;
 use inkwell::targets::{CodeModel, FileType, InitializationConfig, RelocMode, Target, TargetMachine};
 use std::sync::LazyLock;
@@ -31,6 +32,15 @@ pub fn host_machine(optimize: bool) -> Result<TargetMachine, LlvmError> {
     target
         .create_target_machine(&triple, &HOST.cpu, &HOST.features, level, RelocMode::PIC, CodeModel::Small)
         .ok_or_else(|| LlvmError(format!("LLVM has no code generator for {triple}")))
+}
+
+/// Sets LLVM's options, which hold for the whole process: to be called in one that is ours, before anything else.
+pub fn set_process_options() {
+    // The scheduler behind register allocation takes up to half of a build with long blocks, and gains nothing on
+    // processors that reorder by themselves.
+    let arguments = [c"spirula".as_ptr(), c"-post-RA-scheduler=0".as_ptr()];
+    // SAFETY: as many C strings as said, alive during the call; a null overview is none.
+    unsafe { LLVMParseCommandLineOptions(arguments.len() as i32, arguments.as_ptr(), std::ptr::null()) };
 }
 
 /// Generates code for a module that has the machine's triple and data layout.

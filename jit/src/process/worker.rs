@@ -32,6 +32,7 @@ fn converse() -> io::Result<()> {
     // SAFETY: as above; never closed through this.
     let stream = ManuallyDrop::new(unsafe { File::from_raw_fd(SOCKET) });
     leave_with_the_application()?;
+    crate::llvm::set_process_options();
     // What takes its time and serves every request.
     let _ = crate::llvm::host_machine(true);
     protocol::send(socket.as_fd(), Tag::Hello, &protocol::IDENTITY)?;
