@@ -37,7 +37,7 @@ const QUICK: [&str; 15] = [
 
 /// Functions of float that -cl-unsafe-math-optimizations lets be the `native_` ones, which keep the bounds that
 /// OpenCL 3.0 has for that option (7.4).
-const RELAXED: [(&str, &str); 12] = [
+pub const RELAXED: [(&str, &str); 12] = [
     ("cos", "native_cos"),
     ("exp", "native_exp"),
     ("exp10", "native_exp10"),

@@ -1,6 +1,7 @@
 //! `docs/builtins.md`: the page that the table writes about itself, with the accuracy that OpenCL asks and what was
 //! measured. `SPIRULA_UPDATE=1 cargo test -p spirula-jit page` writes it anew.
 
+use super::math;
 use super::pattern::{self, Generic};
 use super::table::{self, ANY, FLOATS, How, INT32, INTEGERS, NARROW, Row, SECTIONS, SIGNED, SINGLE};
 use super::types::Element;
@@ -37,6 +38,11 @@ prints them, exactly rounded. It returns 0, or -1 and prints nothing when the la
 is on standard output, in order with what the application itself prints by C's functions, when the command ends: the
 calls of a work-item in their order, each whole, those of others in between.
 ";
+
+const RELAXED_HEAD: &str = "
+With `-cl-unsafe-math-optimizations` or `-cl-fast-relaxed-math`, of a build or recorded in all of a program's SPIR modules,
+these functions of float are their `native_` ones, which keep OpenCL 3.0's limits for the option but for rsqrt, whose error
+is up to 2.4 ULP: `rsqrt`, ";
 
 /// A name that stands for a family: `convert_char4_sat_rte` is `convert_charn_sat_rte`.
 fn family(name: &str) -> String {
@@ -153,6 +159,8 @@ fn page() -> String {
     let overloads = |row: &Row| pattern::overloads(&row.pattern, row.generic).len();
     let total: usize = table::all().map(overloads).sum();
     page += &format!("\n{} names, {total} overloads.\n", names.len());
+    let relaxed: Vec<String> = math::RELAXED.iter().map(|(full, _)| format!("`{full}`")).collect();
+    page += &format!("{RELAXED_HEAD}{}.\n", relaxed.join(", "));
     for section in &SECTIONS {
         let title = section.0;
         page += &format!(

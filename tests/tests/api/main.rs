@@ -2,6 +2,7 @@
 //! forbids.
 
 mod commands;
+mod conversions;
 mod events;
 mod handles;
 mod images;
@@ -31,6 +32,7 @@ fn main() -> ExitCode {
         kernels::tests(),
         printf::tests(),
         math_options::tests(),
+        conversions::tests(),
         events::tests(),
         commands::tests(),
         sub_devices::tests(),

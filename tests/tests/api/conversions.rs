@@ -1,0 +1,354 @@
+//! Conversions between all numbers, and to and from half, against arithmetic on the host that is exact: kernels from source.
+//! Skipped on a device without a compiler.
+
+use crate::setup::{Setup, tests};
+use bytemuck::Pod;
+use cl_sys::*;
+use spirula_tests::cl::{self, Buffer, Kernel, NdRange, Program};
+use spirula_tests::isolate::{Failure, Outcome};
+
+tests![convert, vload_half, vstore_half];
+
+/// A type: its name in OpenCL C, its bits, whether it is signed; and whether it is a floating-point type.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Type {
+    name: &'static str,
+    bits: u32,
+    signed: bool,
+    float: bool,
+}
+
+const fn integer(name: &'static str, bits: u32, signed: bool) -> Type {
+    Type { name, bits, signed, float: false }
+}
+
+const fn float(name: &'static str, bits: u32) -> Type {
+    Type { name, bits, signed: true, float: true }
+}
+
+const TYPES: [Type; 10] = [
+    integer("char", 8, true),
+    integer("uchar", 8, false),
+    integer("short", 16, true),
+    integer("ushort", 16, false),
+    integer("int", 32, true),
+    integer("uint", 32, false),
+    integer("long", 64, true),
+    integer("ulong", 64, false),
+    float("float", 32),
+    float("double", 64),
+];
+
+/// Rounding suffixes, without one first.
+const MODES: [&str; 5] = ["", "_rte", "_rtz", "_rtp", "_rtn"];
+
+/// A number that any type holds.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Number {
+    Integer(i128),
+    Float(f64),
+}
+use Number::{Float, Integer};
+
+impl Type {
+    /// Reads a number as kernels store them: integers extended, floats as their bits.
+    fn number(self, stored: u64) -> Number {
+        match (self.float, self.bits) {
+            (true, 32) => Float(f64::from(f32::from_bits(stored as u32))),
+            (true, _) => Float(f64::from_bits(stored)),
+            _ if self.signed => Integer(i128::from(stored as i64)),
+            _ => Integer(i128::from(stored)),
+        }
+    }
+
+    /// The smallest and the largest integer.
+    fn range(self) -> (i128, i128) {
+        match self.signed {
+            true => (-(1 << (self.bits - 1)), (1 << (self.bits - 1)) - 1),
+            false => (0, (1 << self.bits) - 1),
+        }
+    }
+
+    /// Numbers to convert, as kernels load them.
+    fn samples(self) -> Vec<u64> {
+        let powers = (0..self.bits).flat_map(|k| [-1, 0, 1].map(|step| (1_i128 << k) + step));
+        let integers: Vec<i128> = powers.flat_map(|n| [n, -n]).chain([0, 100, -100, 12345, -12345]).collect();
+        let (low, high) = self.range();
+        if !self.float {
+            let fitting = integers.into_iter().filter(|n| (low..=high).contains(n));
+            return fitting.chain([low, high]).map(|n| n as u64).collect();
+        }
+        let wide =
+            integers.into_iter().flat_map(|n| [0.0, 0.25, 0.5, -0.5, 0.75].map(|part| n as f64 + part));
+        let thirds = (-1074..1024)
+            .step_by(7)
+            .flat_map(|k| [1.0, -1.0, 4.0 / 3.0, -5.0 / 3.0].map(|m| m * 2.0f64.powi(k)));
+        let edges = [f64::INFINITY, f64::NEG_INFINITY, f64::NAN, f64::MAX, f64::MIN, -0.0];
+        let floats = [f32::MAX, f32::MIN, f32::MIN_POSITIVE].map(f64::from);
+        let halves =
+            floats.into_iter().flat_map(|x| [x, x.next_up(), x.next_down(), x * (1.0 + 2.0f64.powi(-25))]);
+        let all = wide.chain(thirds).chain(edges).chain(halves);
+        match self.bits {
+            32 => all.map(|x| u64::from((x as f32).to_bits())).collect(),
+            _ => all.map(f64::to_bits).collect(),
+        }
+    }
+}
+
+/// The integer next to x by a rounding mode.
+fn rounded(x: f64, mode: &str) -> f64 {
+    match mode {
+        "_rte" => x.round_ties_even(),
+        "_rtp" => x.ceil(),
+        "_rtn" => x.floor(),
+        _ => x.trunc(),
+    }
+}
+
+/// Moves `nearest` to the neighbour that the mode asks for; `error` is its order against the truth, `up` and `down` are its
+/// neighbours.
+fn directed<T>(nearest: T, error: std::cmp::Ordering, negative: bool, mode: &str, up: T, down: T) -> T {
+    let (too_small, too_large) = (error.is_lt(), error.is_gt());
+    match mode {
+        "_rtp" if too_small => up,
+        "_rtn" if too_large => down,
+        "_rtz" if too_large && !negative => down,
+        "_rtz" if too_small && negative => up,
+        _ => nearest,
+    }
+}
+
+/// An integer as a floating-point number of so many bits.
+fn integer_to_float(n: i128, bits: u32, mode: &str) -> f64 {
+    match bits {
+        32 => {
+            let near = n as f32;
+            directed(near, (near as i128).cmp(&n), n < 0, mode, near.next_up(), near.next_down()).into()
+        }
+        _ => {
+            let near = n as f64;
+            directed(near, (near as i128).cmp(&n), n < 0, mode, near.next_up(), near.next_down())
+        }
+    }
+}
+
+fn double_to_float(x: f64, mode: &str) -> f64 {
+    let near = x as f32;
+    let Some(error) = f64::from(near).partial_cmp(&x) else { return x };
+    directed(near, error, x < 0.0, mode, near.next_up(), near.next_down()).into()
+}
+
+/// What a conversion yields (6.2.3); None where that is up to the device.
+fn converted(x: Number, to: Type, saturate: bool, mode: &str) -> Option<Number> {
+    let (low, high) = to.range();
+    match x {
+        Integer(n) if to.float => Some(Float(integer_to_float(n, to.bits, mode))),
+        Integer(n) if saturate => Some(Integer(n.clamp(low, high))),
+        Integer(n) => {
+            let wrapped = n & ((1 << to.bits) - 1);
+            Some(Integer(if wrapped > high { wrapped - (1 << to.bits) } else { wrapped }))
+        }
+        Float(x) if to.float => Some(Float(if to.bits == 32 { double_to_float(x, mode) } else { x })),
+        Float(x) if x.is_nan() => saturate.then_some(Integer(0)),
+        Float(x) => {
+            let n = rounded(x, mode) as i128;
+            if saturate {
+                Some(Integer(n.clamp(low, high)))
+            } else {
+                (low..=high).contains(&n).then_some(Integer(n))
+            }
+        }
+    }
+}
+
+/// A conversion's name, and what it is.
+fn conversions() -> Vec<(String, Type, bool, &'static str)> {
+    let mut list = Vec::new();
+    for to in TYPES {
+        for saturate in [false, true].into_iter().filter(|saturate| !(*saturate && to.float)) {
+            let sat = if saturate { "_sat" } else { "" };
+            list.extend(MODES.map(|mode| (format!("convert_{}{sat}{mode}", to.name), to, saturate, mode)));
+        }
+    }
+    list
+}
+
+/// The kernel that applies all conversions to each element: `out[conversion * n + i]`.
+fn kernel_of(from: Type) -> String {
+    let store = |to: Type, value: String| match (to.float, to.bits) {
+        (true, 32) => format!("as_uint({value})"),
+        (true, _) => format!("as_ulong({value})"),
+        _ => format!("(ulong){value}"),
+    };
+    let line = |(number, (name, to, ..)): (usize, (String, Type, bool, &str))| {
+        format!("  out[{number} * n + i] = {};\n", store(to, format!("{name}(x)")))
+    };
+    let body: String = conversions().into_iter().enumerate().map(line).collect();
+    let name = from.name;
+    let load = match (from.float, from.bits) {
+        (true, 32) => "as_float((uint)in[i])".to_string(),
+        (true, _) => "as_double(in[i])".to_string(),
+        _ => format!("({name})in[i]"),
+    };
+    format!(
+        "kernel void from_{name}(global const ulong *in, global ulong *out) {{\n  \
+         size_t i = get_global_id(0), n = get_global_size(0);\n  {name} x = {load};\n{body}}}\n"
+    )
+}
+
+/// A program of these kernels, if there is a compiler.
+fn program(setup: &Setup, source: &str) -> Result<Program, Failure> {
+    if setup.device.info::<u32>(CL_DEVICE_COMPILER_AVAILABLE)? != CL_TRUE {
+        return Err(Failure::Skipped("CL_DEVICE_COMPILER_AVAILABLE is false".into()));
+    }
+    let program = Program::from_source(&setup.context, source)?;
+    program.build("").inspect_err(|_| eprintln!("{}", program.log(setup.device).unwrap_or_default()))?;
+    Ok(program)
+}
+
+/// Runs a kernel of an input and an output buffer, a work-item for each input.
+fn apply<T: Pod, U: Pod + Default>(
+    setup: &Setup,
+    program: &Program,
+    kernel: &str,
+    input: &[T],
+    outputs: usize,
+) -> cl::Result<Vec<U>> {
+    let kernel = Kernel::new(program, kernel)?;
+    let mut output = vec![U::default(); outputs];
+    let buffers = [Buffer::copy_of(&setup.context, input)?, Buffer::copy_of(&setup.context, &output)?];
+    for (index, buffer) in buffers.iter().enumerate() {
+        kernel.set_object(index as cl_uint, Some(buffer))?;
+    }
+    setup.queue.launch(&kernel, NdRange { local: None, ..NdRange::new(&[input.len()], &[1]) })?;
+    setup.queue.read(&buffers[1], &mut output)?;
+    Ok(output)
+}
+
+fn convert() -> Outcome {
+    let setup = Setup::new();
+    let conversions = conversions();
+    for from in TYPES {
+        let program = program(&setup, &kernel_of(from))?;
+        let samples = from.samples();
+        let count = samples.len();
+        let found: Vec<u64> =
+            apply(&setup, &program, &format!("from_{}", from.name), &samples, conversions.len() * count)?;
+        for (number, (name, to, saturate, mode)) in conversions.iter().enumerate() {
+            for (i, sample) in samples.iter().enumerate() {
+                let x = from.number(*sample);
+                let Some(expected) = converted(x, *to, *saturate, mode) else { continue };
+                let found = to.number(found[number * count + i]);
+                let same = match (found, expected) {
+                    (Float(a), Float(b)) => a.to_bits() == b.to_bits() || a.is_nan() && b.is_nan(),
+                    _ => found == expected,
+                };
+                assert!(same, "{name}(({}){x:?}) = {found:?}, not {expected:?}", from.name);
+            }
+        }
+    }
+    Ok(())
+}
+
+/// The value of a half.
+fn half_value(bits: u16) -> f64 {
+    let (exponent, fraction) = (i32::from(bits >> 10 & 31), f64::from(bits & 0x3FF));
+    let size = match exponent {
+        31 if fraction == 0.0 => f64::INFINITY,
+        31 => f64::NAN,
+        0 => fraction * 2.0f64.powi(-24),
+        _ => (1024.0 + fraction) * 2.0f64.powi(exponent - 25),
+    };
+    if bits >> 15 == 1 { -size } else { size }
+}
+
+/// The half next to x by a rounding mode.
+fn nearest_half(x: f64, mode: &str) -> f64 {
+    if x.is_nan() || x.is_infinite() {
+        return x;
+    }
+    let exponent = if x == 0.0 { -14 } else { ((x.abs().to_bits() >> 52) as i32 - 1023).max(-14) };
+    // Exact: all but the tiniest numbers keep their digits, and those of them none of these.
+    let unit = 2.0f64.powi(exponent - 10);
+    let value = rounded(x / unit, if mode.is_empty() { "_rte" } else { mode }) * unit;
+    let value = value.copysign(x);
+    let inwards = match mode {
+        "_rtz" => true,
+        "_rtp" => x < 0.0,
+        "_rtn" => x > 0.0,
+        _ => false,
+    };
+    match value.abs() > 65504.0 {
+        true if inwards => 65504.0f64.copysign(x),
+        true => f64::INFINITY.copysign(x),
+        false => value,
+    }
+}
+
+fn vload_half() -> Outcome {
+    let setup = Setup::new();
+    let source = "kernel void load(global const half *in, global float *out) {
+            size_t i = get_global_id(0); out[i] = vload_half(i, in); }
+        kernel void load4(global const half *in, global float *out) {
+            size_t i = get_global_id(0); if (i % 4 == 0) vstore4(vload_half4(i / 4, in), i / 4, out); }
+        kernel void loada3(global const half *in, global float *out) {
+            size_t i = get_global_id(0); if (i % 4 == 0) vstore4((float4)(vloada_half3(i / 4, in), vload_half(i + 3, in)), i / 4, out); }";
+    let program = program(&setup, source)?;
+    let halves: Vec<u16> = (0..=u16::MAX).collect();
+    for kernel in ["load", "load4", "loada3"] {
+        let found: Vec<f32> = apply(&setup, &program, kernel, &halves, halves.len())?;
+        for (bits, found) in halves.iter().zip(found) {
+            let (expected, found) = (half_value(*bits), f64::from(found));
+            let same = found.to_bits() == expected.to_bits() || found.is_nan() && expected.is_nan();
+            assert!(same, "{kernel} of {bits:#x}: {found:e}, not {expected:e}");
+        }
+    }
+    Ok(())
+}
+
+fn vstore_half() -> Outcome {
+    let setup = Setup::new();
+    // All halves, the middles between them, and what is next to those.
+    let halves: Vec<f64> = (0..=u16::MAX).map(half_value).filter(|x| x.is_finite()).collect();
+    let between = halves.iter().flat_map(|x| {
+        let unit =
+            nearest_half(x.abs().max(2.0f64.powi(-14)).next_up(), "_rtp") - x.abs().max(2.0f64.powi(-14));
+        [
+            *x,
+            x + unit / 2.0,
+            x.next_up(),
+            x.next_down(),
+            (x + unit / 2.0).next_up(),
+            (x + unit / 2.0).next_down(),
+        ]
+    });
+    let edges =
+        [f64::INFINITY, f64::NEG_INFINITY, 65520.0, 65519.99, -65520.0, 1e300, -1e-300, f64::from(f32::MAX)];
+    let wide: Vec<f64> = between.chain(edges).collect();
+    let narrow: Vec<f32> = wide.iter().map(|x| *x as f32).collect();
+    let kernel = |ty: &str, mode: &str| {
+        format!(
+            "kernel void from_{ty}{mode}(global const {ty} *in, global half *out) {{
+                size_t i = get_global_id(0); vstore_half{mode}(in[i], i, out); }}\n"
+        )
+    };
+    let source: String =
+        MODES.iter().flat_map(|mode| ["float", "double"].map(|ty| kernel(ty, mode))).collect();
+    let program = program(&setup, &source)?;
+    for mode in MODES {
+        let from_float: Vec<u16> =
+            apply(&setup, &program, &format!("from_float{mode}"), &narrow, narrow.len())?;
+        let from_double: Vec<u16> =
+            apply(&setup, &program, &format!("from_double{mode}"), &wide, wide.len())?;
+        let floats = narrow.iter().map(|x| f64::from(*x)).zip(from_float);
+        for (x, found) in floats.chain(wide.iter().copied().zip(from_double)) {
+            let (found, expected) = (half_value(found), nearest_half(x, mode));
+            assert_eq!(
+                found.to_bits(),
+                expected.to_bits(),
+                "vstore_half{mode}({x:e}): {found:e}, not {expected:e}"
+            );
+        }
+    }
+    Ok(())
+}
