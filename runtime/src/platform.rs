@@ -85,6 +85,10 @@ pub(crate) const OPENCL_C_VERSIONS: &[Extension] = &[
 /// CL_DEVICE_OPENCL_C_FEATURES: optional features of OpenCL C 3.0. Only what works is listed.
 pub(crate) const OPENCL_C_FEATURES: &[Extension] = &[
     Extension { name: "__opencl_c_3d_image_writes", version: [3, 0, 0] },
+    Extension { name: "__opencl_c_atomic_order_acq_rel", version: [3, 0, 0] },
+    Extension { name: "__opencl_c_atomic_order_seq_cst", version: [3, 0, 0] },
+    Extension { name: "__opencl_c_atomic_scope_all_devices", version: [3, 0, 0] },
+    Extension { name: "__opencl_c_atomic_scope_device", version: [3, 0, 0] },
     Extension { name: "__opencl_c_fp64", version: [3, 0, 0] },
     Extension { name: "__opencl_c_images", version: [3, 0, 0] },
     Extension { name: "__opencl_c_int64", version: [3, 0, 0] },

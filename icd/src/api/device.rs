@@ -46,11 +46,15 @@ const SVM: cl::cl_device_svm_capabilities = cl::CL_DEVICE_SVM_COARSE_GRAIN_BUFFE
     | cl::CL_DEVICE_SVM_FINE_GRAIN_BUFFER
     | cl::CL_DEVICE_SVM_FINE_GRAIN_SYSTEM
     | cl::CL_DEVICE_SVM_ATOMICS;
-/// The least that OpenCL 3.0 asks for, as OpenCL C 1.2's atomics have it.
-const ATOMIC_MEMORY: cl::cl_device_atomic_capabilities =
-    cl::CL_DEVICE_ATOMIC_ORDER_RELAXED | cl::CL_DEVICE_ATOMIC_SCOPE_WORK_GROUP;
+/// One memory, in which every atomic access is of the strongest order.
+const ATOMIC_MEMORY: cl::cl_device_atomic_capabilities = cl::CL_DEVICE_ATOMIC_ORDER_RELAXED
+    | cl::CL_DEVICE_ATOMIC_ORDER_ACQ_REL
+    | cl::CL_DEVICE_ATOMIC_ORDER_SEQ_CST
+    | cl::CL_DEVICE_ATOMIC_SCOPE_WORK_GROUP
+    | cl::CL_DEVICE_ATOMIC_SCOPE_DEVICE
+    | cl::CL_DEVICE_ATOMIC_SCOPE_ALL_DEVICES;
 /// As above, of fences.
-const ATOMIC_FENCE: cl::cl_device_atomic_capabilities = ATOMIC_MEMORY | cl::CL_DEVICE_ATOMIC_ORDER_ACQ_REL;
+const ATOMIC_FENCE: cl::cl_device_atomic_capabilities = ATOMIC_MEMORY | cl::CL_DEVICE_ATOMIC_SCOPE_WORK_ITEM;
 
 /// Limits that a device without images reports.
 const NO_IMAGES: ImageLimits = ImageLimits {

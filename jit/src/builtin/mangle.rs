@@ -27,7 +27,12 @@ type Qualified = (Qualifiers, Type);
 
 /// Reads a mangled function name; None if it is none.
 pub fn parse(symbol: &str) -> Option<Signature> {
-    let mut parser = Parser { rest: symbol.strip_prefix("_Z")?, seen: Vec::new() };
+    read(symbol, Spelling::Spir).or_else(|| read(symbol, Spelling::Clang))
+}
+
+/// Reads a name; what is in the wrong order is accepted, but substitutions count as in this spelling.
+fn read(symbol: &str, spelling: Spelling) -> Option<Signature> {
+    let mut parser = Parser { rest: symbol.strip_prefix("_Z")?, seen: Vec::new(), spelling };
     let name = parser.source_name()?.to_string();
     let mut parameters = Vec::new();
     while !parser.rest.is_empty() {
@@ -70,9 +75,16 @@ fn is_substitutable((qualifiers, ty): &Qualified, seen: &[Qualified]) -> bool {
     }
 }
 
+/// Today's clang has the private address space as a qualifier that is written as nothing, so that such a pointee may be
+/// substituted with and without it.
+fn is_counted_twice(qualifiers: Qualifiers, spelling: Spelling) -> bool {
+    spelling == Spelling::Clang && qualifiers == Qualifiers::default()
+}
+
 struct Parser<'a> {
     rest: &'a str,
     seen: Vec<Qualified>,
+    spelling: Spelling,
 }
 
 impl<'a> Parser<'a> {
@@ -158,6 +170,9 @@ impl<'a> Parser<'a> {
     fn unqualified(&mut self) -> Option<Type> {
         if self.take("P") {
             let (qualifiers, pointee) = self.qualified()?;
+            if is_counted_twice(qualifiers, self.spelling) {
+                self.seen.push((qualifiers, pointee.clone()));
+            }
             return Some(Type::Pointer(qualifiers, Box::new(pointee)));
         }
         if self.take("U7_Atomic") {
@@ -234,6 +249,9 @@ impl Writer {
             Type::Pointer(qualifiers, pointee) => {
                 self.out.push('P');
                 self.write(&(*qualifiers, (**pointee).clone()));
+                if is_counted_twice(*qualifiers, self.spelling) {
+                    self.seen.push((*qualifiers, Type::Variadic));
+                }
             }
             Type::Atomic(inner) => {
                 self.out += "U7_Atomic";

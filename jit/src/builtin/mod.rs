@@ -5,6 +5,7 @@
 
 mod async_copy;
 mod atomic;
+mod c11_atomic;
 mod common;
 mod convert;
 #[cfg(test)]

@@ -4,8 +4,8 @@
 //! Tokens: `T` the generic type; `I`, `U`, `F` the signed integer, unsigned integer and float of its size, `N` int,
 //! `W` its double-sized sibling, each of `T`'s width; `E` `T`'s element and `S` int, scalars that the expansion sees
 //! widened to `T`'s width; `R` what a relational function of `T` returns; an OpenCL type name; `@image2d` and the
-//! like an opaque type. A width may follow a letter (`T4`) when `T` is a scalar. `*`, `const*`, `atomic*`, `global*`
-//! … before a token make pointers.
+//! like an opaque type, `#memory_order` and the like an enumeration. A width may follow a letter (`T4`) when `T` is a scalar. `*`, `const*`, `atomic*`, `_Atomic*`,
+//! `global*` … before a token make pointers.
 
 use super::types::{Element, Qualifiers, Type, image_kind};
 
@@ -27,11 +27,15 @@ pub struct Binding {
     pub width: u8,
 }
 
+/// The prefix of a pointer to `_Atomic(T)`.
+const ATOMIC: &str = "_Atomic*";
+
 /// Pointer prefixes: text, address spaces that match, qualifiers of the mangled form.
-const POINTERS: [(&str, &[u8], bool, bool); 7] = [
+const POINTERS: [(&str, &[u8], bool, bool); 8] = [
     ("*", &[0, 1, 3, 4], false, false),
     ("const*", &[0, 1, 2, 3, 4], true, false),
     ("atomic*", &[1, 3, 4], false, true),
+    (ATOMIC, &[1, 3, 4], false, true),
     ("global*", &[1], false, false),
     ("local*", &[3], false, false),
     ("const-global*", &[1], true, false),
@@ -64,6 +68,16 @@ impl Token<'_> {
         Some((letter, digits.parse().ok()))
     }
 
+    /// What a pointer points to, or the type itself.
+    fn target(&self, binding: Binding) -> Option<Type> {
+        let ty = self.pointee(binding)?;
+        Some(if self.pointer.is_some_and(|prefix| prefix.0 == ATOMIC) {
+            Type::Atomic(Box::new(ty))
+        } else {
+            ty
+        })
+    }
+
     /// The type without the pointer; None where `T` has none such (the double-sized sibling of long).
     fn pointee(&self, binding: Binding) -> Option<Type> {
         let Binding { element, width } = binding;
@@ -90,7 +104,7 @@ impl Token<'_> {
 
     /// Whether an argument of type `ty` fits.
     fn fits(&self, ty: &Type, binding: Binding) -> bool {
-        let Some(wanted) = self.pointee(binding) else { return false };
+        let Some(wanted) = self.target(binding) else { return false };
         match (self.pointer, ty) {
             (None, Type::Named(name)) => {
                 matches!(wanted, Type::Named(w) if image_kind(&w) == image_kind(name))
@@ -105,7 +119,7 @@ impl Token<'_> {
 
     /// The types that it stands for: one, or one for each address space.
     fn all(&self, binding: Binding) -> Vec<Type> {
-        let Some(base) = self.pointee(binding) else { return Vec::new() };
+        let Some(base) = self.target(binding) else { return Vec::new() };
         let Some(&(_, spaces, constant, volatile)) = self.pointer else { return vec![base] };
         let pointer =
             |&space| Type::Pointer(Qualifiers { space, constant, volatile }, Box::new(base.clone()));
@@ -117,6 +131,9 @@ impl Token<'_> {
 fn named_type(name: &str) -> Option<Type> {
     if let Some(opaque) = name.strip_prefix('@') {
         return Some(Type::Named(format!("ocl_{opaque}")));
+    }
+    if let Some(plain) = name.strip_prefix('#') {
+        return Some(Type::Named(plain.to_string()));
     }
     if name == "void" {
         return Some(Type::Void);
@@ -167,6 +184,7 @@ fn bind(parameters: &[Token], generic: Generic, arguments: &[Type]) -> Option<Bi
         Type::Pointer(_, pointee) => pointee,
         other => other,
     };
+    let value = if let Type::Atomic(inner) = value { inner } else { value };
     let &Type::Value(element, width) = value else { return None };
     let width = if token.base == "T" { width } else { 1 };
     (generic.elements.contains(&element) && generic.widths.contains(&width))

@@ -115,7 +115,7 @@ type Lines = BTreeMap<(String, String), usize>;
 fn line(section: &str, row: &Row) -> (String, String) {
     let name = family(&row.name);
     let is_family = name != row.name || section.starts_with("Vectors");
-    let tokens = row.pattern.replace('@', "").replace(['(', ',', ')'], " ");
+    let tokens = row.pattern.replace(['@', '#'], "").replace(['(', ',', ')'], " ");
     let shown = |token: &str| if is_family { without_width(token) } else { token.to_string() };
     let signature: Vec<String> = tokens.split_whitespace().map(|token| type_name(&shown(token))).collect();
     let (result, parameters) = signature.split_first().expect("a result");

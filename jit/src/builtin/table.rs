@@ -6,8 +6,8 @@ use super::emit::{Emitter, Ir, Lane, Value};
 use super::pattern::Generic;
 use super::types::Element;
 use super::{
-    async_copy, atomic, common, convert, geometric, image, integer, math, memory, relational, shuffle,
-    work_item,
+    async_copy, atomic, c11_atomic, common, convert, geometric, image, integer, math, memory, relational,
+    shuffle, work_item,
 };
 use crate::api::MathOptions;
 use std::borrow::Cow;
@@ -184,7 +184,7 @@ pub fn nothing() -> Value {
 pub type Section = (&'static str, fn(&mut Rows));
 
 /// The sections of OpenCL 1.2, in order of the page that documents the table.
-pub const SECTIONS: [Section; 12] = [
+pub const SECTIONS: [Section; 13] = [
     ("Work-items and synchronization (6.12.1, 6.12.8, 6.12.9)", work_item::rows),
     ("Math (6.12.2)", math::rows),
     ("Integer (6.12.3)", integer::rows),
@@ -194,6 +194,7 @@ pub const SECTIONS: [Section; 12] = [
     ("Vector loads and stores (6.12.7)", memory::rows),
     ("Async copies (6.12.10)", async_copy::rows),
     ("Atomics (6.12.11)", atomic::rows),
+    ("Atomics of OpenCL C 3.0 (6.15.12)", c11_atomic::rows),
     ("Vectors (6.12.12)", shuffle::rows),
     ("Images (6.12.14)", image::rows),
     ("Conversions (6.2.3)", convert::rows),

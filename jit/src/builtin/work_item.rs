@@ -7,13 +7,15 @@ const SIZE: Ir = Ir::scalar(Lane::Int(64));
 const INT: Ir = Ir::scalar(Lane::Int(32));
 
 /// Name in OpenCL C, primitive, value for a dimension that does not exist.
-const QUERIES: [(&str, &str, i128); 7] = [
+const QUERIES: [(&str, &str, i128); 8] = [
     ("get_global_id", "global_id", 0),
     ("get_local_id", "local_id", 0),
     ("get_group_id", "group_id", 0),
     ("get_global_offset", "global_offset", 0),
     ("get_global_size", "global_size", 1),
     ("get_local_size", "local_size", 1),
+    // All work-groups have one size.
+    ("get_enqueued_local_size", "local_size", 1),
     ("get_num_groups", "num_groups", 1),
 ];
 
@@ -21,11 +23,16 @@ pub fn rows(rows: &mut Rows) {
     for (name, primitive, default) in QUERIES {
         rows.expand(name, FIXED, "size_t(uint)", move |e, call| query(e, call, primitive, default));
     }
+    rows.expand("get_global_linear_id", FIXED, "size_t()", |e, _| linear(e, "global", true));
+    rows.expand("get_local_linear_id", FIXED, "size_t()", |e, _| linear(e, "local", false));
     rows.expand("get_work_dim", FIXED, "uint()", |e, _| e.primitive("work_dim", INT));
-    rows.expand("barrier work_group_barrier", FIXED, "void(uint)", |e, call| {
-        barrier(e, &call.arguments[0]);
-        nothing()
-    });
+    for pattern in ["void(uint)", "void(uint,#memory_scope)"] {
+        let names = if pattern == "void(uint)" { "barrier work_group_barrier" } else { "work_group_barrier" };
+        rows.expand(names, FIXED, pattern, |e, call| {
+            barrier(e, &call.arguments[0]);
+            nothing()
+        });
+    }
     rows.mark("barrier work_group_barrier", Effect::Barrier);
     for (name, order) in
         [("mem_fence", "acq_rel"), ("read_mem_fence", "acquire"), ("write_mem_fence", "release")]
@@ -36,6 +43,21 @@ pub fn rows(rows: &mut Rows) {
         });
         rows.mark(name, Effect::Memory);
     }
+}
+
+/// The id without the offset, of all dimensions: `(z * height + y) * width + x`.
+fn linear(e: &mut Emitter, what: &str, has_offset: bool) -> Value {
+    let zero = e.int(SIZE, 0);
+    (0..3).rev().fold(zero, |slower, index| {
+        let size = e.primitive(&format!("{what}_size.{index}"), SIZE);
+        let scaled = e.binary("mul", &slower, &size);
+        let mut id = e.primitive(&format!("{what}_id.{index}"), SIZE);
+        if has_offset {
+            let offset = e.primitive(&format!("{what}_offset.{index}"), SIZE);
+            id = e.binary("sub", &id, &offset);
+        }
+        e.binary("add", &scaled, &id)
+    })
 }
 
 /// Waits for the work-group, with memory fences as `flags` say.

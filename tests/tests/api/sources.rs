@@ -31,6 +31,7 @@ tests![
     rebuilt,
     images_and_samplers,
     local_memory,
+    atomics_of_c11,
 ];
 
 /// The test's machine, if it has a compiler.
@@ -437,6 +438,30 @@ fn images_and_samplers() -> Outcome {
     for options in ["", "-cl-std=CL1.1", "-cl-std=CL3.0"] {
         Kernel::new(&built(&setup, source, options)?, "copy")?;
     }
+    Ok(())
+}
+
+fn atomics_of_c11() -> Outcome {
+    let setup = setup()?;
+    let source = "kernel void k(global int *out) {\n\
+                  global atomic_int *sum = (global atomic_int *)out; local atomic_uint most; local atomic_flag flag;\n\
+                  int i = get_local_linear_id();\n\
+                  if (i == 0) { atomic_init(&most, 0); atomic_flag_clear(&flag); }\n\
+                  work_group_barrier(CLK_LOCAL_MEM_FENCE, memory_scope_work_group);\n\
+                  atomic_fetch_add_explicit(sum, i, memory_order_relaxed, memory_scope_work_group);\n\
+                  atomic_fetch_max(&most, i * 3u);\n\
+                  if (!atomic_flag_test_and_set(&flag)) out[1] = 100;\n\
+                  work_group_barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE);\n\
+                  if (i == 0) {\n\
+                  int expected = 5; global atomic_int *other = (global atomic_int *)(out + 2);\n\
+                  atomic_store_explicit(other, 6, memory_order_release, memory_scope_device);\n\
+                  out[3] = atomic_compare_exchange_strong(other, &expected, 7) ? -1 : expected;\n\
+                  out[4] = atomic_compare_exchange_strong_explicit(other, &expected, 8, memory_order_relaxed,\n\
+                      memory_order_relaxed, memory_scope_work_group);\n\
+                  out[5] = atomic_load(&most); out[6] = atomic_exchange(other, 9) + ctz(8);\n\
+                  out[7] = get_enqueued_local_size(0) + get_global_linear_id(); } }";
+    let program = built(&setup, source, "-cl-std=CL3.0")?;
+    assert_eq!(run(&setup, &program, 8)?, [27, 100, 9, 6, 1, 21, 11, 8]);
     Ok(())
 }
 
