@@ -252,6 +252,9 @@ impl Solver<'_> {
         let shapes = shapes?;
         let uniform = shapes.iter().all(|&s| s == Shape::Uniform);
         let result = self.function.result(inst)?;
+        if !uniform && let Some((inner, _)) = unchanged(self.function, op, 0) {
+            return self.operand(inner, block);
+        }
         Some(match op {
             Op::WorkItem { query: WorkItemQuery::GlobalId | WorkItemQuery::LocalId, dimension: 0 } => {
                 Shape::Affine { stride: 1, exact: true }
@@ -370,6 +373,59 @@ fn fits(range: Option<(i128, i128)>, ty: &Type) -> bool {
     range.is_some_and(|(low, high)| low >= -limit && high < limit)
 }
 
+/// The value that an operation only cuts to a width in which it fits, and its bounds: `x << c >> c`, or `x & mask`.
+fn unchanged(function: &Function, op: &Op, depth: u32) -> Option<(Value, (i128, i128))> {
+    let Op::Binary { op, lhs, rhs, .. } = *op else { return None };
+    let Type::Scalar(Scalar::Int(bits)) = *function.ty(lhs) else { return None };
+    let constant = signed_constant(function, rhs)?;
+    let (inner, limits) = match (op, function.defining_op(lhs)) {
+        (
+            BinaryOp::AShr | BinaryOp::LShr,
+            Some(&Op::Binary { op: BinaryOp::Shl, lhs: inner, rhs: by, .. }),
+        ) => {
+            let kept = i128::from(bits) - constant;
+            // Narrow values are kept sign-extended: there, zeroes can't come in from above.
+            let zeroes_fit = op == BinaryOp::AShr || bits == 64;
+            if signed_constant(function, by)? != constant || !(1..100).contains(&kept) || !zeroes_fit {
+                return None;
+            }
+            let (half, signed) = (1 << (kept - 1), op == BinaryOp::AShr);
+            (inner, if signed { (-half, half - 1) } else { (0, 2 * half - 1) })
+        }
+        (BinaryOp::And, _) if constant > 0 && constant & (constant + 1) == 0 => (lhs, (0, constant)),
+        _ => return None,
+    };
+    let (low, high) = interval(function, inner, depth + 1)?;
+    (low >= limits.0 && high <= limits.1).then_some((inner, (low, high)))
+}
+
+/// Upper bounds of what a work-item can ask about its place in a range of packs, whose sizes are below [`ID_LIMIT`].
+fn place_limit(function: &Function, query: WorkItemQuery, dimension: u8) -> i128 {
+    let group =
+        function.required_work_group_size.and_then(|sizes| sizes.get(usize::from(dimension)).copied());
+    let group = group.map_or(1, |size| i128::from(size).max(1));
+    match query {
+        WorkItemQuery::GroupId | WorkItemQuery::NumGroups => ID_LIMIT / group,
+        WorkItemQuery::LocalId | WorkItemQuery::LocalSize if group > 1 => group,
+        WorkItemQuery::LocalId | WorkItemQuery::LocalSize => MAX_LOCAL_SIZE,
+        _ => ID_LIMIT,
+    }
+}
+
+/// No work-group is larger in any dimension.
+const MAX_LOCAL_SIZE: i128 = (1 << 16) - 1;
+
+/// Whether the two are a group's number and size in one dimension: the product is the first global id without offset.
+fn is_group_start(function: &Function, lhs: Value, rhs: Value) -> bool {
+    let query = |v: Value| match function.defining_op(v) {
+        Some(Op::WorkItem { query, dimension }) => Some((*query, *dimension)),
+        _ => None,
+    };
+    let (Some(a), Some(b)) = (query(lhs), query(rhs)) else { return false };
+    let pair = [a.0, b.0];
+    a.1 == b.1 && pair.contains(&WorkItemQuery::GroupId) && pair.contains(&WorkItemQuery::LocalSize)
+}
+
 /// Bounds of a signed integer that follow from the ids' and the constants' alone.
 fn interval(function: &Function, value: Value, depth: u32) -> Option<(i128, i128)> {
     if let Some(c) = signed_constant(function, value) {
@@ -379,8 +435,15 @@ fn interval(function: &Function, value: Value, depth: u32) -> Option<(i128, i128
         return None;
     }
     let of = |v: Value| interval(function, v, depth + 1);
-    let range = match function.defining_op(value)? {
-        Op::WorkItem { .. } => (0, ID_LIMIT),
+    let op = function.defining_op(value)?;
+    if let Some((_, range)) = unchanged(function, op, depth) {
+        return Some(range);
+    }
+    let range = match op {
+        Op::WorkItem { query, dimension } => (0, place_limit(function, *query, *dimension)),
+        Op::Binary { op: BinaryOp::Mul, lhs, rhs, .. } if is_group_start(function, *lhs, *rhs) => {
+            (0, ID_LIMIT)
+        }
         Op::Cast { op: CastOp::Trunc | CastOp::SExt, value, .. } => of(*value)?,
         Op::Cast { op: CastOp::ZExt, value, .. } => of(*value).filter(|r| r.0 >= 0)?,
         Op::Binary { op, lhs, rhs, .. } => {

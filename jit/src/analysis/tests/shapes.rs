@@ -46,6 +46,36 @@ fn extensions_need_that_nothing_wraps() {
 }
 
 #[test]
+fn cutting_to_a_width_changes_nothing_that_fits() {
+    let text = "%2: i64 = local_id 0
+  %3: i64 = shl %2, 32:i64
+  %4: i64 = ashr exact %3, 32:i64
+  %5: i64 = lshr %3, 32:i64
+  %6: i64 = and %2, 65535:i64
+  %7: i64 = and %2, 255:i64
+  %8: i64 = shl %2, 56:i64
+  %9: i64 = ashr %8, 56:i64
+  %10: i64 = group_id 0
+  %11: i64 = local_size 0
+  %12: i64 = mul %10, %11
+  %13: i64 = add %12, %2
+  %14: i32 = trunc %13
+  %15: i64 = sext %14
+  %16: i64 = mul %10, 16:i64
+  %17: i64 = add %16, %2
+  %18: i32 = trunc %17
+  %19: i64 = sext %18";
+    // A group's number times 16 is an id only where groups have 16 work-items.
+    assert_eq!(
+        shapes(text),
+        "%2 +1! %3 +4294967296 %4 +1! %5 +1! %6 +1! %7 ~ %8 +72057594037927936 %9 ~ %13 +1! %14 +1! %15 +1! %17 +1! %18 +1 %19 ~"
+    );
+    let required = line(text).replace("slot $0", "work_group_size 16 16 1\nslot $0");
+    let required = Analysed::new(&required, &[16]).shapes();
+    assert!(required.ends_with("%18 +1! %19 +1!"), "{required}");
+}
+
+#[test]
 fn loads_are_as_uniform_as_their_addresses() {
     let text = "%2: i64 = local_id 0
   %3: i32 = load %0, align 4

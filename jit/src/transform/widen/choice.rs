@@ -1,5 +1,6 @@
 //! Widening: whether, and how wide.
 
+use super::cost::cost;
 use super::{Facts, WideBody, widen};
 use crate::kir::{Op, Scalar, Type};
 use crate::transform::{ContextKind, Region, RegionExit};
@@ -42,6 +43,9 @@ pub struct Choice {
     pub reason: String,
 }
 
+/// Packs must be so many times as fast as scalar code by estimate.
+const LEAST_GAIN: f64 = 1.0;
+
 /// Larger bodies stay scalar: their vectors would not stay in registers, and building takes its time.
 const MAX_INSTRUCTIONS: usize = 6_000;
 
@@ -67,11 +71,21 @@ pub fn choose(region: &Region, context: &[ContextKind], target: Target) -> Choic
     }
     let lanes = target.forced_lanes.unwrap_or_else(|| natural_lanes(region, context, target));
     if lanes < 2 {
-        return no("scalar code asked for, or no gain expected");
+        return no("scalar, as asked for or as its own vectors fill registers");
+    }
+    let Some(facts) = Facts::new(&region.body, context, lanes) else {
+        return no("a loop with several entries");
+    };
+    let cost = cost(&region.body, &facts, context, (lanes, target.register_bits));
+    let gain = cost.scalar * f64::from(lanes) / cost.pack.max(1.0);
+    if target.forced_lanes.is_none() && gain < LEAST_GAIN {
+        return no(&format!("scalar: {lanes} lanes would be {gain:.1} times as fast by estimate"));
     }
     let return_exit = region.exits.iter().position(|e| *e == RegionExit::Return).map(|k| k as u32);
     match widen(region, return_exit, context, lanes) {
-        Some(wide) => Choice { wide: Some(wide), reason: format!("{lanes} lanes") },
+        Some(wide) => {
+            Choice { wide: Some(wide), reason: format!("{lanes} lanes, {gain:.1} times as fast by estimate") }
+        }
         None => no("a loop with several entries"),
     }
 }

@@ -11,6 +11,7 @@
 
 mod atomics;
 mod choice;
+mod cost;
 mod instruction;
 mod intrinsic;
 mod lanes;
