@@ -235,8 +235,12 @@ fn write_metadata(group: &WorkGroup, out: &mut Writer) {
         let _ = writeln!(text, "!{parallel} = !{{!\"llvm.loop.parallel_accesses\", !{accesses}}}");
         for d in 0..3 {
             let id = parallel + 1 + d;
-            // The rest of a row that goes in packs is short.
-            let rest = if d == 0 && region.wide.is_some() { ", !2, !3" } else { "" };
+            // The rest of a row that goes in packs is short, and copies of the loops around would be twice as long.
+            let rest = match (d, &region.wide) {
+                (_, None) => "",
+                (0, _) => ", !2, !3",
+                _ => ", !3",
+            };
             let _ = writeln!(text, "!{id} = distinct !{{!{id}, !{parallel}{rest}}}");
         }
     }

@@ -172,6 +172,12 @@ pub(crate) fn named_metadata<'m>(module: &'m Module<'_>, name: &CStr) -> Vec<Val
     }
 }
 
+/// Whether there is a named metadata node, with operands or without.
+pub(crate) fn has_named_metadata(module: &Module<'_>, name: &str) -> bool {
+    // SAFETY: LLVM reads as many bytes as the length says.
+    unsafe { !LLVMGetNamedMetadata(module.as_mut_ptr(), name.as_ptr().cast(), name.len()).is_null() }
+}
+
 /// What the module's data layout says of its types.
 #[derive(Clone, Copy)]
 pub(crate) struct Layout<'m> {

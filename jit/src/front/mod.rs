@@ -9,6 +9,7 @@ mod call_graph;
 mod check;
 mod cleanup;
 mod container;
+mod contraction;
 mod harden;
 mod import;
 mod instruction_access;
@@ -84,6 +85,7 @@ pub fn read_modules<'s>(
     for bytes in modules {
         let module = read::read(session, bytes)?;
         check::check(&module, options)?;
+        contraction::allow(&module);
         list.push(opaque::replace(session, module)?);
     }
     let several = list.len() > 1;

@@ -1,0 +1,54 @@
+//! Part of step 3 of the front: `opencl.enable.FP_CONTRACT` says that products and sums of a module may be fused (SPIR 1.2,
+//! 2.9.1). It becomes the instructions' own permission, so that it stays with them when modules are joined.
+
+use super::llvm_access as access;
+use super::llvm_edit as edit;
+use inkwell::llvm_sys::LLVMFastMathAllowContract;
+use inkwell::module::Module;
+
+/// Gives the permission where a module states it. In one that was joined of several, it is with those that had it already.
+pub(crate) fn allow(module: &Module) {
+    let parts = access::named_metadata(module, c"opencl.compiler.options").len();
+    if parts > 1 || !access::has_named_metadata(module, "opencl.enable.FP_CONTRACT") {
+        return;
+    }
+    for function in access::defined_functions(module) {
+        for instruction in function.instructions() {
+            edit::add_fast_math(instruction, LLVMFastMathAllowContract);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::front::testing;
+    use crate::llvm::{Session, print_text};
+
+    const CODE: &str = "define float @f(float %a, float %b, float %c) {
+  %p = fmul float %a, %b
+  %s = fadd float %p, %c
+  ret float %s
+}
+";
+
+    fn allowed(metadata: &str) -> String {
+        let session = Session::new();
+        let module = testing::module(&session, &format!("{CODE}{metadata}"));
+        allow(&module);
+        print_text(&module)
+    }
+
+    #[test]
+    fn only_where_the_module_says_so() {
+        assert!(allowed("").contains("fadd float"));
+        let text = allowed("!opencl.enable.FP_CONTRACT = !{}");
+        assert!(text.contains("fmul contract float") && text.contains("fadd contract float"), "{text}");
+    }
+
+    #[test]
+    fn not_for_all_parts_of_a_joined_module() {
+        let joined = "!opencl.enable.FP_CONTRACT = !{}\n!opencl.compiler.options = !{!0, !0}\n!0 = !{}";
+        assert!(allowed(joined).contains("fadd float"));
+    }
+}
