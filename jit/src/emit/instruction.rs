@@ -1,6 +1,7 @@
 //! Emission: one Kernel IR instruction as LLVM IR text.
 
 use super::layout::SlotPlace;
+use super::reciprocal_root::PRIMITIVE;
 use super::types::{given, llvm_type, spaced_type};
 use super::work_group::Writer;
 use crate::kir::{
@@ -23,6 +24,8 @@ pub(super) struct RegionText<'a> {
     pub several_exits: bool,
     /// Where the private slots lie.
     pub place: &'a dyn Fn(crate::kir::Slot) -> SlotPlace,
+    /// Whether the processor approximates 1/sqrt(x), as AVX-512 does.
+    pub approximates: bool,
 }
 
 impl RegionText<'_> {
@@ -48,7 +51,7 @@ impl RegionText<'_> {
         }
     }
 
-    fn lanes(&self, value: Value) -> Option<u32> {
+    pub(super) fn lanes(&self, value: Value) -> Option<u32> {
         if let Type::Vector(_, n) = self.body.ty(value) { Some(*n) } else { None }
     }
 
@@ -71,6 +74,9 @@ impl RegionText<'_> {
             }
             Op::GlobalAddress(global) => self.global(&name, inst, global, out),
             Op::Call { function, arguments, .. } => self.call(&name, inst, function, arguments, out),
+            Op::Intrinsic { name: intrinsic, arguments, .. } if intrinsic.starts_with(PRIMITIVE) => {
+                self.reciprocal_root(&name, arguments[0], out);
+            }
             Op::Intrinsic { name: intrinsic, flags, arguments } => {
                 let left = if name.is_empty() { String::new() } else { format!("{name} = ") };
                 let callee = without_address_spaces(intrinsic);

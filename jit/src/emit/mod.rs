@@ -4,6 +4,7 @@
 mod instruction;
 mod layout;
 mod local_atomic;
+mod reciprocal_root;
 mod region;
 mod types;
 mod work_group;
@@ -45,7 +46,7 @@ pub fn lower(kernel: Function, symbol: &str, target: VectorTarget) -> Lowered {
         region.wide = choice.wide;
     }
     let layout = layout::Layout::new(&group);
-    let ir = work_group::emit(&group, &layout, symbol);
+    let ir = work_group::emit(&group, &layout, symbol, target);
     let (count, kept) = (group.regions.len(), group.context.len());
     remarks.insert(0, format!("kernel {name}: {count} barrier region(s), {kept} context slot(s)"));
     Lowered {

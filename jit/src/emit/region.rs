@@ -5,6 +5,7 @@ use super::layout::Layout;
 use super::types::llvm_type;
 use super::work_group::Writer;
 use crate::kir::{Block, Target, Terminator};
+use crate::transform::widen::VectorTarget;
 use crate::transform::{ContextKind, Region, RegionExit, WorkGroup};
 
 /// Writes one region.
@@ -13,11 +14,17 @@ pub(super) struct RegionWriter<'a> {
     region: &'a Region,
     group: &'a WorkGroup,
     layout: &'a Layout,
+    target: VectorTarget,
 }
 
 impl<'a> RegionWriter<'a> {
-    pub(super) fn new(number: usize, region: &'a Region, group: &'a WorkGroup, layout: &'a Layout) -> Self {
-        RegionWriter { number, region, group, layout }
+    pub(super) fn new(
+        number: usize,
+        region: &'a Region,
+        group: &'a WorkGroup,
+        (layout, target): (&'a Layout, VectorTarget),
+    ) -> Self {
+        RegionWriter { number, region, group, layout, target }
     }
 
     pub(super) fn write(&self, out: &mut Writer) {
@@ -30,6 +37,7 @@ impl<'a> RegionWriter<'a> {
             context: &self.group.context,
             several_exits: self.region.exits.len() > 1,
             place: &place,
+            approximates: self.target.approximates_roots(),
         };
         let body = &self.region.body;
         let wide = self.region.wide.as_ref().map(|w| (text(&wide, &w.body), w.lanes));

@@ -7,6 +7,7 @@ use super::types::llvm_type;
 use crate::analysis::ID_LIMIT;
 use crate::kir::{Function, Passing, Slot};
 use crate::program::Launch;
+use crate::transform::widen::VectorTarget;
 use crate::transform::{ContextKind, ContextSlot, WorkGroup};
 use std::collections::BTreeSet;
 use std::fmt::Write;
@@ -47,7 +48,7 @@ impl Writer {
 }
 
 /// The definition of `symbol` with all that it declares.
-pub(super) fn emit(group: &WorkGroup, layout: &Layout, symbol: &str) -> String {
+pub(super) fn emit(group: &WorkGroup, layout: &Layout, symbol: &str, target: VectorTarget) -> String {
     let mut out = Writer::default();
     let _ = writeln!(
         out.text,
@@ -62,7 +63,7 @@ pub(super) fn emit(group: &WorkGroup, layout: &Layout, symbol: &str) -> String {
     count_packs(group, &mut out);
     loop_over_groups(&mut out);
     for (number, region) in group.regions.iter().enumerate() {
-        RegionWriter::new(number, region, group, layout).write(&mut out);
+        RegionWriter::new(number, region, group, (layout, target)).write(&mut out);
     }
     out.label("group.end");
     next_group(&mut out);

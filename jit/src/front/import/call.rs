@@ -4,7 +4,7 @@
 use super::instruction::flags;
 use super::{Import, Importer, types, unsupported};
 use crate::front::llvm_access::Value;
-use crate::kir::{self, Constant, Op, Type, WorkItemQuery};
+use crate::kir::{self, Constant, Flags, Op, Type, WorkItemQuery};
 use inkwell::llvm_sys::LLVMValueKind;
 
 /// Intrinsics that only tell optimizers something.
@@ -35,7 +35,10 @@ impl<'m> Importer<'m, '_> {
         if let Some(primitive) = name.strip_prefix("spirula.")
             && callee.is_declaration()
         {
-            return self.primitive(primitive);
+            return match primitive.starts_with("reciprocal_root.") {
+                true => self.element_primitive(primitive, source),
+                false => self.primitive(primitive),
+            };
         }
         if name.starts_with("llvm.") {
             return self.intrinsic(&name, source);
@@ -60,6 +63,13 @@ impl<'m> Importer<'m, '_> {
             return Ok(None);
         }
         Ok(Some(self.push(types::import(source.ty())?, op)))
+    }
+
+    /// A primitive that works element by element is one of Kernel IR's intrinsics.
+    fn element_primitive(&mut self, name: &str, source: Value<'m>) -> Import<Option<kir::Value>> {
+        let arguments = self.arguments(source)?;
+        let name = format!("llvm.spirula.{name}").into();
+        self.result(source, Op::Intrinsic { name, flags: Flags::NONE, arguments })
     }
 
     /// `barrier`, `printf_buffer`, `work_dim`, `global_id.0`, …

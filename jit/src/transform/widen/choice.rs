@@ -28,6 +28,11 @@ impl Target {
         Target { register_bits, forced_lanes }
     }
 
+    /// Whether vectors of floats have an approximation of 1/sqrt(x), of 14 bits.
+    pub fn approximates_roots(&self) -> bool {
+        cfg!(target_arch = "x86_64") && self.register_bits >= 512
+    }
+
     /// Scalar code.
     pub fn none() -> Self {
         Target { register_bits: 0, forced_lanes: Some(1) }

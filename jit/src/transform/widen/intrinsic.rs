@@ -5,7 +5,7 @@ use super::values::components;
 use crate::kir::{BinaryOp, Flags, IntPredicate, Op, Scalar, Type, Value};
 
 /// Intrinsics that work element by element, without the types in their names.
-const ELEMENTWISE: [&str; 52] = [
+const ELEMENTWISE: [&str; 53] = [
     "abs",
     "bitreverse",
     "bswap",
@@ -48,6 +48,7 @@ const ELEMENTWISE: [&str; 52] = [
     "sin",
     "smax",
     "smin",
+    "spirula.reciprocal_root",
     "sqrt",
     "sshl.sat",
     "ssub.sat",
