@@ -243,6 +243,7 @@ fn everyone_who_finishes_waits() {
 }
 
 #[test]
+#[ignore = "measures"]
 fn empty_kernels_are_cheap() {
     let context = context();
     let queue = Queue::new(&context, context.device(), false, false).unwrap();
@@ -257,8 +258,8 @@ fn empty_kernels_are_cheap() {
     let many = (0..20).map(|_| time(1000)).min().unwrap();
     let single = (0..200).map(|_| time(1)).min().unwrap();
     println!("1000 empty kernels: {many:?}; one with its finish: {single:?}");
-    // Generous: this is a debug build beside other tests.
-    assert!(many < Duration::from_millis(20) && single < Duration::from_micros(500));
+    // On an idle machine: 2 us each.
+    assert!(many < Duration::from_millis(2), "{many:?}");
 }
 
 fn out_of_order(context: &Arc<Context>) -> Arc<Queue> {
