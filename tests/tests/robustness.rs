@@ -1,5 +1,5 @@
-//! What applications do to the library: the demo's, and for hours damaged binaries and objects made and released.
-//! `SPIRULA_MUTANTS=100000` tries that many damaged binaries instead of 200.
+//! What applications do to the library: the demo's, and for hours damaged binaries, random kernels, and objects made and
+//! released. `SPIRULA_MUTANTS=100000` tries that many damaged binaries instead of 200.
 
 use rustix::io::Errno;
 use rustix::process::WaitOptions;
@@ -32,6 +32,7 @@ fn main() -> ExitCode {
         outlived(Some(Duration::from_millis(300)))
     }));
     tests.push(Test::new("the_demo_succeeds", demo));
+    tests.push(long(Test::new("random_kernels_do_the_same_in_lanes", random_kernels)));
     isolate::main(tests, ExpectedFailures::default())
 }
 
@@ -126,4 +127,17 @@ fn demo() -> Outcome {
     }
     let picture = fs::read(folder.path().join("target/demo/mandelbrot.png"))?;
     if picture.starts_with(b"\x89PNG") { Ok(()) } else { Err("the picture is no PNG file".into()) }
+}
+
+/// A few of what `spirula-fuzz` compares by the thousands.
+fn random_kernels() -> Outcome {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_spirula-fuzz"));
+    command.args(["--kernels", "80", "--turns", "1"]);
+    let done = supervise::run(&mut command, Duration::from_secs(290))?;
+    eprintln!("{}{}", String::from_utf8_lossy(&done.stdout), String::from_utf8_lossy(&done.stderr));
+    match done.status {
+        Some(status) if status.success() => Ok(()),
+        Some(status) => Err(supervise::describe(status).into()),
+        None => Err("too slow".into()),
+    }
 }

@@ -129,6 +129,7 @@ impl Writer<'_> {
             2 => format!("data[POS({} & 7u)]", self.uint(1)),
             3 => format!("data[POS({})]", self.below(8)),
             4 => format!("in[{} & 255u]", self.uint(1)),
+            5 if self.once_in(2) => format!("in[(gx | {}u) & 255u]", [1, 3][self.below(2)]),
             5 => format!("in[item % {}u]", 1 + self.below(256)),
             6 => self.byte_load(),
             7 => (*self.pick(&[
@@ -348,6 +349,8 @@ impl Writer<'_> {
                 let all = *self.pick(&["any", "all"]);
                 format!("{all}({} {compare} {})", self.expression(ty, depth), self.leaf(ty))
             }
+            // From which a compiler concludes something of other values.
+            7 if self.once_in(2) => format!("((gx & {}u) == 0u)", [1, 3, 7][self.below(3)]),
             7 => format!("(lid {compare} {}u)", self.below(20)),
             _ => format!("(item % {}u {compare} {}u)", 2 + self.below(7), self.below(4)),
         }

@@ -5,7 +5,7 @@ use super::types::{Base, Ty};
 use std::fmt::Write;
 
 /// After so many statements a kernel only ends.
-const ENOUGH: usize = 36;
+const ENOUGH: usize = 24;
 
 impl Writer<'_> {
     pub fn statements(&mut self, most: usize, around: Surroundings, indent: usize) -> String {
