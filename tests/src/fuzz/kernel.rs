@@ -1,5 +1,6 @@
 //! Random kernels: the frame around the statements.
 
+use super::launch::Launch;
 use super::types::{Base, Ty};
 use crate::mutate::Random;
 use std::collections::HashSet;
@@ -98,6 +99,10 @@ impl Writer<'_> {
         let place = PLACES[self.below(PLACES.len())];
         let mut text = format!("#undef POS\n#define POS(j) {place}\n");
         let dimension = self.below(8);
+        if self.once_in(3) {
+            let [x, y, z] = Launch::new(seed).local;
+            let _ = writeln!(text, "__attribute__((reqd_work_group_size({x}, {y}, {z})))");
+        }
         let _ = write!(
             text,
             "kernel void k{seed}(global uint *data, global uchar *bytes, global float *floats, global const uint *in,\n    \
