@@ -302,7 +302,9 @@ impl Solver<'_> {
     fn cast(&self, op: CastOp, flags: Flags, value: Value, result: Value, shape: Shape) -> Shape {
         let Shape::Affine { stride, exact } = shape else { return Shape::Varying };
         let range = || interval(self.function, value, 0);
-        let is_scalar = matches!(self.function.ty(result), Type::Scalar(Scalar::Int(_) | Scalar::Pointer(_)));
+        // A stride, and what is exact, is kept in 64 bits.
+        let is_scalar =
+            matches!(self.function.ty(result), Type::Scalar(Scalar::Int(..=64) | Scalar::Pointer(_)));
         match op {
             _ if !is_scalar => Shape::Varying,
             CastOp::Trunc => affine(stride, exact && fits(range(), self.function.ty(result))),
@@ -332,7 +334,7 @@ fn binary(
 ) -> Shape {
     let both_exact = exact && left.is_exact() && right.is_exact();
     let (Some(a), Some(b)) = (left.stride(), right.stride()) else { return Shape::Varying };
-    if !matches!(function.ty(lhs), Type::Scalar(Scalar::Int(_))) {
+    if !matches!(function.ty(lhs), Type::Scalar(Scalar::Int(..=64))) {
         return Shape::Varying;
     }
     let constant = |v: Value| signed_constant(function, v).and_then(|c| i64::try_from(c).ok());

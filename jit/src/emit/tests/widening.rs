@@ -34,6 +34,23 @@ b2:
     check(body, |before, i| if i % 2 == 0 { i as i32 | 1 } else { before[i] });
 }
 
+/// Found by `spirula-fuzz` (kernel 79): an id in 128 bits was kept in 64.
+#[test]
+fn ids_in_integers_wider_than_any_id() {
+    let body = "b0:
+  %3: i64 = global_id 0
+  %4: ptr(global) = address %0 + %3*4 + 0
+  %5: i32 = load %4, align 4
+  %6: i128 = sext %3
+  %7: i128 = sext %5
+  %8: i128 = mul nsw %6, %7
+  %9: i128 = add nsw %8, %6
+  %10: i32 = trunc %9
+  store %4, %10, align 4
+  return";
+    check(body, |before, i| i as i32 * (before[i] + 1));
+}
+
 /// Lanes without a divisor, and with the one quotient that does not fit, are inactive.
 #[test]
 fn inactive_lanes_do_not_divide() {
