@@ -20,6 +20,7 @@ pub fn prelude() -> String {
 
 const PRELUDE: &str = r"
 #pragma OPENCL EXTENSION cl_khr_fp64 : enable
+#pragma OPENCL FP_CONTRACT OFF
 struct record { uchar a; ushort b; uint c; ulong d; };
 uint fbits(float x) { return isnan(x) ? 0x7fc00000u : x == 0.0f ? 0u : as_uint(x); }
 ulong dbits(double x) { return isnan(x) ? 0x7ff8000000000000ul : x == 0.0 ? 0ul : as_ulong(x); }
