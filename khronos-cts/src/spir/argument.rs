@@ -164,13 +164,13 @@ impl Scalar {
                 into.extend_from_slice(&domain.restrict(n, 8 * bytes - 1).to_le_bytes()[..bytes]);
             }
             Scalar::Half => into.extend_from_slice(&((n & 0x7fff) as u16).to_le_bytes()),
-            Scalar::Float => into.extend_from_slice(&(between(f64::from(1 << 24)) as f32).to_le_bytes()),
+            Scalar::Float => into.extend_from_slice(&(between(domain.largest_float()) as f32).to_le_bytes()),
             Scalar::Double => into.extend_from_slice(&between(f64::from(1 << 30)).to_le_bytes()),
         }
     }
 }
 
-/// Which integers a function is defined for.
+/// Which numbers a function is defined for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Domain {
     /// All.
@@ -181,15 +181,18 @@ pub enum Domain {
     Low,
     /// The upper half of them.
     High,
+    /// Up to 2^16, either sign.
+    Angle,
 }
 
 impl Domain {
-    /// Of an argument of a test: `mul24` wants 24 bits, and `clamp` bounds in their order.
+    /// Of an argument of a test: `mul24` wants 24 bits, `clamp` bounds in their order, `half_sin` no more than 2^16.
     pub fn of(test: &str, index: u32) -> Domain {
         match index {
             _ if test.contains("mul24") || test.contains("mad24") => Domain::Bits24,
             1 if test.contains("integer_clamp") => Domain::Low,
             2 if test.contains("integer_clamp") => Domain::High,
+            _ if ["half_sin", "half_cos", "half_tan"].iter().any(|name| test.contains(name)) => Domain::Angle,
             _ => Domain::All,
         }
     }
@@ -197,11 +200,16 @@ impl Domain {
     /// A value of this domain, of a number whose highest bit but the sign is `top`.
     fn restrict(self, n: u64, top: usize) -> u64 {
         match self {
-            Domain::All => n,
+            Domain::All | Domain::Angle => n,
             Domain::Bits24 => n & 0x7f_ffff,
             Domain::Low => n & !(1 << top),
             Domain::High => n | 1 << top,
         }
+    }
+
+    /// The largest `float` of this domain.
+    fn largest_float(self) -> f64 {
+        if self == Domain::Angle { f64::from(1 << 16) } else { f64::from(1 << 24) }
     }
 }
 
@@ -298,5 +306,8 @@ mod tests {
         assert!(chars(Scalar::Unsigned { bytes: 1 }, "x.integer_clamp_uchar", 2).iter().all(|n| *n > 127));
         let ints = chars(Scalar::Signed { bytes: 4, most: i32::MAX as u64 }, "test_int_mul24", 0);
         assert!(ints.chunks(4).all(|n| n[3] == 0 && n[2] < 128));
+        let angles = chars(Scalar::Float, "math_kernel3.half_cos_float3", 1);
+        let mut angles = angles.chunks_exact(4).map(|n| f32::from_le_bytes([n[0], n[1], n[2], n[3]]));
+        assert!(angles.all(|angle| angle.abs() <= 65536.0));
     }
 }
