@@ -21,7 +21,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
-use suite::Entry;
+use suite::{Data, Entry};
 use vendor::Vendor;
 use verdict::Verdict;
 use worker::{Answer, Assistant, Task};
@@ -40,7 +40,7 @@ enum Command {
     /// agree.
     Spir {
         #[command(flatten)]
-        data: Data,
+        tests: Tests,
         /// Run the source on this ICD instead, so that a mistake shared by both forms shows.
         #[arg(long)]
         against: Option<PathBuf>,
@@ -50,7 +50,7 @@ enum Command {
     /// Only builds every binary of the SPIR suite, and reports what fails and what is slow.
     Build {
         #[command(flatten)]
-        data: Data,
+        tests: Tests,
         /// Programs that took longest to name.
         #[arg(long, default_value_t = 5)]
         slowest: usize,
@@ -94,8 +94,8 @@ enum Command {
     #[command(hide = true)]
     Worker {
         /// As of the others.
-        #[arg(long)]
-        data: PathBuf,
+        #[arg(long, num_args = 1.., required = true)]
+        data: Vec<PathBuf>,
         /// One request, instead of those of standard input.
         #[arg(long)]
         once: Option<String>,
@@ -103,10 +103,11 @@ enum Command {
 }
 
 #[derive(Args)]
-struct Data {
-    /// The folder of OpenCL-CTS/test_conformance/spir's zip files and khr.csv.
-    #[arg(long)]
-    data: PathBuf,
+struct Tests {
+    /// The folder of OpenCL-CTS/test_conformance/spir's zip files and khr.csv, or some of the zip files, or where they are
+    /// unpacked.
+    #[arg(long, num_args = 1.., required = true)]
+    data: Vec<PathBuf>,
     /// Only these suites (zip files' names).
     #[arg(long, value_delimiter = ',')]
     suite: Vec<String>,
@@ -142,8 +143,8 @@ struct Common {
 
 fn main() -> ExitCode {
     let outcome = match Arguments::parse().command {
-        Command::Spir { data, against, common } => spir(&data, against.as_deref(), &common),
-        Command::Build { data, slowest, common } => build(&data, slowest, &common),
+        Command::Spir { tests, against, common } => spir(&tests, against.as_deref(), &common),
+        Command::Build { tests, slowest, common } => build(&tests, slowest, &common),
         Command::Run { bin, profile, program, only, memory, logs, arguments, common } => (|| {
             let icd = Vendor::new(common.icd.as_deref())?;
             let (folder, logs, memory) = (bin.as_path(), logs.as_path(), memory << 30);
@@ -160,14 +161,17 @@ fn main() -> ExitCode {
     })
 }
 
-impl Data {
-    fn entries(&self) -> Result<Vec<Entry>, String> {
-        let mut entries = suite::entries(&self.data)?;
+impl Tests {
+    fn entries(&self, data: &Data) -> Result<Vec<Entry>, String> {
+        let mut entries = data.entries()?;
         if let Some(unknown) = self.suite.iter().find(|name| !entries.iter().any(|e| e.suite == **name)) {
-            return Err(format!("{} has no suite {unknown:?}", self.data.display()));
+            return Err(format!("the data has no suite {unknown:?}"));
         }
         entries.retain(|e| self.suite.is_empty() || self.suite.contains(&e.suite));
         entries.retain(|e| e.name().contains(&self.only));
+        if entries.is_empty() {
+            return Err(format!("no program's SUITE/NAME contains {:?}", self.only));
+        }
         Ok(entries.into_iter().step_by(self.every.max(1)).collect())
     }
 }
@@ -189,19 +193,23 @@ impl Common {
     }
 }
 
-fn spir(data: &Data, against: Option<&Path>, common: &Common) -> Result<ExitCode, String> {
+fn spir(tests: &Tests, against: Option<&Path>, common: &Common) -> Result<ExitCode, String> {
     let icd = Vendor::new(common.icd.as_deref())?;
     let against = against.map(|path| Vendor::new(Some(path))).transpose()?;
-    let start = || spir::Judge::new(&icd, against.as_ref(), &data.data, common.limit(60));
-    let results = run("spir", data, common, &icd, start, |judge, entry| judge.judge(entry))?;
+    let data = Data::open(&tests.data)?;
+    let start = || spir::Judge::new(&icd, against.as_ref(), &data, common.limit(60));
+    let entries = tests.entries(&data)?;
+    let results = run("spir", &entries, common, &icd, start, |judge, entry| judge.judge(entry))?;
     common.report(&Results { against: against.map(|a| a.library.display().to_string()), ..results })
 }
 
-fn build(data: &Data, slowest: usize, common: &Common) -> Result<ExitCode, String> {
+fn build(tests: &Tests, slowest: usize, common: &Common) -> Result<ExitCode, String> {
     let icd = Vendor::new(common.icd.as_deref())?;
-    let start = || Assistant::new(&icd, &data.data, common.limit(60));
+    let data = Data::open(&tests.data)?;
+    let start = || Assistant::new(&icd, &data, common.limit(60));
+    let entries = tests.entries(&data)?;
     let results =
-        run("build", data, common, &icd, start, |worker, entry| match worker.ask(entry, Task::Build) {
+        run("build", &entries, common, &icd, start, |worker, entry| match worker.ask(entry, Task::Build) {
             Answer::Done => Verdict::Passed,
             Answer::Failed(why) => Verdict::Failed(why),
             Answer::Lacks(need) => Verdict::Skipped(need),
@@ -216,19 +224,18 @@ fn build(data: &Data, slowest: usize, common: &Common) -> Result<ExitCode, Strin
 
 fn run<H>(
     command: &str,
-    data: &Data,
+    entries: &[Entry],
     common: &Common,
     icd: &Vendor,
     start: impl Fn() -> H + Sync,
     judge: impl Fn(&mut H, &Entry) -> Verdict + Sync,
 ) -> Result<Results, String> {
     let began = Instant::now();
-    let entries = data.entries()?;
     let progress = Progress::new(entries.len());
     let judge = |helper: &mut H, entry: &Entry| {
         vec![(entry.suite.clone(), entry.test().to_string(), judge(helper, entry))]
     };
-    Ok(results(command, icd, began, pool::run(&entries, common.jobs, &progress, start, judge)?))
+    Ok(results(command, icd, began, pool::run(entries, common.jobs, &progress, start, judge)?))
 }
 
 fn run_programs(

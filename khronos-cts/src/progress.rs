@@ -1,7 +1,8 @@
 //! What is seen while tests run: a bar with rate and failures on a terminal, plain lines elsewhere.
 
 use crate::verdict::{Count, Verdict};
-use indicatif::{ProgressBar, ProgressStyle};
+use indicatif::{ProgressBar, ProgressState, ProgressStyle};
+use std::fmt::Write;
 use std::io::{IsTerminal, stderr};
 use std::sync::Mutex;
 
@@ -27,9 +28,12 @@ impl Progress {
     pub fn new(total: usize) -> Self {
         let bar = stderr().is_terminal().then(|| {
             let bar = ProgressBar::new(total as u64);
-            let template = "{elapsed_precise} {wide_bar} {pos}/{len} {per_sec}, {eta} left, {msg}";
+            let template = "{elapsed_precise} {wide_bar} {pos}/{len} {rate}, {eta} left, {msg}";
             if let Ok(style) = ProgressStyle::with_template(template) {
-                bar.set_style(style);
+                let rate = |state: &ProgressState, to: &mut dyn Write| {
+                    let _ = write!(to, "{:.1}/s", state.per_sec());
+                };
+                bar.set_style(style.with_key("rate", rate));
             }
             bar.set_message("no failures");
             bar

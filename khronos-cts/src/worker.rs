@@ -1,13 +1,13 @@
 //! The worker process: builds and runs programs on the one ICD that its environment names, as it is asked line by line.
 
 use crate::spir::{launch, special};
-use crate::suite::{Archives, Entry, Needs};
+use crate::suite::{Archives, Data, Entry};
 use crate::vendor::Vendor;
 use serde::{Deserialize, Serialize};
-use spirula_tests::cl::{Context, Device, Program, Queue, SPIR12, sys};
+use spirula_tests::cl::{Context, Device, Platform, Program, Queue, SPIR12, sys};
 use spirula_tests::supervise::{self, Lost, Worker};
 use std::env;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::Command;
 use std::time::Duration;
 
@@ -52,14 +52,14 @@ struct Request {
 /// A worker process and what is needed to replace it when it dies.
 pub struct Assistant<'a> {
     vendor: &'a Vendor,
-    data: &'a Path,
+    data: &'a Data,
     limit: Duration,
     worker: Option<Worker>,
 }
 
 impl<'a> Assistant<'a> {
     /// None is started before it is asked.
-    pub fn new(vendor: &'a Vendor, data: &'a Path, limit: Duration) -> Self {
+    pub fn new(vendor: &'a Vendor, data: &'a Data, limit: Duration) -> Self {
         Assistant { vendor, data, limit, worker: None }
     }
 
@@ -110,7 +110,7 @@ impl<'a> Assistant<'a> {
     fn command(&self) -> Result<Command, String> {
         let exe = env::current_exe().map_err(|e| format!("can't find this program's own path: {e}"))?;
         let mut command = Command::new(exe);
-        command.arg("worker").arg("--data").arg(self.data);
+        command.arg("worker").arg("--data").args(&self.data.paths);
         self.vendor.select(&mut command);
         Ok(command)
     }
@@ -121,18 +121,29 @@ impl<'a> Assistant<'a> {
 }
 
 /// What the worker has open.
-pub struct Bench<'a> {
+pub struct Bench {
     /// The ICD's only device.
     pub device: Device,
     /// A context of it.
     pub context: Context,
     /// A queue of it.
     pub queue: Queue,
-    needs: Needs,
-    archives: Archives<'a>,
+    archives: Archives,
 }
 
-impl Bench<'_> {
+impl Bench {
+    fn new(data: &[PathBuf]) -> Result<Bench, String> {
+        let platforms = Platform::all().map_err(|e| format!("the loader finds no platform: {e}"))?;
+        let [platform] = platforms[..] else {
+            return Err(format!("the loader finds {} platforms instead of one", platforms.len()));
+        };
+        let devices = platform.devices().map_err(|e| format!("the platform has no device: {e}"))?;
+        let device = *devices.first().ok_or("the platform has no device")?;
+        let context = Context::new(device).map_err(|e| e.to_string())?;
+        let queue = Queue::new(&context, device).map_err(|e| e.to_string())?;
+        Ok(Bench { device, context, queue, archives: Archives::new(Data::open(data)?) })
+    }
+
     /// Makes the program in this form; does not build it.
     pub fn program(&mut self, entry: &Entry, form: Form) -> Result<Program, String> {
         match form {
@@ -159,7 +170,7 @@ impl Bench<'_> {
 
     fn perform(&mut self, request: Request) -> Result<Answer, String> {
         let Request { entry, task } = request;
-        if let Some(need) = self.needs.lacking(&entry, self.device) {
+        if let Some(need) = self.archives.data.lacking(&entry, self.device) {
             return Ok(Answer::Lacks(need));
         }
         match task {
@@ -190,15 +201,12 @@ impl Bench<'_> {
 }
 
 /// The process's main loop, or its only deed.
-pub fn serve(data: &Path, once: Option<&str>) -> Result<(), String> {
-    let device = Device::first();
-    let context = Context::new(device).map_err(|e| e.to_string())?;
-    let queue = Queue::new(&context, device).map_err(|e| e.to_string())?;
-    let (needs, archives) = (Needs::load(data)?, Archives::new(data));
-    let mut bench = Bench { device, context, queue, needs, archives };
+pub fn serve(data: &[PathBuf], once: Option<&str>) -> Result<(), String> {
+    let mut bench = Bench::new(data); // if it fails, that is the answer to everything
     let mut answer = |line: &str| {
         let request = serde_json::from_str(line).map_err(|e| format!("not a request: {e}"));
-        let answer = request.and_then(|request| bench.perform(request)).unwrap_or_else(Answer::Failed);
+        let bench = bench.as_mut().map_err(|why| why.clone());
+        let answer = request.and_then(|request| bench?.perform(request)).unwrap_or_else(Answer::Failed);
         serde_json::to_string(&answer).unwrap_or_else(|e| e.to_string())
     };
     match once {

@@ -17,18 +17,23 @@ fn main() -> ExitCode {
     let trials = match data() {
         _ if arguments.list => Vec::new(),
         None => vec![
-            Trial::test(format!("no data: set {VARIABLE} to its folder"), || Ok(())).with_ignored_flag(true),
+            Trial::test(format!("Khronos's SPIR data is not there: set {VARIABLE} to its folder"), || Ok(()))
+                .with_ignored_flag(true),
         ],
         Some(data) => run(&data).unwrap_or_else(|why| vec![Trial::test("sample", || Err(Failed::from(why)))]),
     };
     libtest_mimic::run(&arguments, trials).exit_code()
 }
 
-/// The folder that the variable names, or `khronos-spir` beside the repository.
+/// The folder that the variable names, or `khronos-spir` or `shared/khronos-spir` beside the repository.
 fn data() -> Option<PathBuf> {
-    let beside = || PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../../khronos-spir"));
-    let folder = env::var_os(VARIABLE).map_or_else(beside, PathBuf::from);
-    folder.join("khr.csv").exists().then_some(folder)
+    let named = env::var_os(VARIABLE).map(PathBuf::from);
+    let beside = || PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."));
+    let folders = named.map_or_else(
+        || ["khronos-spir", "shared/khronos-spir"].map(|name| beside().join(name)).to_vec(),
+        |folder| vec![folder],
+    );
+    folders.into_iter().find(|folder| folder.join("khr.csv").exists())
 }
 
 /// Runs the sample and makes a test of each outcome.

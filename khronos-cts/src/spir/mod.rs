@@ -7,7 +7,7 @@ pub mod launch;
 mod limits;
 pub mod special;
 
-use crate::suite::Entry;
+use crate::suite::{Data, Entry};
 use crate::vendor::Vendor;
 use crate::verdict::Verdict;
 use crate::worker::{Answer, Assistant, Form, Task};
@@ -33,7 +33,7 @@ pub struct Judge<'a> {
 
 impl<'a> Judge<'a> {
     /// Starts no process yet.
-    pub fn new(icd: &'a Vendor, against: Option<&'a Vendor>, data: &'a Path, limit: Duration) -> Self {
+    pub fn new(icd: &'a Vendor, against: Option<&'a Vendor>, data: &'a Data, limit: Duration) -> Self {
         Judge {
             subject: Assistant::new(icd, data, limit),
             reference: Assistant::new(against.unwrap_or(icd), data, limit),
