@@ -6,6 +6,7 @@ use crate::export;
 use crate::polynomial::polynomial;
 use std::f32::consts::{LN_2, LN_10};
 use std::f64::consts::{LOG2_10, LOG2_E};
+use std::hint::select_unpredictable;
 
 /// Adding it rounds a number below 2^51 to an integer, which the low bits of the sum then hold.
 pub(crate) const ROUND: f64 = 6755399441055744.0;
@@ -65,6 +66,17 @@ pub(crate) fn scaled(m: f32, shifted: f32) -> f32 {
     m * power_of_two(half) * power_of_two(k.wrapping_sub(half))
 }
 
+/// m 2^k of the k that `shifted` holds, where x says how large that is: a normal number while |x| is below `near`, zero or
+/// infinity if it is not below `far`.
+#[inline(always)]
+pub(crate) fn assembled(m: f32, shifted: f32, x: f32, near: f32, far: f32) -> f32 {
+    if x.abs() < near {
+        return f32::from_bits(m.to_bits().wrapping_add(shifted.to_bits() << 23));
+    }
+    let end = select_unpredictable(x < 0.0, 0.0, x * f32::INFINITY);
+    select_unpredictable(x.abs() < far, scaled(m, shifted), end)
+}
+
 /// 2^k of a normal number. Bits of k that don't belong to one are ignored.
 #[inline(always)]
 pub(crate) fn power_of_two(k: i32) -> f32 {
@@ -86,16 +98,16 @@ pub(crate) fn remainder(x: f32, inverse: f32, (high, low): (f32, f32)) -> (f32, 
     ((-k).mul_add(low, (-k).mul_add(high, x)), shifted)
 }
 
-/// e^r 2^k.
+/// e^r.
 #[inline(always)]
-fn assembled(r: f32, shifted: f32) -> f32 {
-    scaled(1.0 + (r * r).mul_add(polynomial(r, EXP_SINGLE), r), shifted)
+fn exp_of_rest(r: f32) -> f32 {
+    1.0 + (r * r).mul_add(polynomial(r, EXP_SINGLE), r)
 }
 
 #[inline(always)]
 fn exp(x: f32) -> f32 {
-    let (r, shifted) = remainder(bounded(x, 105.0), LOG2_E as f32, LN_2_PARTS);
-    assembled(r, shifted)
+    let (r, shifted) = remainder(x, LOG2_E as f32, LN_2_PARTS);
+    assembled(exp_of_rest(r), shifted, x, 86.0, 105.0)
 }
 
 /// 2^f for |f| a little over 1/2 at most.
@@ -106,9 +118,8 @@ pub(crate) fn exp2_of_fraction(f: f32) -> f32 {
 
 #[inline(always)]
 fn exp2(x: f32) -> f32 {
-    let x = bounded(x, 152.0);
     let shifted = x + ROUND_SINGLE;
-    scaled(exp2_of_fraction(x - (shifted - ROUND_SINGLE)), shifted)
+    assembled(exp2_of_fraction(x - (shifted - ROUND_SINGLE)), shifted, x, 125.0, 152.0)
 }
 
 /// e^r - 1 = (e^s - 1) 2^k + (2^k - 1), with 2^(k - 1) for 2^k so that it doesn't overflow early.
@@ -125,8 +136,8 @@ pub(crate) fn expm1(x: f32) -> f32 {
 
 #[inline(always)]
 fn exp10(x: f32) -> f32 {
-    let (r, shifted) = remainder(bounded(x, 46.0), LOG2_10 as f32, LOG10_2_PARTS);
-    assembled(r * LN_10, shifted)
+    let (r, shifted) = remainder(x, LOG2_10 as f32, LOG10_2_PARTS);
+    assembled(exp_of_rest(r * LN_10), shifted, x, 37.0, 46.0)
 }
 
 export! {

@@ -1,7 +1,7 @@
 //! Hyperbolic functions and their inverses, from exponentials and logarithms; near zero by polynomials, where
 //! those would cancel.
 
-use crate::exp::{LN_2_PARTS, ROUND_SINGLE, expm1, power_of_two, remainder, scaled};
+use crate::exp::{LN_2_PARTS, ROUND_SINGLE, assembled, expm1, power_of_two, remainder};
 use crate::export;
 use crate::log::{log1p_narrow, log2_narrow};
 use crate::polynomial::polynomial;
@@ -12,32 +12,49 @@ use std::f64::consts::LN_2;
 const SINH: [f32; 3] = [0.16666667, 0.008333176, 0.0001997301];
 const COSH: [f32; 3] = [0.5, 0.041666456, 0.0013935842];
 
-/// sinh and cosh of |x| divided by 2^k, and k. With |x| = k ln 2 + r they are ½ ∓ 2^-2k-1 times cosh r plus ½ ± 2^-2k-1
-/// times sinh r, which needs no division and cancels nowhere: k = 0 leaves sinh r alone.
-#[inline(always)]
-fn parts(x: f32) -> (f32, f32, f32) {
-    let size = if x.abs() > 95.0 { 95.0 } else { x.abs() };
-    let (r, shifted) = remainder(size, LOG2_E, LN_2_PARTS);
-    let k = shifted.to_bits().wrapping_sub(ROUND_SINGLE.to_bits()) as i32;
-    let falling = 0.5 * power_of_two(if k > 60 { -120 } else { -2 * k });
-    let (less, more) = (0.5 - falling, 0.5 + falling);
-    let square = r * r;
-    let sinh = (r * square).mul_add(polynomial(square, SINH), r);
-    let above = square * polynomial(square, COSH);
-    let sum = |a: f32, b: f32| a + a.mul_add(above, b * sinh);
-    (sum(less, more), sum(more, less), shifted)
+/// With |x| = k ln 2 + r, sinh and cosh of x are 2^(k-1) ∓ 2^(-k-1) times cosh r plus 2^(k-1) ± 2^(-k-1) times sinh r,
+/// which needs no division and cancels nowhere: k = 0 leaves sinh r alone.
+struct Parts {
+    size: f32,
+    /// sinh r and cosh r - 1.
+    rest: (f32, f32),
+    shifted: f32,
+}
+
+/// From here on 2^(-k-1) counts for nothing and 2^(k-1) may soon be too large.
+const LARGE: f32 = 80.0;
+
+impl Parts {
+    #[inline(always)]
+    fn new(x: f32) -> Self {
+        let (r, shifted) = remainder(x.abs(), LOG2_E, LN_2_PARTS);
+        let square = r * r;
+        let sinh = (r * square).mul_add(polynomial(square, SINH), r);
+        Parts { size: x.abs(), rest: (sinh, square * polynomial(square, COSH)), shifted }
+    }
+
+    /// sinh for -1, cosh for 1.
+    #[inline(always)]
+    fn result(&self, sign: f32) -> f32 {
+        let (sinh, above) = self.rest;
+        let k = self.shifted.to_bits().wrapping_sub(ROUND_SINGLE.to_bits()) as i32;
+        let (rising, falling) = (power_of_two(k.wrapping_sub(1)), power_of_two((-1i32).wrapping_sub(k)));
+        let (a, b) = (sign.mul_add(falling, rising), (-sign).mul_add(falling, rising));
+        if self.size < LARGE {
+            return a + a.mul_add(above, b * sinh);
+        }
+        assembled(0.5 + 0.5 * (above + sinh), self.shifted, self.size, 0.0, 95.0)
+    }
 }
 
 #[inline(always)]
 fn sinh(x: f32) -> f32 {
-    let (sinh, _, k) = parts(x);
-    scaled(sinh, k).copysign(x)
+    Parts::new(x).result(-1.0).copysign(x)
 }
 
 #[inline(always)]
 fn cosh(x: f32) -> f32 {
-    let (_, cosh, k) = parts(x);
-    scaled(cosh, k)
+    Parts::new(x).result(1.0)
 }
 
 /// (e² - 1) / (e² + 1); 1 to float's precision from 10 on.

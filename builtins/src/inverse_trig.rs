@@ -4,6 +4,7 @@
 use crate::export;
 use crate::polynomial::polynomial;
 use std::f32::consts as single;
+use std::hint::select_unpredictable;
 
 /// (asin(s) / s - 1) / s² over s² for |s| <= 1/2; relative error 2^-27.6.
 const ASIN: [f32; 5] = [0.16666752, 0.074953094, 0.045469154, 0.024184741, 0.0421584];
@@ -32,7 +33,9 @@ fn arc(x: f32) -> (f32, bool) {
     let below = (-0.5f32).mul_add(size, 0.5);
     let root = below.sqrt();
     let inner = size <= 0.5;
-    let (square, root) = (if inner { size * size } else { below }, if inner { size } else { root });
+    // (Of two ways, with the rest in both, a pack of work-items would go both.)
+    let square = select_unpredictable(inner, size * size, below);
+    let root = select_unpredictable(inner, size, root);
     ((root * square).mul_add(polynomial(square, ASIN), root), inner)
 }
 
@@ -41,7 +44,7 @@ fn arc(x: f32) -> (f32, bool) {
 fn asin(x: f32) -> f32 {
     let (arc, inner) = arc(x);
     let outer = single::FRAC_PI_2 - 2.0f32.mul_add(arc, -PI_2_REST);
-    (if inner { arc } else { outer }).copysign(x)
+    select_unpredictable(inner, arc, outer).copysign(x)
 }
 
 /// acos(x) = 2 asin(√((1 - x) / 2)) for x above 1/2, π minus that of -x below -1/2.
@@ -50,19 +53,18 @@ fn acos(x: f32) -> f32 {
     let (arc, inner) = arc(x);
     let middle = single::FRAC_PI_2 - (arc.copysign(x) - PI_2_REST);
     let far = single::PI - 2.0 * (arc - PI_2_REST);
-    let outer = if x < 0.0 { far } else { 2.0 * arc };
-    if inner { middle } else { outer }
+    let outer = select_unpredictable(x < 0.0, far, 2.0 * arc);
+    select_unpredictable(inner, middle, outer)
 }
 
 /// atan(y / x) for y and x not negative, not both zero or infinite.
 #[inline(always)]
 fn atan_quotient(y: f32, x: f32) -> f32 {
     let steep = y > x;
-    let (smaller, larger) = (if steep { x } else { y }, if steep { y } else { x });
-    let ratio = smaller / larger;
+    let ratio = select_unpredictable(steep, x, y) / select_unpredictable(steep, y, x);
     let square = ratio * ratio;
     let arc = (ratio * square).mul_add(polynomial(square, ATAN), ratio);
-    if steep { single::FRAC_PI_2 - arc } else { arc }
+    select_unpredictable(steep, single::FRAC_PI_2 - arc, arc)
 }
 
 #[inline(always)]

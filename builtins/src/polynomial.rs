@@ -1,5 +1,6 @@
 //! Polynomials for both widths, by Estrin's scheme in fours: where Horner's rule waits four cycles for each coefficient,
-//! the coefficients of a block of four wait for one another only twice (Muller, Elementary Functions, 3rd ed., 5.3).
+//! the coefficients of a block of four wait for one another only twice (Muller, Elementary Functions, 3rd ed., 5.3); three
+//! by Horner's rule, which multiplies less.
 
 /// A type with a fused multiply-add.
 pub(crate) trait Fused: Copy {
@@ -30,6 +31,9 @@ fused!(f32 f64);
 /// c\[0\] + c\[1\] x + c\[2\] x² …
 #[inline(always)]
 pub(crate) fn polynomial<F: Fused, const N: usize>(x: F, c: [F; N]) -> F {
+    if let [a, b, d] = c[..] {
+        return d.fused(x, b).fused(x, a);
+    }
     let square = x.squared();
     let fourth = square.squared();
     // The last block has one to four coefficients.

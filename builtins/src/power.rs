@@ -2,10 +2,11 @@
 //! error of the exponent counts up to 150 times, so that the logarithm and the product are sums of two floats (Dekker,
 //! Numerische Mathematik 18, 1971; products by fused multiply-add).
 
-use crate::exp::{ROUND_SINGLE, bounded, exp2_of_fraction, scaled};
+use crate::exp::{ROUND_SINGLE, assembled, exp2_of_fraction};
 use crate::export;
-use crate::log::{special_single, split_single};
+use crate::log::split_single;
 use crate::polynomial::polynomial;
+use std::hint::select_unpredictable;
 
 /// (2 atanh(s) / s / ln 2 - c) / s² over s² for |s| <= 0.1717, of a sum at most 0.01 of c; relative error of all 2^-30.
 const ATANH: [f32; 3] = [0.96179825, 0.5767564, 0.43090573];
@@ -13,38 +14,68 @@ const ATANH: [f32; 3] = [0.96179825, 0.5767564, 0.43090573];
 /// c = 2 / ln 2 as a sum.
 const TWO_OVER_LN_2: (f32, f32) = (2.88539, 3.851926e-8);
 
-/// log2(x) of a number that is not negative, as a sum; relative error about 2^-29. The second summand is NaN with the
-/// logarithms of zero and infinity.
+/// log2(x) of a positive number as a sum, the second summand up to 0.01; relative error about 2^-28. Something finite of
+/// zero, infinity and NaN.
 #[inline(always)]
 fn log2_sum(x: f32) -> (f32, f32) {
     let (k, f) = split_single(x);
-    // s = f / (2 + f), 2 + f = d + lost; and 1 / (2 + f) = (1 - s) / 2.
-    let d = f + 2.0;
-    let lost = f - (d - 2.0);
-    let s = f / d;
-    let rest = (-s).mul_add(lost, (-s).mul_add(d, f)) * s.mul_add(-0.5, 0.5);
+    let s = f / (f + 2.0);
+    // f - s (2 + f), of which the first difference is exact (Sterbenz); and 1 / (2 + f) = (1 - s) / 2.
+    let rest = (-s).mul_add(f, (-2.0f32).mul_add(s, f));
     let (high, low) = TWO_OVER_LN_2;
     let square = s * s;
     let main = high * s;
-    let small = high.mul_add(s, -main) + low.mul_add(s, high * rest);
+    let small = low.mul_add(s, high.mul_add(s, -main));
+    let small = s.mul_add(-0.5 * high, 0.5 * high).mul_add(rest, small);
     let small = (s * square).mul_add(polynomial(square, ATANH), small);
     let first = k + main;
-    let rest = (main - (first - k)) + small;
-    let sum = first + rest;
-    (special_single(x, sum), rest - (sum - first))
+    (first, (main - (first - k)) + small)
 }
 
-/// |x|^y for a sum y, NaN where 0 · ∞ appears in the exponent; within 4 ULP.
+/// |x|^y on its way: m 2^k with the k that `shifted` holds, where the exponent is of moderate size.
+struct Power {
+    x: f32,
+    y: f32,
+    /// The exponent within 2.
+    product: f32,
+    m: f32,
+    shifted: f32,
+}
+
+/// |x|^y for y or, if there is a rest, the sum of both; within 5 ULP.
 #[inline(always)]
-fn power(x: f32, y: (f32, f32)) -> f32 {
+fn power(x: f32, y: f32, rest: Option<f32>) -> Power {
     let (high, low) = log2_sum(x.abs());
-    let product = y.0 * high;
-    let rest = y.0.mul_add(high, -product) + y.0.mul_add(low, y.1 * high);
-    // Beyond, float is zero or infinite and the rest may be NaN.
-    let rest = if product.abs() < 160.0 { rest } else { 0.0 };
-    let product = bounded(product, 160.0);
-    let shifted = product + ROUND_SINGLE;
-    scaled(exp2_of_fraction((product - (shifted - ROUND_SINGLE)) + rest), shifted)
+    let product = y * high;
+    let small = y.mul_add(low, y.mul_add(high, -product));
+    let small = rest.map_or(small, |rest| rest.mul_add(high, small));
+    let shifted = (product + small) + ROUND_SINGLE;
+    let m = exp2_of_fraction((product - (shifted - ROUND_SINGLE)) + small);
+    Power { x, y, product, m, shifted }
+}
+
+impl Power {
+    /// Whether x is positive and finite and the result a normal number.
+    #[inline(always)]
+    fn is_ordinary(&self) -> bool {
+        (self.x.to_bits().wrapping_sub(1) < f32::INFINITY.to_bits() - 1) & (self.product.abs() < 124.0)
+    }
+
+    /// An ordinary result.
+    #[inline(always)]
+    fn ordinary(&self) -> f32 {
+        f32::from_bits(self.m.to_bits().wrapping_add(self.shifted.to_bits() << 23))
+    }
+
+    /// Any result; NaN where 0 · ∞ appears in the exponent.
+    #[inline(always)]
+    fn any(&self) -> f32 {
+        let size = self.x.abs();
+        let logarithm = select_unpredictable(size == 0.0, f32::NEG_INFINITY, size);
+        let has_none = (size == 0.0) | size.is_infinite() | size.is_nan();
+        let exponent = select_unpredictable(has_none, self.y * logarithm, self.product);
+        assembled(self.m, self.shifted, exponent, 0.0, 160.0)
+    }
 }
 
 /// Whether y is an odd integer.
@@ -58,27 +89,33 @@ fn is_odd(y: f32) -> bool {
 #[inline(always)]
 fn signed(size: f32, x: f32, negative: bool) -> f32 {
     let sign = x.to_bits() & (1 << 31);
-    f32::from_bits(size.to_bits() ^ if negative { sign } else { 0 })
+    f32::from_bits(size.to_bits() ^ select_unpredictable(negative, sign, 0))
 }
 
 #[inline(always)]
 fn pow(x: f32, y: f32) -> f32 {
-    let value = signed(power(x, (y, 0.0)), x, is_odd(y));
+    let power = power(x, y, None);
+    if power.is_ordinary() {
+        return power.ordinary();
+    }
+    let value = signed(power.any(), x, is_odd(y));
     // A finite negative base needs an integer exponent.
     let undefined = (-f32::MAX..0.0).contains(&x) & (y.trunc() != y);
-    let value = if undefined { f32::NAN } else { value };
+    let value = select_unpredictable(undefined, f32::NAN, value);
     // 1 to any power and anything to the power 0, even NaN; -1 to an infinite power.
     let one = (x == 1.0) | (y == 0.0) | ((x == -1.0) & (y.abs() > f32::MAX));
-    if one { 1.0 } else { value }
+    select_unpredictable(one, 1.0, value)
 }
 
 /// pow for x >= 0, which is undefined at 0^0, ∞^0 and 1^∞.
 #[inline(always)]
 fn powr(x: f32, y: f32) -> f32 {
-    let value = power(x, (y, 0.0));
-    let value = if x < 0.0 || x.is_nan() || y.is_nan() { f32::NAN } else { value };
-    // log2 1 is a true zero, so only an infinite exponent makes it NaN; finite ones have 1^y = 1 and x^0 = 1.
-    if (x == 0.0 || x == f32::INFINITY) && y == 0.0 { f32::NAN } else { value }
+    let power = power(x, y, None);
+    if power.is_ordinary() {
+        return power.ordinary();
+    }
+    // log2 1 is a true zero, so only an infinite exponent makes it NaN; finite ones have 1^y = 1, and 0 · ∞ is NaN.
+    select_unpredictable((x < 0.0) | x.is_nan() | y.is_nan(), f32::NAN, power.any())
 }
 
 #[inline(always)]
@@ -86,8 +123,12 @@ fn pown(x: f32, n: i32) -> f32 {
     // 12 bits and the rest are exact in float.
     let (high, low) = ((n & !0xFFF) as f32, (n & 0xFFF) as f32);
     let sum = high + low;
-    let value = signed(power(x, (sum, low - (sum - high))), x, n & 1 == 1);
-    if n == 0 { 1.0 } else { value }
+    let power = power(x, sum, Some(low - (sum - high)));
+    if power.is_ordinary() {
+        return power.ordinary();
+    }
+    let value = signed(power.any(), x, n & 1 == 1);
+    select_unpredictable(n == 0, 1.0, value)
 }
 
 /// The n-th root; of negative numbers only for odd n.
@@ -95,9 +136,13 @@ fn pown(x: f32, n: i32) -> f32 {
 fn rootn(x: f32, n: i32) -> f32 {
     let degree = n as f32;
     let inverse = 1.0 / degree;
+    let power = power(x, inverse, Some((-inverse).mul_add(degree, 1.0) * inverse));
+    if power.is_ordinary() {
+        return power.ordinary();
+    }
     let odd = n & 1 == 1;
-    let value = signed(power(x, (inverse, (-inverse).mul_add(degree, 1.0) * inverse)), x, odd);
-    if n == 0 || (x < 0.0 && !odd) { f32::NAN } else { value }
+    let value = signed(power.any(), x, odd);
+    select_unpredictable((n == 0) | ((x < 0.0) & !odd), f32::NAN, value)
 }
 
 /// From r near x^-1/3 with e = 1 - x r³, x^-1/3 = r (1 + e / 3 + 2 e² / 9 + 14 e³ / 81 …). A third of the bits is r to
