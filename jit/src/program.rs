@@ -149,8 +149,8 @@ pub struct TypeQualifiers {
 pub struct Launch {
     /// 1 to 3.
     pub work_dim: u32,
-    /// Zero.
-    pub reserved: u32,
+    /// 1 if the buffers don't fit in the last cache, so that stores may go past it; else 0.
+    pub streams: u32,
     /// `global_work_offset`.
     pub global_offset: [u64; 3],
     /// `global_work_size`.

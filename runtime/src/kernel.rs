@@ -315,6 +315,8 @@ impl Kernel {
             )));
         }
         let items = launch.local_size.iter().product();
+        let streams = u32::from(!fits_cache(&kept, &launch, device.info.cache_size));
+        let launch = Launch { streams, ..launch };
         let invocation = Invocation {
             code: self.code.clone(),
             arguments: block,
@@ -357,6 +359,17 @@ fn max_group_size(info: &KernelInfo) -> usize {
     let mut sizes = std::iter::successors(Some(MAX_WORK_GROUP_SIZE), |size| (*size > 1).then_some(size / 2));
     let required = info.required_work_group_size.map(|size| size.iter().product::<u32>() as usize);
     required.or_else(|| sizes.find(bearable)).unwrap_or(1).min(MAX_WORK_GROUP_SIZE)
+}
+
+/// Bytes of a buffer that a work-item is taken to use at most: of a large buffer a launch may need little.
+const ITEM_BYTES: u64 = 16;
+
+/// Whether what a launch uses of its memory objects may still be in the last cache when the next one comes.
+fn fits_cache(objects: &[Arc<Mem>], launch: &Launch, cache: u64) -> bool {
+    let items = launch.global_size.iter().fold(1_u64, |all, &size| all.saturating_mul(size));
+    let used = items.saturating_mul(ITEM_BYTES);
+    let all = objects.iter().fold(0_u64, |all, mem| all.saturating_add(used.min(mem.size as u64)));
+    all < cache
 }
 
 #[cfg(test)]

@@ -6,6 +6,7 @@ mod liveness;
 mod loops;
 mod masks;
 mod shape;
+mod streams;
 mod uniformity;
 
 pub use control_flow::ControlFlow;
@@ -14,6 +15,7 @@ pub use liveness::Liveness;
 pub use loops::{Edge, Level, LoopId, Loops, Node, To, linear_order};
 pub use masks::{Mask, Masks};
 pub use shape::{ID_LIMIT, MemoryShape, Shape, Shapes};
+pub use streams::{buffer, written_only};
 pub use uniformity::Uniformity;
 
 #[cfg(test)]

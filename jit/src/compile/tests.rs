@@ -30,7 +30,7 @@ declare spir_func i64 @_Z13get_global_idj(i32)
 fn launch(groups: u64, size: u64) -> Launch {
     Launch {
         work_dim: 1,
-        reserved: 0,
+        streams: 0,
         global_offset: [0; 3],
         global_size: [groups * size, 1, 1],
         local_size: [size, 1, 1],

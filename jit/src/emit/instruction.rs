@@ -96,6 +96,9 @@ impl RegionText<'_> {
                 let ty = llvm_type(self.body.ty(*value));
                 self.masked("", &ty, *pointer, &[*mask, *value], (*align, false), out);
             }
+            Op::StreamingStore { pointer, value, align } => {
+                self.streaming_store(*pointer, *value, *align, out)
+            }
             // A region with one exit leaves by that.
             Op::SetExit(exit) if self.several_exits => out.line(&format!("store i32 {exit}, ptr %exit")),
             Op::SetExit(_) => {}
@@ -199,7 +202,7 @@ impl RegionText<'_> {
 
     /// Metadata of an access: address spaces don't overlap, constant memory does not change, and what work-items do to
     /// shared memory between two barriers does not depend on each other.
-    fn access(&self, space: AddressSpace, load: bool) -> String {
+    pub(super) fn access(&self, space: AddressSpace, load: bool) -> String {
         let mut text = match space {
             AddressSpace::Generic => return String::new(),
             _ => format!(", !alias.scope !{}, !noalias !{}", 10 + space as u32, 20 + space as u32),

@@ -6,6 +6,7 @@ mod layout;
 mod local_atomic;
 mod reciprocal_root;
 mod region;
+mod streaming;
 mod types;
 mod work_group;
 
@@ -13,8 +14,8 @@ mod work_group;
 mod tests;
 
 use crate::kir::Function;
-use crate::transform::form_regions;
 use crate::transform::widen::{VectorTarget, choose};
+use crate::transform::{form_regions, stream_stores};
 
 /// A kernel's work-group function and what the host must provide for it.
 #[derive(Clone, Debug, PartialEq)]
@@ -44,6 +45,10 @@ pub fn lower(kernel: Function, symbol: &str, target: VectorTarget) -> Lowered {
         let choice = choose(region, &group.context, target);
         remarks.push(format!("kernel {name}: region {number}: {}", choice.reason));
         region.wide = choice.wide;
+    }
+    stream_stores(&mut group);
+    if group.streams {
+        remarks.push(format!("kernel {name}: stores to buffers that are never read may go past the caches"));
     }
     let layout = layout::Layout::new(&group);
     let ir = work_group::emit(&group, &layout, symbol, target);

@@ -3,6 +3,7 @@
 use super::instruction::access_group;
 use super::layout::{Layout, SCRATCH_ALIGN, SlotPlace};
 use super::region::RegionWriter;
+use super::streaming::{publish, read_wish};
 use super::types::llvm_type;
 use crate::analysis::ID_LIMIT;
 use crate::kir::{Function, Passing, Slot};
@@ -58,10 +59,13 @@ pub(super) fn emit(group: &WorkGroup, layout: &Layout, symbol: &str, target: Vec
     );
     let Some(first) = group.regions.first() else { return String::new() };
     read_launch(&first.body, &mut out);
+    if group.streams {
+        read_wish(&mut out);
+    }
     read_arguments(&first.body, &mut out);
     place_context(group, layout, &first.body, &mut out);
     count_packs(group, &mut out);
-    loop_over_groups(&mut out);
+    loop_over_groups(group, &mut out);
     for (number, region) in group.regions.iter().enumerate() {
         RegionWriter::new(number, region, group, (layout, target)).write(&mut out);
     }
@@ -168,11 +172,14 @@ fn count_packs(group: &WorkGroup, out: &mut Writer) {
     }
 }
 
-fn loop_over_groups(out: &mut Writer) {
+fn loop_over_groups(group: &WorkGroup, out: &mut Writer) {
     for line in ["%some = icmp ult i64 %first_group, %end_group", "br i1 %some, label %groups, label %done"] {
         out.line(line);
     }
     out.label("done");
+    if group.streams {
+        publish(out);
+    }
     out.line("ret void");
     out.label("groups");
     for line in [

@@ -210,6 +210,12 @@ pub enum Op {
         mask: Value,
         align: u32,
     },
+    /// Stores a vector past the caches if the launch's buffers don't fit there anyway. Only in widened bodies.
+    StreamingStore {
+        pointer: Value,
+        value: Value,
+        align: u32,
+    },
     /// The group will leave the region by that exit. Only in widened bodies.
     SetExit(u32),
     AtomicRmw {
@@ -380,7 +386,9 @@ impl Op {
             Op::Load { pointer, .. } => vec![pointer],
             Op::MaskedLoad { pointer, mask, .. } => vec![pointer, mask],
             Op::MaskedStore { pointer, value, mask, .. } => vec![pointer, value, mask],
-            Op::Store { pointer, value, .. } | Op::AtomicRmw { pointer, value, .. } => vec![pointer, value],
+            Op::Store { pointer, value, .. }
+            | Op::StreamingStore { pointer, value, .. }
+            | Op::AtomicRmw { pointer, value, .. } => vec![pointer, value],
             Op::CompareExchange { pointer, expected, replacement, .. } => {
                 vec![pointer, expected, replacement]
             }
@@ -412,6 +420,7 @@ impl Op {
         match self {
             Op::Store { .. }
             | Op::MaskedStore { .. }
+            | Op::StreamingStore { .. }
             | Op::SetExit(_)
             | Op::AtomicRmw { .. }
             | Op::CompareExchange { .. }

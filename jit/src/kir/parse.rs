@@ -418,6 +418,10 @@ impl<'a> Parser<'a> {
                 let v = self.values(3)?;
                 Ok(Op::MaskedStore { pointer: v[0], value: v[1], mask: v[2], align: self.align()? })
             }
+            "streaming_store" => {
+                let v = self.values(2)?;
+                Ok(Op::StreamingStore { pointer: v[0], value: v[1], align: self.align()? })
+            }
             "set_exit" => Ok(Op::SetExit(self.number()?)),
             "fence" => Ok(Op::Fence(self.ordering()?)),
             "extract_element" => {

@@ -158,6 +158,7 @@ impl Function {
                 format!("store{} {operands}, align {align}", ordered(volatile, ordering))
             }
             Op::MaskedLoad { align, .. } => format!("masked_load {operands}, align {align}"),
+            Op::StreamingStore { align, .. } => format!("streaming_store {operands}, align {align}"),
             Op::MaskedStore { align, .. } => format!("masked_store {operands}, align {align}"),
             Op::SetExit(exit) => format!("set_exit {exit}"),
             Op::AtomicRmw { op, ordering, volatile, align, .. } => {

@@ -61,7 +61,7 @@ fn compile(text: &str, symbols: &[&str]) -> Result<CompiledProgram, CodegenError
 fn call(entry: RawWorkGroupFn, data: &mut [i32]) {
     let launch = Launch {
         work_dim: 1,
-        reserved: 0,
+        streams: 0,
         global_offset: [0; 3],
         global_size: [data.len() as u64, 1, 1],
         local_size: [1; 3],

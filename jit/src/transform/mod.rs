@@ -4,7 +4,8 @@
 //! 2. `context` decides how each value gets over a border,
 //! 3. `regions` copies what lies between two borders into a function of its own, per-group work first,
 //! 4. `dead_code` removes what a region computes for nobody,
-//! 5. `widen` makes a second body for packs of work-items in SIMD lanes.
+//! 5. `widen` makes a second body for packs of work-items in SIMD lanes,
+//! 6. `streaming` marks stores of packs that need no cache.
 //!
 //! After Meyer, Aksoy et al., "Implementation Techniques for SPMD Kernels on CPUs" (IWOCL 2023), continuation-based synchronization.
 
@@ -12,9 +13,11 @@ mod borders;
 mod context;
 mod dead_code;
 mod regions;
+mod streaming;
 pub mod widen;
 
 pub use regions::form_regions;
+pub use streaming::stream_stores;
 
 use crate::kir::{Function, Type};
 use std::fmt::{self, Display, Formatter};
@@ -42,6 +45,8 @@ pub struct WorkGroup {
     pub context: Vec<ContextKind>,
     /// The work-group starts with the first.
     pub regions: Vec<Region>,
+    /// Whether some store may go past the caches.
+    pub streams: bool,
 }
 
 /// What every work-item does between two borders.

@@ -132,7 +132,7 @@ fn check_range(
     };
     Ok(Launch {
         work_dim: dimensions as u32,
-        reserved: 0,
+        streams: 0,
         global_offset,
         global_size,
         local_size,

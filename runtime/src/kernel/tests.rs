@@ -209,3 +209,23 @@ fn programs_with_kernels_are_not_rebuilt() {
     assert_eq!(status, Status::BuildProgramFailure);
     assert_eq!(super::tests::status(program.kernel_names()), Status::InvalidProgramExecutable);
 }
+
+/// 16 bytes of each buffer and work-item count, and no more than the buffer has.
+#[test]
+fn launches_that_overflow_the_cache_stream() {
+    let context = context();
+    let buffer = |size| Mem::buffer(&context, MemFlags::empty(), size, None).unwrap();
+    let objects = [buffer(1 << 20), buffer(1 << 16)];
+    let launch = |items| Launch {
+        work_dim: 1,
+        streams: 0,
+        global_offset: [0; 3],
+        global_size: [items, 1, 1],
+        local_size: [1; 3],
+        group_count: [items, 1, 1],
+    };
+    assert!(!fits_cache(&objects, &launch(1 << 20), (1 << 20) + (1 << 16)));
+    assert!(fits_cache(&objects, &launch(1 << 20), (1 << 20) + (1 << 16) + 1));
+    assert!(fits_cache(&objects, &launch(1 << 10), (1 << 15) + 1));
+    assert!(!fits_cache(&objects, &launch(u64::MAX), 1 << 20));
+}

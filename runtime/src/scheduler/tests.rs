@@ -18,7 +18,7 @@ fn invocation(
     let global_size = [groups[0] * items, groups[1], groups[2]];
     let launch = Launch {
         work_dim: 3,
-        reserved: 0,
+        streams: 0,
         global_offset: [0; 3],
         global_size,
         local_size: [items, 1, 1],

@@ -87,7 +87,7 @@ impl Ready {
         let groups = data.len() as u64 / local;
         let launch = Launch {
             work_dim: 1,
-            reserved: 0,
+            streams: 1,
             global_offset: [0; 3],
             global_size: [data.len() as u64, 1, 1],
             local_size: [local, 1, 1],

@@ -1,6 +1,8 @@
 //! Kernels with a known answer, in lanes: one idea of the widener each.
 
 use super::{PARAMS, numbers, run};
+use crate::kir::parse;
+use crate::transform::widen::VectorTarget;
 
 /// Runs a kernel in groups of several sizes and compares each element with what `expected` makes of the data before and its place.
 fn check(body: &str, expected: impl Fn(&[i32], usize) -> i32) {
@@ -363,5 +365,44 @@ b3:
             let expected = if i % local % 4 == 2 { 7 } else { before[i / local * local] + before[i] };
             assert_eq!(got, expected, "{local} {i}");
         }
+    }
+}
+
+/// What is never read goes past the caches where whole lines are written, and arrives.
+#[test]
+fn stores_past_the_caches() {
+    let kernel = |value: &str| {
+        format!(
+            "{PARAMS} {{\nb0:
+  %3: i64 = global_id 0
+  %4: ptr(global) = address %0 + %3*4 + 0
+  %5: i32 = trunc %3
+  {value}
+  %7: i32 = mul %6, 3:i32
+  store %4, %7, align 4
+  return\n}}"
+        )
+    };
+    let lower = |text: &str| {
+        let target = VectorTarget { register_bits: 512, forced_lanes: Some(16) };
+        super::lower(parse(text).unwrap(), "entry", target).ir
+    };
+    let written = kernel("%6: i32 = add %5, 1:i32");
+    assert!(lower(&written).contains("!nontemporal"));
+    // One start in sixteen is that of a line.
+    for start in 0..16 {
+        let mut data = numbers(start + 64);
+        let before = data.clone();
+        run(&written, &mut data[start..], 32, 0);
+        assert_eq!(data[..start], before[..start]);
+        assert!(data[start..].iter().enumerate().all(|(i, &x)| x == 3 * (i as i32 + 1)), "{start}");
+    }
+    for (what, value) in [
+        ("read", "%6: i32 = load %4, align 4"),
+        ("exchanged", "%6: i32 = rmw atomic monotonic xchg %4, %5, align 4"),
+        ("read elsewhere", "%8: ptr(global) = select 1:i1, %0, %4\n  %6: i32 = load %8, align 4"),
+        ("fenced", "%6: i32 = add %5, 1:i32\n  fence seq_cst"),
+    ] {
+        assert!(!lower(&kernel(value)).contains("!nontemporal"), "{what}");
     }
 }
