@@ -19,11 +19,7 @@ pub fn print(results: &Results, examples: usize) -> ExitCode {
         Verdict::Failed(why) => Some(why),
         _ => None,
     });
-    let skipped = by_reason(&results.outcomes, |verdict| match verdict {
-        Verdict::Skipped(why) => Some(why),
-        _ => None,
-    });
-    for (title, reasons) in [("failed", failed), ("skipped", skipped)] {
+    for (title, reasons) in [("failed", failed), ("skipped", skipped(results))] {
         for (reason, names) in reasons {
             println!("\n{:5} {title}: {reason}\n      {}", names.len(), some_of(&names, examples));
         }
@@ -56,7 +52,21 @@ pub fn markdown(results: &Results) -> String {
         }
         let _ = writeln!(text, "- `{}/{}`: {}", outcome.suite, outcome.test, why.replace('`', "'"));
     }
+    for (index, (reason, names)) in skipped(results).iter().enumerate() {
+        if index == 0 {
+            text += "\n## Skipped\n\n";
+        }
+        let _ = writeln!(text, "- {}: {}", reason.replace('`', "'"), names.join(", "));
+    }
     text
+}
+
+/// The reasons to skip tests, with these.
+fn skipped(results: &Results) -> Vec<(&str, Vec<String>)> {
+    by_reason(&results.outcomes, |verdict| match verdict {
+        Verdict::Skipped(why) => Some(why),
+        _ => None,
+    })
 }
 
 fn some_of(names: &[String], most: usize) -> String {
@@ -113,10 +123,11 @@ mod tests {
     }
 
     #[test]
-    fn markdown_has_the_table_and_the_failures() {
+    fn markdown_has_the_table_and_what_did_not_pass() {
         let text = markdown(&results());
         assert!(text.contains("| s | 1 | 3 | 1 | 5.0 |"), "{text}");
         assert!(text.contains("- `s/a`: rare"), "{text}");
+        assert!(text.contains("## Skipped\n\n- x: s/e\n"), "{text}");
         assert!(!text.contains("compared with"), "{text}");
     }
 }
