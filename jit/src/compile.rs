@@ -76,6 +76,7 @@ fn lower(
         private_size: lowered.private_size,
         scratch_per_item: lowered.scratch_per_item,
         scratch_fixed: lowered.scratch_fixed,
+        sees_group: lowered.sees_group,
         ..info
     };
     (info, lowered)

@@ -40,6 +40,8 @@ pub struct KernelInfo {
     pub scratch_per_item: u64,
     /// Bytes of scratch for the group.
     pub scratch_fixed: u64,
+    /// Whether it depends on how the NDRange is divided into work-groups.
+    pub sees_group: bool,
     /// `-cl-denorms-are-zero`: the caller may let the processor take denormal numbers for zero.
     pub denormals_are_zero: bool,
     /// What it prints; None if it can't reach a call of printf.

@@ -23,6 +23,7 @@ fn program() -> CompiledProgram {
         private_size: 0,
         scratch_per_item: 0,
         scratch_fixed: 0,
+        sees_group: true,
         denormals_are_zero: false,
         printf: None,
     };

@@ -2,6 +2,7 @@
 
 mod control_flow;
 mod dominators;
+mod groups;
 mod liveness;
 mod loops;
 mod masks;
@@ -11,6 +12,7 @@ mod uniformity;
 
 pub use control_flow::ControlFlow;
 pub use dominators::Dominators;
+pub use groups::sees_group;
 pub use liveness::Liveness;
 pub use loops::{Edge, Level, LoopId, Loops, Node, To, linear_order};
 pub use masks::{Mask, Masks};

@@ -100,6 +100,7 @@ mod tests {
             private_size: 0,
             scratch_per_item: 0,
             scratch_fixed: 0,
+            sees_group: true,
             remarks: Vec::new(),
         }
     }

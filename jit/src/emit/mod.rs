@@ -13,6 +13,7 @@ mod work_group;
 #[cfg(test)]
 mod tests;
 
+use crate::analysis::sees_group;
 use crate::kir::Function;
 use crate::transform::widen::{VectorTarget, choose};
 use crate::transform::{form_regions, stream_stores};
@@ -32,6 +33,8 @@ pub struct Lowered {
     pub scratch_per_item: u64,
     /// See [`crate::program::KernelInfo::scratch_fixed`].
     pub scratch_fixed: u64,
+    /// See [`crate::program::KernelInfo::sees_group`].
+    pub sees_group: bool,
     /// What was decided, a line each.
     pub remarks: Vec<String>,
 }
@@ -39,6 +42,7 @@ pub struct Lowered {
 /// Lowers one kernel to its work-group function of that symbol.
 pub fn lower(kernel: Function, symbol: &str, target: VectorTarget) -> Lowered {
     let (name, local_size) = (kernel.name.clone(), kernel.local_size);
+    let sees_group = sees_group(&kernel);
     let mut group = form_regions(kernel);
     let mut remarks = Vec::new();
     for (number, region) in group.regions.iter_mut().enumerate() {
@@ -61,6 +65,7 @@ pub fn lower(kernel: Function, symbol: &str, target: VectorTarget) -> Lowered {
         private_size: layout.private_size,
         scratch_per_item: layout.per_item,
         scratch_fixed: layout.fixed,
+        sees_group,
         remarks,
     }
 }

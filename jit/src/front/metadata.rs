@@ -145,6 +145,7 @@ fn read_kernel(function: Value, nodes: &Nodes, layout: Layout) -> Result<KernelI
         private_size: 0,
         scratch_per_item: 0,
         scratch_fixed: 0,
+        sees_group: true,
         denormals_are_zero: false,
         printf: None,
     })

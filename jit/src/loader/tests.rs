@@ -51,6 +51,7 @@ fn compile(text: &str, symbols: &[&str]) -> Result<CompiledProgram, CodegenError
         private_size: 0,
         scratch_per_item: 0,
         scratch_fixed: 0,
+        sees_group: true,
         denormals_are_zero: false,
         printf: None,
     });

@@ -2,6 +2,7 @@
 //! objects until the command ends); [`crate::queue::Queue::submit`] does the rest.
 
 pub mod buffer;
+mod group_size;
 pub mod image;
 pub mod map;
 pub mod ndrange;

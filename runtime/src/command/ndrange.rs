@@ -1,6 +1,6 @@
 //! Kernel launches: the checks of clEnqueueNDRangeKernel and the choice of a work-group size.
 
-use super::{Command, CommandType, Work};
+use super::{Command, CommandType, Work, group_size};
 use crate::device::Device;
 use crate::error::{Result, Status};
 use crate::kernel::Kernel;
@@ -50,6 +50,8 @@ pub fn ndrange(
     local: Option<&[usize]>,
 ) -> Result<Command> {
     let launch = check_range(kernel, device, offset, global, local)?;
+    let bound = kernel.info.sees_group || kernel.info.scratch_per_item > 0;
+    let launch = if bound { launch } else { regrouped(launch, device) };
     let (invocation, memory) = kernel.invocation(&kernel.arguments(), device, launch)?;
     if invocation.groups() == 0 {
         return Ok(Command::nothing(CommandType::NdrangeKernel, Some(kernel.program.context.clone())));
@@ -140,6 +142,17 @@ fn check_range(
     })
 }
 
+/// The same launch in the groups that run best.
+fn regrouped(launch: Launch, device: &Device) -> Launch {
+    if launch.global_size.contains(&0) {
+        return launch;
+    }
+    let threads = device.scheduler.threads() as u64;
+    let local_size = group_size::unseen(launch.global_size, launch.local_size, threads);
+    let group_count = std::array::from_fn(|axis| launch.global_size[axis] / local_size[axis]);
+    Launch { local_size, group_count, ..launch }
+}
+
 /// The application's work-group size, if it can be.
 fn check_local(kernel: &Kernel, device: &Device, global: [u64; 3], local: [u64; 3]) -> Result<[u64; 3]> {
     let name = &kernel.info.name;
@@ -166,66 +179,11 @@ fn check_local(kernel: &Kernel, device: &Device, global: [u64; 3], local: [u64; 
     Ok(local)
 }
 
-/// Work-items that a group of our choosing has at most, if that leaves enough groups for all CPUs.
-const GOOD_GROUP: u64 = 256;
-
 /// A work-group size for a NULL `local_work_size`: the required one, or one that vectorizes and balances well.
 fn choose_local(kernel: &Kernel, device: &Device, global: [u64; 3]) -> Result<[u64; 3]> {
     if let Some(required) = kernel.info.required_work_group_size {
         return check_local(kernel, device, global, required.map(u64::from));
     }
     let most = kernel.max_group_size() as u64;
-    Ok(good_local(global, most, device.scheduler.threads() as u64))
-}
-
-/// Divides `global` into groups of at most `most` work-items for `threads` CPUs.
-fn good_local(global: [u64; 3], most: u64, threads: u64) -> [u64; 3] {
-    let items: u64 = global.iter().product();
-    let wanted = (items / (4 * threads)).clamp(64, GOOD_GROUP).min(most);
-    let mut local = [1; 3];
-    let mut room = wanted;
-    for axis in 0..3 {
-        local[axis] = best_divisor(global[axis], room);
-        room /= local[axis];
-    }
-    // A prime row, say: rather a large group than one work-item at a time.
-    if local.iter().product::<u64>() < 8 && items >= 8 {
-        local = [best_divisor(global[0], most), 1, 1];
-    }
-    local
-}
-
-/// The divisor of `size` up to `room` that wastes the fewest lanes of 16 in the fewest groups.
-fn best_divisor(size: u64, room: u64) -> u64 {
-    if size.is_multiple_of(room) && room.is_multiple_of(16) {
-        return room;
-    }
-    // A group's own cost counts as half a vector.
-    let score = |divisor: u64| divisor as f64 / (divisor.next_multiple_of(16) + 8) as f64;
-    let divisors = (1..=room.min(size)).filter(|&divisor| size.is_multiple_of(divisor));
-    divisors.max_by(|&a, &b| score(a).total_cmp(&score(b)).then(a.cmp(&b))).unwrap_or(1)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn chosen_groups_divide_fit_and_fill_vectors() {
-        let sizes = [1, 2, 7, 16, 60, 97, 100, 1000, 1009, 1024, 1920, 4096, 65537, 1 << 20];
-        for x in sizes {
-            for y in [1, 3, 64, 1080] {
-                for (most, threads) in [(4096, 2), (4096, 64), (32, 8), (1, 4)] {
-                    let local = good_local([x, y, 1], most, threads);
-                    assert!(x.is_multiple_of(local[0]) && y.is_multiple_of(local[1]) && local[2] == 1);
-                    assert!(local.iter().product::<u64>() <= most, "{x} {y}: {local:?}");
-                }
-            }
-        }
-        assert_eq!(good_local([1 << 20, 1, 1], 4096, 2), [256, 1, 1]);
-        assert_eq!(good_local([1920, 1080, 1], 4096, 2), [240, 1, 1]);
-        assert_eq!(good_local([1024, 1, 1], 4096, 64), [64, 1, 1]);
-        assert_eq!(good_local([1009, 1, 1], 4096, 2), [1009, 1, 1]);
-        assert_eq!(good_local([4, 1024, 1], 4096, 2), [4, 64, 1]);
-    }
+    Ok(group_size::good(global, most, device.scheduler.threads() as u64))
 }

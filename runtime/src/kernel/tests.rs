@@ -37,6 +37,7 @@ pub(crate) fn info(name: &str, kinds: &[ArgumentKind]) -> KernelInfo {
         private_size: 8,
         scratch_per_item: 16,
         scratch_fixed: 32,
+        sees_group: true,
         denormals_are_zero: false,
         printf: None,
     }

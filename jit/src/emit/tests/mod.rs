@@ -72,6 +72,7 @@ impl Ready {
             private_size: lowered.private_size,
             scratch_per_item: lowered.scratch_per_item,
             scratch_fixed: lowered.scratch_fixed,
+            sees_group: true,
             denormals_are_zero: false,
             printf: None,
         };
