@@ -4,6 +4,7 @@
 use crate::export;
 use crate::polynomial::polynomial;
 use std::f64::consts::{LN_2, SQRT_2};
+use std::hint::select_unpredictable;
 
 /// 2 atanh(s) / s / ln 2 over s² for |s| <= 0.1717; relative error 2^-45.
 const ATANH: [f64; 6] = [
@@ -51,63 +52,68 @@ pub(crate) fn log1p_narrow(x: f64) -> f64 {
     if x.abs() < 1e-3 { series } else { log2_narrow(1.0 + x) * LN_2 }
 }
 
-/// (log(1 + f) - f) / f² for 1 + f in [√½, √2]; relative error 2^-24, of a small part of the sum.
-const LOG_SINGLE: [f32; 10] = [
-    -0.5,
-    0.3333333,
-    -0.24999997,
-    0.20000716,
-    -0.16667803,
-    0.14249058,
-    -0.12425687,
-    0.1168542,
-    -0.11479734,
-    0.06971612,
-];
+/// (log(1 + f) - f) / f² for 1 + f in [√½, √2]; relative error of the logarithm 2^-24.9.
+const LOG_SINGLE: [f32; 8] =
+    [-0.5, 0.3333391, -0.25001338, 0.19963105, -0.16577569, 0.1491436, -0.14267498, 0.08701549];
+
+/// 2^23, which makes every denormal number normal.
+const LIFT: f32 = 8388608.0;
 
 /// k and f of a positive number 2^k (1 + f) with 1 + f in [√½, √2), denormal ones too.
 #[inline(always)]
 pub(crate) fn split_single(x: f32) -> (f32, f32) {
+    let lifted = (x * LIFT).to_bits().wrapping_sub(23 << 23);
+    split_bits(if x < f32::MIN_POSITIVE { lifted } else { x.to_bits() })
+}
+
+/// The same of a number's bits, of which those of a denormal number may have a negative exponent.
+#[inline(always)]
+fn split_bits(bits: u32) -> (f32, f32) {
     const OFFSET: u32 = std::f32::consts::FRAC_1_SQRT_2.to_bits();
-    let lifted = (x * 8388608.0).to_bits().wrapping_sub(23 << 23);
-    let bits = if x < f32::MIN_POSITIVE { lifted } else { x.to_bits() };
     let k = bits.wrapping_sub(OFFSET) as i32 >> 23;
     (k as f32, f32::from_bits(bits.wrapping_sub((k as u32) << 23)) - 1.0)
 }
 
-/// k, f and log(1 + f) - f of a positive number 2^k (1 + f).
+/// What `assembled` makes of k, f and log(1 + f) - f is the logarithm of the positive number 2^k (1 + f). Other than normal
+/// numbers have a branch of their own, being rare.
 #[inline(always)]
-fn parts(x: f32) -> (f32, f32, f32) {
-    let (k, f) = split_single(x);
-    (k, f, f * f * polynomial(f, LOG_SINGLE))
-}
-
-/// The logarithm of what is no positive number. (Compared with MAX: of comparisons with infinity LLVM makes a longer
-/// test of the bits.)
-#[inline(always)]
-pub(crate) fn special_single(x: f32, result: f32) -> f32 {
-    let result = if x <= f32::MAX { result } else { x };
-    let result = if x == 0.0 { f32::NEG_INFINITY } else { result };
-    if x < 0.0 { f32::NAN } else { result }
+fn logarithm(x: f32, assembled: impl Fn(f32, f32, f32) -> f32) -> f32 {
+    const NORMAL: u32 = f32::MIN_POSITIVE.to_bits();
+    let of_bits = |bits: u32| {
+        let (k, f) = split_bits(bits);
+        assembled(k, f, f * f * polynomial(f, LOG_SINGLE))
+    };
+    let result = of_bits(x.to_bits());
+    let is_normal = x.to_bits().wrapping_sub(NORMAL) < f32::INFINITY.to_bits() - NORMAL;
+    let rare = if is_normal {
+        0.0
+    } else {
+        let result = of_bits((x * LIFT).to_bits().wrapping_sub(23 << 23));
+        // (Compared with MAX: of comparisons with infinity LLVM makes a longer test of the bits.)
+        let result = select_unpredictable(x <= f32::MAX, result, x);
+        let result = select_unpredictable(x == 0.0, f32::NEG_INFINITY, result);
+        select_unpredictable(x < 0.0, f32::NAN, result)
+    };
+    // (Were the common result a way of the branch, every pack would branch for it too.)
+    select_unpredictable(is_normal, result, rare)
 }
 
 #[inline(always)]
 fn log(x: f32) -> f32 {
-    let (k, f, rest) = parts(x);
-    special_single(x, k.mul_add(0.693_145_75, f + k.mul_add(1.428_606_8e-6, rest)))
+    logarithm(x, |k, f, rest| k.mul_add(0.693_145_75, f + k.mul_add(1.428_606_8e-6, rest)))
 }
 
 #[inline(always)]
 fn log2(x: f32) -> f32 {
-    let (k, f, rest) = parts(x);
-    special_single(x, (f + rest).mul_add(std::f32::consts::LOG2_E, k))
+    logarithm(x, |k, f, rest| (f + rest).mul_add(std::f32::consts::LOG2_E, k))
 }
 
 #[inline(always)]
 fn log10(x: f32) -> f32 {
-    let (k, f, rest) = parts(x);
-    let fraction = (f + rest).mul_add(std::f32::consts::LOG10_E, k * 4.605_039e-6);
-    special_single(x, k.mul_add(0.301_025_4, fraction))
+    logarithm(x, |k, f, rest| {
+        let fraction = (f + rest).mul_add(std::f32::consts::LOG10_E, k * 4.605_039e-6);
+        k.mul_add(0.301_025_4, fraction)
+    })
 }
 
 export! {
