@@ -18,6 +18,17 @@ pub struct CompileOptions {
     pub optimization_disabled: bool,
     /// The options about arithmetic.
     pub math: MathOptions,
+    /// Only this kernel, for this local size.
+    pub specialization: Option<Specialization>,
+}
+
+/// Code for one local size of a kernel.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Specialization {
+    /// The kernel's name.
+    pub kernel: String,
+    /// Work-items in each dimension.
+    pub local_size: [u32; 3],
 }
 
 /// Why a compilation yielded nothing.

@@ -11,7 +11,7 @@
 
 mod parts;
 
-use crate::api::{CompileError, CompileOptions};
+use crate::api::{CompileError, CompileOptions, Specialization};
 use crate::emit::{self, Lowered};
 use crate::front::{self, CleanModule, HardenedModule, Imported, LinkedModule, SpirModule};
 use crate::kir;
@@ -45,7 +45,10 @@ pub fn build(modules: &[&[u8]], options: &CompileOptions) -> Result<CompiledProg
     let linked: LinkedModule = front::link(&session, hardened, &machine)?;
     let clean: CleanModule = front::clean_up(linked, &machine, optimize)?;
     dump("clean.ll", || clean.text());
-    let Imported { kernels, rest } = front::import(clean, &machine)?;
+    let Imported { mut kernels, rest } = front::import(clean, &machine)?;
+    if let Some(wanted) = &options.specialization {
+        specialize(&mut kernels, wanted);
+    }
     let features = machine.get_feature_string().to_string_lossy().into_owned();
     let vectors = if optimize { VectorTarget::new(&features) } else { VectorTarget::none() };
     let (infos, lowered): (Vec<KernelInfo>, Vec<Lowered>) =
@@ -58,6 +61,14 @@ pub fn build(modules: &[&[u8]], options: &CompileOptions) -> Result<CompiledProg
         log.extend(lowered.iter().flat_map(|kernel| &kernel.remarks).map(|line| format!("{line}\n")));
     }
     Ok(CompiledProgram { objects, kernels: infos, log })
+}
+
+/// Keeps the one kernel, which is lowered as if it required the local size; what the host knows of it stays.
+fn specialize(kernels: &mut Vec<(KernelInfo, kir::Function)>, wanted: &Specialization) {
+    kernels.retain(|(info, _)| info.name == wanted.kernel);
+    for (_, body) in kernels {
+        body.required_work_group_size = Some(wanted.local_size);
+    }
 }
 
 /// A kernel's work-group function, and what the host must know of it.
@@ -77,6 +88,7 @@ fn lower(
         scratch_per_item: lowered.scratch_per_item,
         scratch_fixed: lowered.scratch_fixed,
         sees_group: lowered.sees_group,
+        lanes: lowered.lanes,
         ..info
     };
     (info, lowered)

@@ -42,6 +42,8 @@ pub struct KernelInfo {
     pub scratch_fixed: u64,
     /// Whether it depends on how the NDRange is divided into work-groups.
     pub sees_group: bool,
+    /// Neighbouring work-items of a row that run together at most; 1 in scalar code.
+    pub lanes: u32,
     /// `-cl-denorms-are-zero`: the caller may let the processor take denormal numbers for zero.
     pub denormals_are_zero: bool,
     /// What it prints; None if it can't reach a call of printf.

@@ -24,6 +24,7 @@ fn program() -> CompiledProgram {
         scratch_per_item: 0,
         scratch_fixed: 0,
         sees_group: true,
+        lanes: 1,
         denormals_are_zero: false,
         printf: None,
     };

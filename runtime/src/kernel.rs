@@ -7,6 +7,7 @@ use crate::memory::{Mem, MemFlags};
 use crate::program::Program;
 use crate::sampler::Sampler;
 use crate::scheduler::Pace;
+use crate::specialize::Specialized;
 use spirula_jit::program::{AccessQualifier, ArgumentKind, KernelInfo, Launch};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
@@ -22,6 +23,7 @@ pub struct Kernel {
     max_group: usize,
     arguments: Mutex<Arc<Arguments>>,
     pub(crate) pace: Arc<Pace>,
+    specialized: Arc<Specialized>,
 }
 
 /// The values set so far.
@@ -68,7 +70,7 @@ pub struct WorkGroupInfo {
 }
 
 /// Scratch of a work-group; larger groups of a kernel that needs more are refused.
-const MAX_SCRATCH: u64 = 64 << 20;
+pub(crate) const MAX_SCRATCH: u64 = 64 << 20;
 
 impl Kernel {
     /// clCreateKernel. CL_INVALID_PROGRAM_EXECUTABLE, CL_INVALID_KERNEL_NAME.
@@ -99,6 +101,7 @@ impl Kernel {
             max_group: self.max_group,
             arguments: Mutex::new(self.arguments()),
             pace: self.pace.clone(),
+            specialized: self.specialized.clone(),
         })
     }
 
@@ -112,6 +115,7 @@ impl Kernel {
                 info: kernel.info,
                 code: kernel.code,
                 pace: kernel.pace,
+                specialized: kernel.specialized,
             })
         };
         kernels.into_iter().map(build).collect()
@@ -314,15 +318,18 @@ impl Kernel {
                 self.info.name, local.size
             )));
         }
-        let items = launch.local_size.iter().product();
+        let items: u64 = launch.local_size.iter().product();
+        let all_items = launch.global_size.iter().fold(1_u64, |all, &size| all.saturating_mul(size));
+        let variant = self.specialized.variant(&self.info, &launch, self.pace.estimate_ns(all_items));
+        let (code, info) = variant.as_ref().map_or((&self.code, &self.info), |v| (&v.code, &v.info));
         let streams = u32::from(!fits_cache(&kept, &launch, device.info.cache_size));
         let launch = Launch { streams, ..launch };
         let invocation = Invocation {
-            code: self.code.clone(),
+            code: code.clone(),
             arguments: block,
             launch,
             local_size: local.size as usize,
-            scratch_size: self.info.scratch_size(items) as usize,
+            scratch_size: info.scratch_size(items) as usize,
         };
         Ok((invocation, kept))
     }

@@ -24,6 +24,7 @@ pub mod program;
 pub mod queue;
 pub mod sampler;
 mod scheduler;
+mod specialize;
 pub mod svm;
 
 pub use error::{Error, Result, Status};

@@ -35,7 +35,8 @@ impl Default for Pace {
 }
 
 impl Pace {
-    fn estimate_ns(&self, items: u64) -> u64 {
+    /// Nanoseconds that so many work-items are expected to take on one thread.
+    pub(crate) fn estimate_ns(&self, items: u64) -> u64 {
         items.saturating_mul(self.0.load(Ordering::Relaxed).into()) / 1000
     }
 

@@ -101,6 +101,7 @@ mod tests {
             scratch_per_item: 0,
             scratch_fixed: 0,
             sees_group: true,
+            lanes: 1,
             remarks: Vec::new(),
         }
     }

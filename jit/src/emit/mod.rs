@@ -35,6 +35,8 @@ pub struct Lowered {
     pub scratch_fixed: u64,
     /// See [`crate::program::KernelInfo::sees_group`].
     pub sees_group: bool,
+    /// See [`crate::program::KernelInfo::lanes`].
+    pub lanes: u32,
     /// What was decided, a line each.
     pub remarks: Vec<String>,
 }
@@ -56,6 +58,7 @@ pub fn lower(kernel: Function, symbol: &str, target: VectorTarget) -> Lowered {
     }
     let layout = layout::Layout::new(&group);
     let ir = work_group::emit(&group, &layout, symbol, target);
+    let wide_regions = group.regions.iter().filter_map(|region| region.wide.as_ref());
     let (count, kept) = (group.regions.len(), group.context.len());
     remarks.insert(0, format!("kernel {name}: {count} barrier region(s), {kept} context slot(s)"));
     Lowered {
@@ -66,6 +69,7 @@ pub fn lower(kernel: Function, symbol: &str, target: VectorTarget) -> Lowered {
         scratch_per_item: layout.per_item,
         scratch_fixed: layout.fixed,
         sees_group,
+        lanes: wide_regions.map(|wide| wide.lanes).max().unwrap_or(1),
         remarks,
     }
 }

@@ -146,6 +146,7 @@ fn read_kernel(function: Value, nodes: &Nodes, layout: Layout) -> Result<KernelI
         scratch_per_item: 0,
         scratch_fixed: 0,
         sees_group: true,
+        lanes: 1,
         denormals_are_zero: false,
         printf: None,
     })

@@ -52,6 +52,7 @@ fn compile(text: &str, symbols: &[&str]) -> Result<CompiledProgram, CodegenError
         scratch_per_item: 0,
         scratch_fixed: 0,
         sees_group: true,
+        lanes: 1,
         denormals_are_zero: false,
         printf: None,
     });

@@ -38,6 +38,7 @@ pub(crate) fn info(name: &str, kinds: &[ArgumentKind]) -> KernelInfo {
         scratch_per_item: 16,
         scratch_fixed: 32,
         sees_group: true,
+        lanes: 1,
         denormals_are_zero: false,
         printf: None,
     }

@@ -9,6 +9,7 @@ use crate::context::Context;
 use crate::error::{Error, Result, Status};
 use crate::launch::Code;
 use crate::scheduler::Pace;
+use crate::specialize::Specialized;
 use container::Contents;
 use options::{Options, Step};
 use spirula_jit::api::{self, CompileOptions, Translation};
@@ -60,6 +61,7 @@ pub(crate) struct BuiltKernel {
     pub info: Arc<KernelInfo>,
     pub code: Code,
     pub pace: Arc<Pace>,
+    pub specialized: Arc<Specialized>,
 }
 
 /// `cl_build_status`; discriminants are OpenCL's.
@@ -151,7 +153,7 @@ impl Program {
             (translation, state.modules.clone(), loadable)
         };
         let work = move || match loadable {
-            Some(compiled) => steps::load(compiled, modules),
+            Some(compiled) => steps::load(compiled, modules, None),
             None => source::and_then(translation, modules, failed, |modules| {
                 steps::build(modules, &parsed.compile, failed)
             }),
@@ -383,7 +385,12 @@ impl Program {
     #[cfg(test)]
     pub(crate) fn of_kernels(context: &Arc<Context>, kernels: Vec<(KernelInfo, Code)>) -> Arc<Program> {
         let program = Program::new(context, None, BinaryType::Executable, vec![Vec::new()]);
-        let built = |(info, code)| BuiltKernel { info: Arc::new(info), code, pace: Arc::default() };
+        let built = |(info, code)| BuiltKernel {
+            info: Arc::new(info),
+            code,
+            pace: Arc::default(),
+            specialized: Specialized::new(None),
+        };
         program.state().kernels = Some(kernels.into_iter().map(built).collect());
         program.state().status = BuildStatus::Success;
         Arc::new(program)

@@ -4,7 +4,8 @@ use super::{BinaryType, BuiltKernel};
 use crate::error::Status;
 use crate::launch::Code;
 use crate::platform::SPIR_VERSIONS;
-use spirula_jit::api::{self, CompileError, CompileOptions, LoadedKernel, MathOptions};
+use crate::specialize::{Maker, Specialized, Variant};
+use spirula_jit::api::{self, CompileError, CompileOptions, LoadedKernel, MathOptions, Specialization};
 use spirula_jit::program::{CompiledProgram, KernelInfo};
 use std::sync::Arc;
 
@@ -65,11 +66,16 @@ pub(super) fn build(
 ) -> Result<Built, Failure> {
     check_version(options, failed)?;
     let compiled = api::build(&slices(&modules), options).map_err(|error| Failure::of(error, failed))?;
-    load(Arc::new(compiled), modules)
+    load(Arc::new(compiled), modules, Some(options))
 }
 
-/// Code to an executable that is loaded. CL_INVALID_BINARY if it can't be.
-pub(super) fn load(compiled: Arc<CompiledProgram>, modules: Arc<[Vec<u8>]>) -> Result<Built, Failure> {
+/// Code to an executable that is loaded; with the options that it was made with, kernels can be made again for a local
+/// size. CL_INVALID_BINARY if it can't be.
+pub(super) fn load(
+    compiled: Arc<CompiledProgram>,
+    modules: Arc<[Vec<u8>]>,
+    options: Option<&CompileOptions>,
+) -> Result<Built, Failure> {
     let invalid = |log: String| Failure { status: Status::InvalidBinary, log };
     if let Some(kernel) = compiled.kernels.iter().find(|kernel| !is_consistent(kernel)) {
         return Err(invalid(format!("error: the arguments of kernel {} contradict each other", kernel.name)));
@@ -79,13 +85,28 @@ pub(super) fn load(compiled: Arc<CompiledProgram>, modules: Arc<[Vec<u8>]>) -> R
         info: kernel.info.clone(),
         code: Code::of(kernel),
         pace: Arc::default(),
+        specialized: Specialized::new(options.map(|options| maker(&kernel.info, &modules, options))),
     };
+    let kernels = loaded.iter().map(built).collect();
     Ok(Built {
         kind: BinaryType::Executable,
         modules,
-        kernels: Some(loaded.iter().map(built).collect()),
+        kernels: Some(kernels),
         log: compiled.log.clone(),
         compiled: Some(compiled),
+    })
+}
+
+/// Makes a kernel again, for a local size.
+fn maker(kernel: &KernelInfo, modules: &Arc<[Vec<u8>]>, options: &CompileOptions) -> Maker {
+    let (name, modules, options) = (kernel.name.clone(), modules.clone(), options.clone());
+    Box::new(move |local_size| {
+        let specialization = Some(Specialization { kernel: name.clone(), local_size });
+        let options = CompileOptions { specialization, ..options.clone() };
+        let compiled = api::build(&slices(&modules), &options).ok()?;
+        let sound = compiled.kernels.iter().all(is_consistent);
+        let kernel = api::load(&compiled).ok().filter(|_| sound)?.pop()?;
+        Some(Variant { code: Code::of(&kernel), info: kernel.info })
     })
 }
 
@@ -124,6 +145,7 @@ pub(super) fn merge(link: &CompileOptions, objects: &[CompileOptions]) -> Compil
         spir_std: link.spir_std.clone(),
         optimization_disabled: objects.iter().any(|object| object.optimization_disabled),
         math: link.math | MathOptions::common(objects.iter().map(|object| object.math)),
+        specialization: None,
     }
 }
 

@@ -21,6 +21,8 @@ tests![
     required_size,
     global_without_local,
     private_size,
+    sizes_that_get_code_of_their_own,
+    groups_that_nobody_sees,
 ];
 
 fn info() -> Outcome {
@@ -279,5 +281,51 @@ fn private_size() -> Outcome {
     let setup = Setup::new();
     let kernel = setup.kernel("spir12/vadd.bc64", "vadd");
     kernel.work_group_info::<u64>(setup.device, CL_KERNEL_PRIVATE_MEM_SIZE)?;
+    Ok(())
+}
+
+/// Launches of one odd size for long enough that their own code takes over: each is right.
+fn sizes_that_get_code_of_their_own() -> Outcome {
+    let setup = Setup::new();
+    let kernel = setup.kernel("bench/scan.bc64", "scan");
+    let input: Vec<i32> = (0..1 << 18).map(|i| i * 7919 % 1000).collect();
+    let mut output = vec![0; input.len()];
+    let (from, to) = (Buffer::copy_of(&setup.context, &input)?, Buffer::copy_of(&setup.context, &output)?);
+    kernel.set_object(0, Some(&from))?;
+    kernel.set_object(1, Some(&to))?;
+    for local in [4, 32] {
+        kernel.set_local(2, 2 * local * 4)?;
+        let block = |i: usize| i / (2 * local) * (2 * local);
+        for _ in 0..60 {
+            setup.queue.write(&to, &vec![-1; input.len()])?;
+            setup.queue.launch(&kernel, NdRange::new(&[input.len() / 2], &[local]))?;
+            setup.queue.read(&to, &mut output)?;
+            let wrong = (0..output.len()).find(|&i| output[i] != input[block(i)..i].iter().sum::<i32>());
+            assert_eq!(wrong, None, "local size {local}");
+        }
+    }
+    Ok(())
+}
+
+/// Kernels that can't tell groups run in others than asked for; each work-item runs once all the same.
+fn groups_that_nobody_sees() -> Outcome {
+    let setup = Setup::new();
+    let kernel = setup.kernel("bench/matmul_naive.bc64", "matmul_naive");
+    for (n, local) in [(48, [8, 8]), (48, [1, 48]), (37, [1, 37]), (37, [37, 1]), (30, [5, 3])] {
+        let matrix: Vec<f32> = (0..n * n).map(|i| (i % 7) as f32).collect();
+        let a = Buffer::copy_of(&setup.context, &matrix)?;
+        let c = Buffer::copy_of(&setup.context, &vec![0f32; n * n])?;
+        kernel.set_object(0, Some(&a))?;
+        kernel.set_object(1, Some(&a))?;
+        kernel.set_object(2, Some(&c))?;
+        kernel.set(3, n as i32)?;
+        setup.queue.launch(&kernel, NdRange::new(&[n, n], &local))?;
+        let mut product = vec![0f32; n * n];
+        setup.queue.read(&c, &mut product)?;
+        let entry = |i: usize| (0..n).map(|k| matrix[i / n * n + k] * matrix[k * n + i % n]).sum::<f32>();
+        assert!((0..n * n).all(|i| product[i] == entry(i)), "{n} {local:?}");
+    }
+    let wrong = setup.queue.launch(&kernel, NdRange::new(&[30, 30], &[7, 3]));
+    assert_eq!(status(wrong), "CL_INVALID_WORK_GROUP_SIZE", "which does not divide");
     Ok(())
 }

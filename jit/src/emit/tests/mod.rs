@@ -73,6 +73,7 @@ impl Ready {
             scratch_per_item: lowered.scratch_per_item,
             scratch_fixed: lowered.scratch_fixed,
             sees_group: true,
+            lanes: 1,
             denormals_are_zero: false,
             printf: None,
         };

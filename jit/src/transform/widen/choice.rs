@@ -48,7 +48,7 @@ pub struct Choice {
     pub reason: String,
 }
 
-/// Packs must be so many times as fast as scalar code by estimate.
+/// Packs must be more than so many times as fast as scalar code by estimate.
 const LEAST_GAIN: f64 = 1.0;
 
 /// Larger bodies stay scalar: their vectors would not stay in registers, and building takes its time.
@@ -78,12 +78,15 @@ pub fn choose(region: &Region, context: &[ContextKind], target: Target) -> Choic
     if lanes < 2 {
         return no("scalar, as asked for or as its own vectors fill registers");
     }
-    let Some(facts) = Facts::new(&region.body, context, lanes) else {
+    let row = region.body.required_work_group_size.map(|size| size[0]);
+    let row = row.filter(|row| target.forced_lanes.is_none() && !row.is_multiple_of(lanes));
+    let widths = std::iter::successors(Some(lanes), |n| (row.is_some() && *n > 2).then_some(n / 2));
+    let tried =
+        widths.filter_map(|lanes| Some((lanes, gain(region, context, (lanes, target.register_bits), row)?)));
+    let Some((lanes, gain)) = tried.max_by(|a, b| a.1.total_cmp(&b.1)) else {
         return no("a loop with several entries");
     };
-    let cost = cost(&region.body, &facts, context, (lanes, target.register_bits));
-    let gain = cost.scalar * f64::from(lanes) / cost.pack.max(1.0);
-    if target.forced_lanes.is_none() && gain < LEAST_GAIN {
+    if target.forced_lanes.is_none() && gain <= LEAST_GAIN {
         return no(&format!("scalar: {lanes} lanes would be {gain:.1} times as fast by estimate"));
     }
     let return_exit = region.exits.iter().position(|e| *e == RegionExit::Return).map(|k| k as u32);
@@ -93,6 +96,17 @@ pub fn choose(region: &Region, context: &[ContextKind], target: Target) -> Choic
         }
         None => no("a loop with several entries"),
     }
+}
+
+/// How many times as fast packs would be by estimate, for long rows or those of so many work-items, of which some
+/// fill no pack. None for a loop with several entries.
+fn gain(region: &Region, context: &[ContextKind], shape: (u32, u32), row: Option<u32>) -> Option<f64> {
+    let lanes = shape.0;
+    let facts = Facts::new(&region.body, context, lanes)?;
+    let cost = cost(&region.body, &facts, context, shape);
+    let (packs, rest) = row.map_or((1, 0), |row| (row / lanes, row % lanes));
+    let time = f64::from(packs) * cost.pack.max(1.0) + f64::from(rest) * cost.scalar;
+    Some(cost.scalar * f64::from(packs * lanes + rest) / time)
 }
 
 /// As many lanes as the widest common scalar has in a register; one if the kernel's own vectors fill registers.
@@ -121,3 +135,36 @@ fn natural_lanes(region: &Region, context: &[ContextKind], target: Target) -> u3
 
 /// OpenCL vectors of so many components fill registers as they are; in lanes, each would need as many registers.
 const LONG_VECTOR: u32 = 8;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::kir::parse;
+    use crate::transform::form_regions;
+
+    fn lanes(required: &str) -> Option<u32> {
+        let text = format!(
+            "kernel \"k\"(%0: ptr(global) @ 0) {{\n{required}b0:
+  %1: i64 = global_id 0
+  %2: ptr(global) = address %0 + %1*4 + 0
+  %3: i32 = load %2, align 4
+  %4: i32 = mul %3, %3
+  %5: i32 = mul %4, %3
+  store %2, %5, align 4
+  return\n}}"
+        );
+        let group = form_regions(parse(&text).unwrap_or_else(|e| panic!("{e}\n{text}")));
+        let target = Target { register_bits: 512, forced_lanes: None };
+        choose(&group.regions[0], &group.context, target).wide.map(|wide| wide.lanes)
+    }
+
+    #[test]
+    fn lanes_fit_the_rows_of_a_required_size() {
+        assert_eq!(lanes(""), Some(16));
+        for (row, expected) in
+            [(64, Some(16)), (8, Some(8)), (24, Some(8)), (100, Some(16)), (4, Some(4)), (1, None)]
+        {
+            assert_eq!(lanes(&format!("  work_group_size {row} 2 1\n")), expected, "{row}");
+        }
+    }
+}
