@@ -29,8 +29,9 @@ impl Platform {
     pub const NUMERIC_VERSION: [u32; 3] = [3, 0, 0];
     /// CL_PLATFORM_ICD_SUFFIX_KHR.
     pub const ICD_SUFFIX: &str = "SPIRULA";
-    /// CL_DRIVER_VERSION of its devices.
-    pub const DRIVER_VERSION: &str = env!("CARGO_PKG_VERSION");
+    /// CL_DRIVER_VERSION of its devices: names the sources too, for clients such as pyopencl keep program binaries under it,
+    /// and would meet those that another build of Spirula refuses.
+    pub const DRIVER_VERSION: &str = env!("SPIRULA_SOURCES");
 
     /// The process's platform; the machine is looked at on the first call.
     pub fn get() -> &'static Platform {

@@ -113,6 +113,14 @@ mod tests {
         assert_eq!(back.compiled.unwrap().objects, [[1, 2, 3]]);
     }
 
+    /// Clients find binaries again by the device's versions: what we would refuse must go by another.
+    #[test]
+    fn other_sources_are_another_driver() {
+        use crate::platform::Platform;
+        assert!(host().starts_with(&format!("{} ", Platform::DRIVER_VERSION)));
+        assert!(Platform::DRIVER_VERSION.len() > env!("CARGO_PKG_VERSION").len());
+    }
+
     #[test]
     fn every_flipped_bit_and_every_truncation_is_noticed() {
         let good = executable().encode().unwrap();
