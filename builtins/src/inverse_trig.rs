@@ -57,13 +57,20 @@ fn acos(x: f32) -> f32 {
     select_unpredictable(inner, middle, outer)
 }
 
-/// atan(y / x) for y and x not negative, not both zero or infinite.
+/// The arc tangent of the smaller of y and x by the larger, and whether that is y, for y and x not negative, not both
+/// zero or infinite.
 #[inline(always)]
-fn atan_quotient(y: f32, x: f32) -> f32 {
+fn flat_arc(y: f32, x: f32) -> (f32, bool) {
     let steep = y > x;
     let ratio = select_unpredictable(steep, x, y) / select_unpredictable(steep, y, x);
     let square = ratio * ratio;
-    let arc = (ratio * square).mul_add(polynomial(square, ATAN), ratio);
+    ((ratio * square).mul_add(polynomial(square, ATAN), ratio), steep)
+}
+
+/// atan(y / x) for such y and x.
+#[inline(always)]
+fn atan_quotient(y: f32, x: f32) -> f32 {
+    let (arc, steep) = flat_arc(y, x);
     select_unpredictable(steep, single::FRAC_PI_2 - arc, arc)
 }
 
@@ -72,15 +79,33 @@ fn atan(x: f32) -> f32 {
     atan_quotient(x.abs(), 1.0).copysign(x)
 }
 
-/// The angle of the point (x, y), with C's values for zeros and infinities.
+/// |y| and |x| with their angle, neither both zero nor both infinite: 0 / 0 and ∞ / ∞ count as 0 / 1 and 1 / 1.
 #[inline(always)]
-fn atan2(y: f32, x: f32) -> f32 {
-    // 0 / 0 and ∞ / ∞ count as 0 / 1 and 1 / 1.
+fn rise_and_run(y: f32, x: f32) -> (f32, f32) {
     let equal = y.abs() == x.abs();
     let run = if equal { 1.0 } else { x.abs() };
     let rise = if equal && y != 0.0 { 1.0 } else { y.abs() };
+    (rise, run)
+}
+
+/// The angle of the point (x, y), with C's values for zeros and infinities.
+#[inline(always)]
+fn atan2(y: f32, x: f32) -> f32 {
+    let (rise, run) = rise_and_run(y, x);
     let first = atan_quotient(rise, run);
     let size = if x.is_sign_negative() { single::PI - first } else { first };
+    let size = if x.is_nan() { x } else { size };
+    size.copysign(y)
+}
+
+/// The same in half-turns; along axes and diagonals exact, as OpenCL 7.5.1 wants it.
+#[inline(always)]
+fn atan2pi(y: f32, x: f32) -> f32 {
+    let (rise, run) = rise_and_run(y, x);
+    let (arc, steep) = flat_arc(rise, run);
+    let arc = if rise == run { 0.25 } else { arc * single::FRAC_1_PI };
+    let first = select_unpredictable(steep, 0.5 - arc, arc);
+    let size = if x.is_sign_negative() { 1.0 - first } else { first };
     let size = if x.is_nan() { x } else { size };
     size.copysign(y)
 }
@@ -101,5 +126,5 @@ export! {
     /// atanpi; 5 ULP allowed.
     spirula_atanpi_f32(x: f32) -> f32 = atan(x) * single::FRAC_1_PI;
     /// atan2pi; 6 ULP allowed.
-    spirula_atan2pi_f32(y: f32, x: f32) -> f32 = atan2(y, x) * single::FRAC_1_PI;
+    spirula_atan2pi_f32(y: f32, x: f32) -> f32 = atan2pi(y, x);
 }

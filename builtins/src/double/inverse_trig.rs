@@ -79,13 +79,20 @@ fn acos(x: f64) -> f64 {
     if x.abs() > 0.5 { outer } else { FRAC_PI_2 - (arc.copysign(x) - PI_2_REST) }
 }
 
-/// atan(y / x) for y and x not negative, not both zero or infinite.
+/// The arc tangent of the smaller of y and x by the larger, and whether that is y, for y and x not negative, not both
+/// zero or infinite.
 #[inline(always)]
-fn atan_quotient(y: f64, x: f64) -> f64 {
+fn flat_arc(y: f64, x: f64) -> (f64, bool) {
     let steep = y > x;
     let ratio = if steep { x / y } else { y / x };
     let square = ratio * ratio;
-    let arc = ratio + ratio * square * polynomial(square, ATAN);
+    (ratio + ratio * square * polynomial(square, ATAN), steep)
+}
+
+/// atan(y / x) for such y and x.
+#[inline(always)]
+fn atan_quotient(y: f64, x: f64) -> f64 {
+    let (arc, steep) = flat_arc(y, x);
     if steep { FRAC_PI_2 - (arc - PI_2_REST) } else { arc }
 }
 
@@ -94,15 +101,33 @@ fn atan(x: f64) -> f64 {
     atan_quotient(x.abs(), 1.0).copysign(x)
 }
 
-/// The angle of the point (x, y), with C's values for zeros and infinities.
+/// |y| and |x| with their angle, neither both zero nor both infinite: 0 / 0 and ∞ / ∞ count as 0 / 1 and 1 / 1.
 #[inline(always)]
-fn atan2(y: f64, x: f64) -> f64 {
-    // 0 / 0 and ∞ / ∞ count as 0 / 1 and 1 / 1.
+fn rise_and_run(y: f64, x: f64) -> (f64, f64) {
     let equal = y.abs() == x.abs();
     let run = if equal { 1.0 } else { x.abs() };
     let rise = if equal && y != 0.0 { 1.0 } else { y.abs() };
+    (rise, run)
+}
+
+/// The angle of the point (x, y), with C's values for zeros and infinities.
+#[inline(always)]
+fn atan2(y: f64, x: f64) -> f64 {
+    let (rise, run) = rise_and_run(y, x);
     let first = atan_quotient(rise, run);
     let size = if x.is_sign_negative() { PI - (first - 2.0 * PI_2_REST) } else { first };
+    let size = if x.is_nan() { x } else { size };
+    size.copysign(y)
+}
+
+/// The same in half-turns; along axes and diagonals exact, as OpenCL 7.5.1 wants it.
+#[inline(always)]
+fn atan2pi(y: f64, x: f64) -> f64 {
+    let (rise, run) = rise_and_run(y, x);
+    let (arc, steep) = flat_arc(rise, run);
+    let arc = if rise == run { 0.25 } else { arc * FRAC_1_PI };
+    let first = if steep { 0.5 - arc } else { arc };
+    let size = if x.is_sign_negative() { 1.0 - first } else { first };
     let size = if x.is_nan() { x } else { size };
     size.copysign(y)
 }
@@ -123,5 +148,5 @@ export! {
     /// atanpi; 5 ULP allowed.
     spirula_atanpi_f64(x: f64) -> f64 = atan(x) * FRAC_1_PI;
     /// atan2pi; 6 ULP allowed.
-    spirula_atan2pi_f64(y: f64, x: f64) -> f64 = atan2(y, x) * FRAC_1_PI;
+    spirula_atan2pi_f64(y: f64, x: f64) -> f64 = atan2pi(y, x);
 }
