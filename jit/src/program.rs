@@ -40,7 +40,7 @@ pub struct KernelInfo {
     pub scratch_per_item: u64,
     /// Bytes of scratch for the group.
     pub scratch_fixed: u64,
-    /// Whether it depends on how the NDRange is divided into work-groups.
+    /// Whether it depends on how the NDRange is divided into work-groups, or on several launches.
     pub sees_group: bool,
     /// Neighbouring work-items of a row that run together at most; 1 in scalar code.
     pub lanes: u32,

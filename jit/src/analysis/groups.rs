@@ -3,17 +3,14 @@
 use crate::kir::{Function, Op, Passing, Terminator, WorkItemQuery};
 
 /// Whether anything in the kernel depends on its work-group: it asks for it, waits for its work-items, shares local
-/// memory with them, or requires a size. If nothing does, any division of the NDRange gives the same results.
+/// memory with them, or requires a size. If nothing does, any division of the NDRange gives the same results, also one into
+/// several launches: that is why the offset, which theirs may differ in, counts too.
 pub fn sees_group(kernel: &Function) -> bool {
     let asks = |op: &Op| match op {
         Op::LocalAddress { .. } => true,
-        Op::WorkItem { query, .. } => !matches!(
-            query,
-            WorkItemQuery::GlobalId
-                | WorkItemQuery::GlobalSize
-                | WorkItemQuery::GlobalOffset
-                | WorkItemQuery::WorkDim
-        ),
+        Op::WorkItem { query, .. } => {
+            !matches!(query, WorkItemQuery::GlobalId | WorkItemQuery::GlobalSize | WorkItemQuery::WorkDim)
+        }
         _ => false,
     };
     kernel.required_work_group_size.is_some()
@@ -37,10 +34,10 @@ mod tests {
     #[test]
     fn only_what_depends_on_groups_sees_them() {
         let global = "%0: ptr(global) @ 0";
-        let unseen = "  %1: i64 = global_id 1\n  %2: i64 = global_size 0\n  %3: i64 = global_offset 0";
+        let unseen = "  %1: i64 = global_id 1\n  %2: i64 = global_size 0\n  %3: i32 = work_dim 0";
         assert!(!sees(global, unseen));
         assert!(!sees(global, "  %1: i32 = rmw atomic monotonic add %0, 1:i32, align 4\n  fence seq_cst"));
-        for query in ["local_id", "local_size", "group_id", "num_groups"] {
+        for query in ["local_id", "local_size", "group_id", "num_groups", "global_offset"] {
             assert!(sees(global, &format!("  %1: i64 = {query} 0")), "{query}");
         }
         assert!(sees(global, "  %1: ptr(local) = local_address 0"));

@@ -1,5 +1,7 @@
 //! Work-group sizes that vectorize and balance well: for launches that name none, and for kernels that can't tell.
 
+use spirula_jit::program::Launch;
+
 /// Lanes that a row should fill: those of 32-bit numbers in the widest registers.
 const LANES: u64 = 16;
 /// Work-items that a group of our choosing has at most, if that leaves enough groups for all CPUs.
@@ -11,8 +13,8 @@ const WIDENED_GROUP: u64 = 1024;
 
 /// Divides `global` into groups of at most `most` work-items for `threads` CPUs.
 pub(super) fn good(global: [u64; 3], most: u64, threads: u64) -> [u64; 3] {
+    let wanted = wanted(global, threads).min(most);
     let items: u64 = global.iter().product();
-    let wanted = (items / (4 * threads)).clamp(64, GOOD_GROUP).min(most);
     let mut local = [1; 3];
     let mut room = wanted;
     for axis in 0..3 {
@@ -24,6 +26,11 @@ pub(super) fn good(global: [u64; 3], most: u64, threads: u64) -> [u64; 3] {
         local = [best_divisor(global[0], most), 1, 1];
     }
     local
+}
+
+/// Work-items for a group of a launch on `threads` CPUs.
+fn wanted(global: [u64; 3], threads: u64) -> u64 {
+    (global.iter().product::<u64>() / (4 * threads)).clamp(64, GOOD_GROUP)
 }
 
 /// The divisor of `size` up to `room` that wastes the fewest lanes in the fewest groups.
@@ -62,6 +69,27 @@ pub(super) fn unseen(global: [u64; 3], local: [u64; 3], threads: u64) -> [u64; 3
     }
 }
 
+/// For a kernel that does not see its groups, in place of a launch whose rows no good divisor fills: one that runs the
+/// larger part of each row in groups of such a size, and one for what is left of it.
+pub(super) fn split(launch: &Launch, threads: u64) -> Option<(Launch, Launch)> {
+    let [width, height, depth] = launch.global_size;
+    let wanted = wanted(launch.global_size, threads);
+    if launch.local_size[0] >= LANES || width <= wanted {
+        return None;
+    }
+    let part = |done: u64, local: u64, groups: u64| {
+        let [x, y, z] = launch.global_offset;
+        Launch {
+            global_offset: [x + done, y, z],
+            local_size: [local, 1, 1],
+            group_count: [groups, height, depth],
+            ..*launch
+        }
+    };
+    let left = width % wanted;
+    (left > 0).then(|| (part(0, wanted, width / wanted), part(width - left, left, 1)))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -83,6 +111,27 @@ mod tests {
         assert_eq!(good([1024, 1, 1], 4096, 64), [64, 1, 1]);
         assert_eq!(good([1009, 1, 1], 4096, 2), [1009, 1, 1]);
         assert_eq!(good([4, 1024, 1], 4096, 2), [4, 64, 1]);
+    }
+
+    #[test]
+    fn rows_without_divisors_are_split() {
+        let launch = |global_size: [u64; 3]| {
+            let local_size = unseen(global_size, good(global_size, 4096, 2), 2);
+            let group_count = std::array::from_fn(|axis| global_size[axis] / local_size[axis]);
+            Launch { work_dim: 2, streams: 0, global_offset: [5, 6, 7], global_size, local_size, group_count }
+        };
+        for (width, height) in [(1_000_003, 1), (65537, 16), (2 * 1_000_003, 3), (4099, 1)] {
+            let (most, rest) = split(&launch([width, height, 1]), 2).unwrap();
+            assert!(most.local_size[0] >= 64, "{width}: {most:?}");
+            let done = most.local_size[0] * most.group_count[0];
+            assert_eq!(most.global_offset, [5, 6, 7]);
+            assert_eq!((rest.global_offset, rest.local_size[0]), ([5 + done, 6, 7], width - done));
+            assert_eq!((most.group_count[1], rest.group_count), (height, [1, height, 1]));
+            assert_eq!([most, rest].map(|part| part.global_size), [[width, height, 1]; 2]);
+        }
+        for (width, height) in [(1 << 20, 1), (1009, 3), (4, 1024), (7, 65537), (1920, 1080)] {
+            assert!(split(&launch([width, height, 1]), 2).is_none(), "{width}");
+        }
     }
 
     #[test]

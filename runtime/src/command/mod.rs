@@ -67,7 +67,7 @@ pub struct Command {
 /// What there is to do.
 pub(crate) enum Work {
     Nothing,
-    Kernel(KernelLaunch),
+    Kernel(Box<KernelLaunch>),
     Call(Box<dyn FnOnce() -> Result<()> + Send>),
 }
 

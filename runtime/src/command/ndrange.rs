@@ -14,6 +14,8 @@ use std::sync::Arc;
 /// A launch that was checked, with what it must hold until it ends.
 pub(crate) struct KernelLaunch {
     invocation: Invocation,
+    /// What does not fit into groups of that size; see [`group_size::split`].
+    rest: Option<Invocation>,
     info: Arc<KernelInfo>,
     pace: Arc<Pace>,
     /// The memory objects that its arguments name.
@@ -23,13 +25,17 @@ pub(crate) struct KernelLaunch {
 impl KernelLaunch {
     /// Runs it, and prints what it printed. CL_OUT_OF_RESOURCES without memory.
     pub(crate) fn run(self, device: &Device) -> Result<()> {
-        let KernelLaunch { mut invocation, info, pace, _memory } = self;
-        let Some(printf) = &info.printf else { return device.scheduler.run(&Arc::new(invocation), &pace) };
+        let KernelLaunch { invocation, rest, info, pace, _memory } = self;
+        let mut parts = std::iter::once(invocation).chain(rest);
+        let run = |part| device.scheduler.run(&Arc::new(part), &pace);
+        let Some(printf) = &info.printf else { return parts.try_for_each(run) };
         let buffer = device.printf_buffers.take().ok_or_else(|| {
             Status::OutOfResources.because(format!("{}: no memory for what it prints", info.name))
         })?;
-        invocation.arguments.put(printf.buffer_offset as usize, &buffer.address().to_ne_bytes());
-        let result = device.scheduler.run(&Arc::new(invocation), &pace);
+        let result = parts.try_for_each(|mut part| {
+            part.arguments.put(printf.buffer_offset as usize, &buffer.address().to_ne_bytes());
+            run(part)
+        });
         let records = device.printf_buffers.give_back(buffer);
         stdout::print(&record::text(printf, &records));
         result
@@ -51,8 +57,10 @@ pub fn ndrange(
 ) -> Result<Command> {
     let launch = check_range(kernel, device, offset, global, local)?;
     let bound = kernel.info.sees_group || kernel.info.scratch_per_item > 0;
-    let launch = if bound { launch } else { regrouped(launch, device) };
-    let (invocation, memory) = kernel.invocation(&kernel.arguments(), device, launch)?;
+    let (launch, rest) = if bound { (launch, None) } else { regrouped(launch, device) };
+    let arguments = kernel.arguments();
+    let (invocation, memory) = kernel.invocation(&arguments, device, launch)?;
+    let rest = rest.map(|rest| kernel.invocation(&arguments, device, rest)).transpose()?;
     if invocation.groups() == 0 {
         return Ok(Command::nothing(CommandType::NdrangeKernel, Some(kernel.program.context.clone())));
     }
@@ -61,12 +69,13 @@ pub fn ndrange(
     let short = kernel.pace.is_short(items);
     Ok(Command {
         command_type: CommandType::NdrangeKernel,
-        work: Work::Kernel(KernelLaunch {
+        work: Work::Kernel(Box::new(KernelLaunch {
             invocation,
+            rest: rest.map(|(invocation, _)| invocation),
             info: kernel.info.clone(),
             pace: kernel.pace.clone(),
             _memory: memory,
-        }),
+        })),
         context: Some(kernel.program.context.clone()),
         short,
         anywhere,
@@ -142,15 +151,16 @@ fn check_range(
     })
 }
 
-/// The same launch in the groups that run best.
-fn regrouped(launch: Launch, device: &Device) -> Launch {
+/// The same launch in the groups that run best, and what is left over.
+fn regrouped(launch: Launch, device: &Device) -> (Launch, Option<Launch>) {
     if launch.global_size.contains(&0) {
-        return launch;
+        return (launch, None);
     }
     let threads = device.scheduler.threads() as u64;
     let local_size = group_size::unseen(launch.global_size, launch.local_size, threads);
     let group_count = std::array::from_fn(|axis| launch.global_size[axis] / local_size[axis]);
-    Launch { local_size, group_count, ..launch }
+    let launch = Launch { local_size, group_count, ..launch };
+    group_size::split(&launch, threads).map_or((launch, None), |(most, rest)| (most, Some(rest)))
 }
 
 /// The application's work-group size, if it can be.

@@ -262,7 +262,8 @@ fn required_size() -> Outcome {
 fn global_without_local() -> Outcome {
     let setup = Setup::new();
     let kernel = setup.kernel("spir12/vadd.bc64", "vadd");
-    for count in [1usize, 7, 257, 997, 4096] {
+    // Those above 4096 are primes: no group of any size divides them.
+    for count in [1usize, 7, 257, 997, 4096, 4099, 65537] {
         let data: Vec<f32> = (0..count).map(|i| i as f32).collect();
         let buffers =
             [&data, &data, &vec![0.0; count]].map(|d| Buffer::copy_of(&setup.context, d).expect("a buffer"));
