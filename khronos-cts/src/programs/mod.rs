@@ -40,7 +40,7 @@ pub struct SubTest {
     /// The sub-test's own.
     pub name: String,
     path: PathBuf,
-    arguments: &'static [&'static str],
+    arguments: Vec<String>,
 }
 
 /// The sub-tests of all programs that are there and that `wanted` names, if it names any; and the programs that are not
@@ -95,14 +95,18 @@ fn list(settings: &Settings, program: &Program, path: &Path) -> Result<Vec<SubTe
         None => return Err(explain("timed out".to_string())),
     }
     let text = String::from_utf8_lossy(&done.stdout).into_owned();
-    let arguments = program.arguments(settings.profile);
+    let arguments = |name: &str| {
+        let general = program.arguments(settings.profile).iter().copied().map(String::from);
+        let all = general.chain(settings.arguments.iter().cloned());
+        all.chain(program.choice(name).map(String::from)).collect()
+    };
     let names = text.lines().filter_map(|line| line.strip_prefix('\t')).map(str::trim);
     let wanted = names.filter(|name| !name.is_empty() && program.includes(settings.profile, name));
     let sub_test = |name: &str| SubTest {
         program: program.name,
         name: name.to_string(),
         path: path.to_path_buf(),
-        arguments,
+        arguments: arguments(name),
     };
     Ok(wanted.map(sub_test).collect())
 }
@@ -119,7 +123,7 @@ fn try_run(settings: &Settings, test: &SubTest) -> io::Result<Vec<(String, Verdi
     // The shell sets the limit, since only the child itself may lower it before it starts.
     let mut command = Command::new("sh");
     command.args(["-c", "ulimit -v \"$0\" && exec \"$@\""]).arg((settings.memory >> 10).to_string());
-    command.arg(&test.path).args(test.arguments).args(settings.arguments).arg(&test.name);
+    command.arg(&test.path).args(&test.arguments);
     command.env("CL_CONFORMANCE_RESULTS_FILENAME", &results);
     // test_compiler includes its own headers by absolute name, which Spirula refuses outside of these folders.
     command.env("SPIRULA_INCLUDE", folder);

@@ -19,11 +19,13 @@ pub struct Program {
     full: &'static [&'static str],
     /// What sub-tests' names start with that only the full profile runs.
     only_full: &'static [&'static str],
+    /// Its arguments name no sub-tests: it lists one, and passes without having tested anything if asked for it.
+    whole: bool,
 }
 
 impl Program {
     const fn new(name: &'static str) -> Program {
-        Program { name, quick: &[], full: &[], only_full: &[] }
+        Program { name, quick: &[], full: &[], only_full: &[], whole: false }
     }
 
     /// Its arguments.
@@ -32,6 +34,11 @@ impl Program {
             Profile::Quick => self.quick,
             Profile::Full => self.full,
         }
+    }
+
+    /// The arguments that choose a sub-test.
+    pub fn choice<'a>(&self, sub_test: &'a str) -> Option<&'a str> {
+        (!self.whole).then_some(sub_test)
     }
 
     /// Whether a sub-test is part of the profile.
@@ -68,7 +75,7 @@ pub const PROGRAMS: &[Program] = &[
     Program { quick: &["small_images"], ..Program::new("test_cl_fill_images") },
     Program { quick: &["small_images"], ..Program::new("test_samplerless_reads") },
     Program::new("test_select"),
-    Program::new("test_conversions"),
+    Program { whole: true, ..Program::new("test_conversions") },
     Program::new("test_contractions"),
     Program::new("test_bruteforce"),
     Program { only_full: INTEGER_TYPES, ..Program::new("test_integer_ops") },
@@ -92,6 +99,12 @@ const INTEGER_TYPES: &[&str] = &["char_", "uchar_", "short_", "ushort_", "int_",
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_program_that_takes_no_names_is_given_none() {
+        let choice = |name: &str| PROGRAMS.iter().find(|p| p.name == name).unwrap().choice("test");
+        assert_eq!((choice("test_conversions"), choice("test_basic")), (None, Some("test")));
+    }
 
     #[test]
     fn the_quick_profile_leaves_out_what_is_quick_elsewhere() {
