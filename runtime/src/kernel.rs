@@ -7,7 +7,7 @@ use crate::memory::{Mem, MemFlags};
 use crate::program::Program;
 use crate::sampler::Sampler;
 use crate::scheduler::Pace;
-use crate::specialize::Specialized;
+use crate::specialize::{Specialized, Variant};
 use spirula_jit::program::{AccessQualifier, ArgumentKind, KernelInfo, Launch};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
@@ -319,19 +319,29 @@ impl Kernel {
             )));
         }
         let items: u64 = launch.local_size.iter().product();
-        let all_items = launch.global_size.iter().fold(1_u64, |all, &size| all.saturating_mul(size));
-        let variant = self.specialized.variant(&self.info, &launch, self.pace.estimate_ns(all_items));
-        let (code, info) = variant.as_ref().map_or((&self.code, &self.info), |v| (&v.code, &v.info));
         let streams = u32::from(!fits_cache(&kept, &launch, device.info.cache_size));
         let launch = Launch { streams, ..launch };
         let invocation = Invocation {
-            code: code.clone(),
+            code: self.code.clone(),
             arguments: block,
             launch,
             local_size: local.size as usize,
-            scratch_size: info.scratch_size(items) as usize,
+            scratch_size: self.info.scratch_size(items) as usize,
         };
         Ok((invocation, kept))
+    }
+
+    /// The launch with the code of its local size, if that has its own by now.
+    pub(crate) fn specialize(&self, invocation: Invocation) -> Invocation {
+        let items = invocation.groups().saturating_mul(invocation.group_items());
+        let expected_ns = self.pace.estimate_ns(items);
+        match self.specialized.variant(&self.info, &invocation.launch, expected_ns) {
+            None => invocation,
+            Some(Variant { code, info }) => {
+                let scratch_size = info.scratch_size(invocation.group_items()) as usize;
+                Invocation { code, scratch_size, ..invocation }
+            }
+        }
     }
 }
 

@@ -70,7 +70,7 @@ pub fn ndrange(
     Ok(Command {
         command_type: CommandType::NdrangeKernel,
         work: Work::Kernel(Box::new(KernelLaunch {
-            invocation,
+            invocation: kernel.specialize(invocation),
             rest: rest.map(|(invocation, _)| invocation),
             info: kernel.info.clone(),
             pace: kernel.pace.clone(),
