@@ -2,23 +2,27 @@
 //!
 //! ```text
 //! Translation -> overlay (the files that clang may see) -> run (a process with limits, files in memory) -> Translated
+//!                                                          spare (one that has started already)
 //! ```
 //!
 //! Clang's own front end is called (`-cc1`), not its driver: that one reads configuration files and the environment, and
 //! starts a second process. A build of a small source takes it 20 ms on an idle machine, nearly all of which the dynamic loader
-//! spends on its libraries; the builtins are declared by `-fdeclare-opencl-builtins`, for the header would take 300 ms more.
+//! spends on its libraries, so that one is started ahead; the builtins are declared by `-fdeclare-opencl-builtins`, for the header would take 300 ms more.
 
 mod locate;
 mod overlay;
 mod run;
+mod spare;
 
 pub use locate::{Clang, find};
+pub use spare::keep_one;
 
 use crate::api::CompileError;
 use crate::process;
 use overlay::Overlay;
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
+use std::time::Duration;
 
 /// What is to be translated.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -67,23 +71,35 @@ const OPTIONS: &[&str] = &[
 
 /// Translates. Errors: [`CompileError::Failed`] with clang's diagnostics, [`CompileError::Crashed`] if it died or took too long.
 pub fn translate(translation: &Translation) -> Result<Translated, CompileError> {
-    let overlay = Overlay::new(translation).map_err(|error| trouble("can't be given its files", &error))?;
-    let mut arguments: Vec<String> = OPTIONS.iter().map(|option| option.to_string()).collect();
-    arguments.extend(overlay.options());
-    arguments.extend(translation.options.iter().cloned());
-    arguments.extend(["-o", "-", "-"].map(str::to_string));
     // The first line only names the file in diagnostics.
     let source = format!("# 1 \"{SOURCE_NAME}\"\n{}", translation.source);
     // In time for the failure to be told before the process that waits for it is ended too.
     let limit = process::time_limit().mul_f64(0.9);
-    let ended = run::run(&translation.clang, &arguments, source.as_bytes(), limit)
-        .map_err(|error| trouble("can't be run", &error))?;
+    let ended = match spare::translate(translation, source.as_bytes(), limit) {
+        Some(ended) => ended,
+        None => anew(translation, source.as_bytes(), limit)?,
+    };
+    spare::order(translation);
     let log = String::from_utf8_lossy(&ended.complaints).into_owned();
     match ended.how {
         run::How::Success => Ok(Translated { module: ended.output, log }),
         run::How::Failure => Err(CompileError::Failed(log)),
         run::How::Death(why) => Err(CompileError::Crashed(format!("{log}error: clang {why}\n"))),
     }
+}
+
+/// Translates in a process of its own.
+fn anew(translation: &Translation, source: &[u8], limit: Duration) -> Result<run::Ended, CompileError> {
+    let overlay = Overlay::new(translation).map_err(|error| trouble("can't be given its files", &error))?;
+    let arguments = arguments(translation, &overlay);
+    run::run(&translation.clang, &arguments, source, limit).map_err(|error| trouble("can't be run", &error))
+}
+
+/// Clang's arguments; it reads the source from its standard input.
+fn arguments(translation: &Translation, overlay: &Overlay) -> Vec<String> {
+    let fixed = OPTIONS.iter().map(|option| option.to_string());
+    let own = translation.options.iter().cloned();
+    fixed.chain(overlay.options()).chain(own).chain(["-o", "-", "-"].map(str::to_string)).collect()
 }
 
 fn trouble(what: &str, error: &std::io::Error) -> CompileError {

@@ -7,7 +7,7 @@ use std::fs::File;
 use std::io::{self, Read, Seek, Write};
 use std::os::fd::{AsRawFd, FromRawFd};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
-use std::process::{Child, Command, ExitStatus};
+use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
 /// Bytes of address space.
@@ -38,28 +38,58 @@ pub(super) struct Ended {
 /// Runs clang for so long at most. The error says why it did not even start.
 pub(super) fn run(clang: &Clang, arguments: &[String], input: &[u8], limit: Duration) -> io::Result<Ended> {
     let input = MemoryFile::new(c"spirula-source", input)?;
-    let mut output = MemoryFile::new(c"spirula-bitcode", b"")?;
-    let mut complaints = MemoryFile::new(c"spirula-diagnostics", b"")?;
-    let mut command = Command::new(&clang.program);
-    command.args(arguments).current_dir("/").env_clear();
-    // Else a crashing clang starts another program to name its functions.
-    command.env("LLVM_DISABLE_SYMBOLIZATION", "1");
-    command
-        .stdin(input.file.try_clone()?)
-        .stdout(output.file.try_clone()?)
-        .stderr(complaints.file.try_clone()?);
-    // SAFETY: `confine` makes system calls only.
-    unsafe { command.pre_exec(move || confine(limit)) };
-    let status = wait(command.spawn()?, limit)?;
-    let how = match (status, status.and_then(|status| status.signal())) {
-        (None, _) | (_, Some(libc::SIGXCPU)) => {
-            How::Death("exceeded its time limit (SPIRULA_COMPILER_TIMEOUT sets it)".into())
-        }
-        (_, Some(signal)) => How::Death(format!("crashed (signal {signal})")),
-        (Some(status), None) if status.success() => How::Success,
-        _ => How::Failure,
-    };
-    Ok(Ended { how, output: output.contents(OUTPUT)?, complaints: complaints.contents(COMPLAINTS)? })
+    Running::start(clang, arguments, input.file.try_clone()?.into(), limit)?.end(limit)
+}
+
+/// A process that was started, and what it writes to.
+#[derive(Debug)]
+pub(super) struct Running {
+    child: Child,
+    output: MemoryFile,
+    complaints: MemoryFile,
+}
+
+impl Running {
+    /// Starts clang; it dies with the calling thread. The limit is one on processor time.
+    pub(super) fn start(
+        clang: &Clang,
+        arguments: &[String],
+        input: Stdio,
+        limit: Duration,
+    ) -> io::Result<Running> {
+        let output = MemoryFile::new(c"spirula-bitcode", b"")?;
+        let complaints = MemoryFile::new(c"spirula-diagnostics", b"")?;
+        let mut command = Command::new(&clang.program);
+        command.args(arguments).current_dir("/").env_clear();
+        // Else a crashing clang starts another program to name its functions.
+        command.env("LLVM_DISABLE_SYMBOLIZATION", "1");
+        command.stdin(input).stdout(output.file.try_clone()?).stderr(complaints.file.try_clone()?);
+        // SAFETY: `confine` makes system calls only.
+        unsafe { command.pre_exec(move || confine(limit)) };
+        Ok(Running { child: command.spawn()?, output, complaints })
+    }
+
+    /// Ends it at once.
+    pub(super) fn stop(mut self) {
+        // One that has ended can't be killed, only waited for.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+
+    /// Waits so long at most for its end.
+    pub(super) fn end(mut self, limit: Duration) -> io::Result<Ended> {
+        let status = wait(self.child, limit)?;
+        let how = match (status, status.and_then(|status| status.signal())) {
+            (None, _) | (_, Some(libc::SIGXCPU)) => {
+                How::Death("exceeded its time limit (SPIRULA_COMPILER_TIMEOUT sets it)".into())
+            }
+            (_, Some(signal)) => How::Death(format!("crashed (signal {signal})")),
+            (Some(status), None) if status.success() => How::Success,
+            _ => How::Failure,
+        };
+        let (output, complaints) = (self.output.contents(OUTPUT)?, self.complaints.contents(COMPLAINTS)?);
+        Ok(Ended { how, output, complaints })
+    }
 }
 
 /// In the new process, before it becomes clang. No allocation: other threads of the parent may hold locks.

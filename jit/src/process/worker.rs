@@ -35,6 +35,7 @@ fn converse() -> io::Result<()> {
     crate::llvm::set_process_options();
     // What takes its time and serves every request.
     let _ = crate::llvm::host_machine(true);
+    crate::clang::keep_one();
     protocol::send(socket.as_fd(), Tag::Hello, &protocol::IDENTITY)?;
     while wait_for_request() {
         let (tag, payload) = protocol::receive(&*stream)?;
