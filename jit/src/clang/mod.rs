@@ -6,8 +6,9 @@
 //! ```
 //!
 //! Clang's own front end is called (`-cc1`), not its driver: that one reads configuration files and the environment, and
-//! starts a second process. A build of a small source takes it 20 ms on an idle machine, nearly all of which the dynamic loader
-//! spends on its libraries, so that one is started ahead; the builtins are declared by `-fdeclare-opencl-builtins`, for the header would take 300 ms more.
+//! starts a second process. A build of a small source takes it 20 ms on an idle machine, nearly all of which goes to its start,
+//! so that one is started ahead; the builtins are declared by `-fdeclare-opencl-builtins`, for the header would take 300 ms
+//! more.
 
 mod locate;
 mod overlay;

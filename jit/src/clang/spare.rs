@@ -39,14 +39,12 @@ struct Spare {
 
 impl Spare {
     fn start(kind: Kind) -> io::Result<Spare> {
-        let (clang, options) = (kind.clang.clone(), kind.options.clone());
-        let nothing = Vec::new;
         let alone = Translation {
-            clang,
-            options,
+            clang: kind.clang.clone(),
             source: String::new(),
-            headers: nothing(),
+            headers: Vec::new(),
             include_folders: Vec::new(),
+            options: kind.options.clone(),
         };
         let overlay = Overlay::new(&alone)?;
         let (input, theirs) = UnixStream::pair()?;
