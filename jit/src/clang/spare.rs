@@ -110,37 +110,26 @@ pub(super) fn order(translation: &Translation) {
 mod tests {
     use super::*;
     use crate::clang::find;
-    use std::time::Instant;
 
     const LIMIT: Duration = Duration::from_secs(60);
 
-    /// Until a spare of this kind waits: tests beside this one order others.
-    fn by_spare(translation: &Translation, source: &str) -> Ended {
-        let begun = Instant::now();
-        while begun.elapsed() < LIMIT {
-            order(translation);
-            std::thread::sleep(Duration::from_millis(5));
-            if let Some(ended) = super::translate(translation, source.as_bytes(), LIMIT) {
-                return ended;
-            }
-        }
-        panic!("no spare");
-    }
-
     #[test]
     fn spares_translate_as_others_do() {
-        keep_one();
         let clang = find().expect("clang 22, which ./x installs").clone();
         let options = vec!["-cl-std=CL1.2".to_string(), "-DSPARE=1".to_string()];
         let (headers, include_folders) = (Vec::new(), Vec::new());
         let translation = Translation { clang, options, source: String::new(), headers, include_folders };
-        let good = by_spare(&translation, "kernel void k(global int *p) { *p = SPARE; }");
+        let by_spare = |source: &str| {
+            let spare = Spare::start(Kind::of(&translation).expect("it includes nothing")).unwrap();
+            spare.translate(source.as_bytes(), LIMIT).unwrap()
+        };
+        let good = by_spare("kernel void k(global int *p) { *p = SPARE; }");
         assert!(matches!(good.how, How::Success) && good.output.starts_with(b"BC"), "{good:?}");
-        let bad = by_spare(&translation, "# 1 \"source.cl\"\nkernel void k( {}");
+        let bad = by_spare("# 1 \"source.cl\"\nkernel void k( {}");
         let complaints = String::from_utf8_lossy(&bad.complaints).into_owned();
         assert!(matches!(bad.how, How::Failure) && complaints.starts_with("source.cl:1:"), "{complaints}");
         let long = format!("kernel void k(global int *p) {{ *p = 1; }} //{}", "x".repeat(1 << 20));
-        assert!(matches!(by_spare(&translation, &long).how, How::Success));
+        assert!(matches!(by_spare(&long).how, How::Success));
         // What includes the application's files has a process of its own.
         let headers = vec![("a.h".to_string(), String::new())];
         assert_eq!(Kind::of(&Translation { headers, ..translation }), None);

@@ -124,8 +124,8 @@ fn a_worker_is_reused_and_is_no_child_of_ours() {
     let status = std::fs::read_to_string(format!("/proc/{first}/status")).unwrap();
     let parent = status.lines().find_map(|line| line.strip_prefix("PPid:")).unwrap().trim();
     assert_ne!(parent, std::process::id().to_string());
-    // SAFETY: asks only; this test program starts no children.
-    let child = unsafe { libc::waitpid(-1, std::ptr::null_mut(), libc::WNOHANG) };
+    // SAFETY: asks only. Other tests beside this one have children of their own.
+    let child = unsafe { libc::waitpid(first.parse().unwrap(), std::ptr::null_mut(), libc::WNOHANG) };
     assert_eq!(child, -1, "waiting finds a child that is not the application's");
 }
 
