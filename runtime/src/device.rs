@@ -137,7 +137,7 @@ const LOCAL_MEM_SIZE: u64 = 256 << 10;
 /// Alignment of sub-buffers and of OpenCL's largest type, long16 (128 bytes).
 const BASE_ALIGN_BITS: u32 = 1024;
 /// CL_DEVICE_PRINTF_BUFFER_SIZE, in bytes of text, whose records may be longer.
-const PRINTF_TEXT_SIZE: usize = spirula_jit::printf::BUFFER_SIZE / 16;
+const PRINTF_TEXT_SIZE: usize = spirula_interface::printf::BUFFER_SIZE / 16;
 
 impl Device {
     /// Looks at the machine.
@@ -233,7 +233,7 @@ impl DeviceInfo {
             address_bits: usize::BITS,
             profiling_timer_resolution: 1,
             printf_buffer_size: PRINTF_TEXT_SIZE,
-            compiler_available: spirula_jit::api::find_clang().is_some(),
+            compiler_available: spirula_service::find_clang().is_some(),
             linker_available: true,
             spir_versions: SPIR_VERSIONS,
             extensions: DEVICE_EXTENSIONS,

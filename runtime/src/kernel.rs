@@ -8,7 +8,7 @@ use crate::program::Program;
 use crate::sampler::Sampler;
 use crate::scheduler::Pace;
 use crate::specialize::{Specialized, Variant};
-use spirula_jit::program::{AccessQualifier, ArgumentKind, KernelInfo, Launch};
+use spirula_interface::program::{AccessQualifier, ArgumentKind, KernelInfo, Launch};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 /// A `cl_kernel`.

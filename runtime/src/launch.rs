@@ -5,8 +5,8 @@
 
 use crate::arena::Arena;
 use crate::memory::raw::{Allocation, Span};
-use spirula_jit::api::{LoadedKernel, LoadedProgram};
-use spirula_jit::program::{Launch, RawWorkGroupFn};
+use spirula_interface::program::{Launch, RawWorkGroupFn};
+use spirula_service::{LoadedKernel, LoadedProgram};
 use std::sync::Arc;
 
 /// A work-group function that stays loaded.
@@ -37,7 +37,7 @@ impl Code {
 /// Alignment of what generated code is given.
 pub(crate) const BLOCK_ALIGN: usize = 128;
 
-/// The bytes of a kernel's arguments, as [`spirula_jit::program::ArgumentInfo::offset`] lays them out.
+/// The bytes of a kernel's arguments, as [`spirula_interface::program::ArgumentInfo::offset`] lays them out.
 #[derive(Debug)]
 pub(crate) struct ArgumentBlock(Allocation);
 

@@ -28,6 +28,6 @@ mod specialize;
 pub mod svm;
 
 pub use error::{Error, Result, Status};
-pub use spirula_jit::program::{
+pub use spirula_interface::program::{
     AccessQualifier, AddressQualifier, ArgumentInfo, ArgumentKind, ImageKind, KernelInfo, TypeQualifiers,
 };

@@ -31,7 +31,7 @@ impl Platform {
     pub const ICD_SUFFIX: &str = "SPIRULA";
     /// CL_DRIVER_VERSION of its devices: names the sources too, for clients such as pyopencl keep program binaries under it,
     /// and would meet those that another build of Spirula refuses.
-    pub const DRIVER_VERSION: &str = env!("SPIRULA_SOURCES");
+    pub const DRIVER_VERSION: &str = spirula_interface::identity::BUILD;
 
     /// The process's platform; the machine is looked at on the first call.
     pub fn get() -> &'static Platform {

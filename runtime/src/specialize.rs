@@ -4,7 +4,7 @@
 
 use crate::kernel::MAX_SCRATCH;
 use crate::launch::Code;
-use spirula_jit::program::{KernelInfo, Launch};
+use spirula_interface::program::{KernelInfo, Launch};
 use std::fmt::{self, Debug, Formatter};
 use std::sync::{Arc, Mutex, PoisonError};
 

@@ -1,6 +1,6 @@
 //! Work-group sizes that vectorize and balance well: for launches that name none, and for kernels that can't tell.
 
-use spirula_jit::program::Launch;
+use spirula_interface::program::Launch;
 
 /// Lanes that a row should fill: those of 32-bit numbers in the widest registers.
 const LANES: u64 = 16;

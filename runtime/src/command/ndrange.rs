@@ -8,7 +8,7 @@ use crate::launch::Invocation;
 use crate::memory::Mem;
 use crate::printf::{record, stdout};
 use crate::scheduler::Pace;
-use spirula_jit::program::{KernelInfo, Launch};
+use spirula_interface::program::{KernelInfo, Launch};
 use std::sync::Arc;
 
 /// A launch that was checked, with what it must hold until it ends.

@@ -7,7 +7,7 @@ use crate::memory::format::{ImageFormat, channel, order};
 use crate::memory::raw::tests::{byte, host};
 use crate::memory::{ImageDescription, MapFlags, MemFlags};
 use crate::queue::Queue;
-use spirula_jit::program::ImageKind;
+use spirula_interface::program::ImageKind;
 
 /// A queue to run commands on, and a buffer of `size` bytes 0, 1, 2 …
 fn setup(size: usize) -> (Arc<Queue>, Arc<Mem>) {

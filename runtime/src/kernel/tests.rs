@@ -8,7 +8,7 @@ use crate::context::Context;
 use crate::memory::HostPtr;
 use crate::platform::Platform;
 use crate::queue::Queue;
-use spirula_jit::program::{AddressQualifier, ArgumentInfo, RawWorkGroupFn, TypeQualifiers};
+use spirula_interface::program::{AddressQualifier, ArgumentInfo, RawWorkGroupFn, TypeQualifiers};
 
 pub(crate) fn context() -> Arc<Context> {
     Context::new(Platform::get().devices().to_vec(), Vec::new(), None)

@@ -5,8 +5,8 @@ use super::format::{ImageFormat, supported};
 use super::rect::Placement;
 use crate::context::Context;
 use crate::error::{Result, Status};
-use spirula_jit::ImageDescriptor;
-use spirula_jit::program::ImageKind;
+use spirula_interface::ImageDescriptor;
+use spirula_interface::program::ImageKind;
 use std::sync::Arc;
 
 /// A `cl_image_desc`. Sizes that the kind lacks are ignored.

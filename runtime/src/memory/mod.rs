@@ -256,7 +256,7 @@ impl Mem {
     }
 
     /// What a kernel's image argument points at.
-    pub(crate) fn descriptor(&self) -> Option<&spirula_jit::ImageDescriptor> {
+    pub(crate) fn descriptor(&self) -> Option<&spirula_interface::ImageDescriptor> {
         self.descriptor.as_ref().map(DescriptorBox::get)
     }
 

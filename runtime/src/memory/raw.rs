@@ -3,7 +3,7 @@
 
 #![allow(unsafe_code)]
 
-use spirula_jit::ImageDescriptor;
+use spirula_interface::ImageDescriptor;
 use std::alloc::{Layout, alloc, alloc_zeroed, dealloc};
 use std::marker::PhantomData;
 use std::ptr::NonNull;

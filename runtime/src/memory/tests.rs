@@ -3,7 +3,7 @@
 use super::format::{ImageFormat, channel, order};
 use super::*;
 use crate::platform::Platform;
-use spirula_jit::program::ImageKind;
+use spirula_interface::program::ImageKind;
 
 fn context() -> Arc<Context> {
     Context::new(Platform::get().devices().to_vec(), Vec::new(), None)

@@ -1,7 +1,7 @@
 //! printf: the buffers that launches leave their records in. A device keeps those that are free.
 
 use crate::memory::raw::{Allocation, Span};
-use spirula_jit::printf::{BUFFER_SIZE, FIRST_RECORD};
+use spirula_interface::printf::{BUFFER_SIZE, FIRST_RECORD};
 use std::sync::{Mutex, PoisonError};
 
 /// A buffer that had more in it isn't kept: its memory would be lost to everyone else.

@@ -10,7 +10,7 @@ pub(crate) mod stdout;
 #[cfg(test)]
 mod tests;
 
-use spirula_jit::printf::{Conversion, Piece, pieces};
+use spirula_interface::printf::{Conversion, Piece, pieces};
 use std::iter::repeat_n;
 
 /// An argument of a call.

@@ -6,7 +6,7 @@
 use super::BinaryType;
 use crate::machine::CpuInfo;
 use serde::{Deserialize, Serialize};
-use spirula_jit::program::CompiledProgram;
+use spirula_interface::program::CompiledProgram;
 use std::sync::LazyLock;
 
 /// Changes with the layout.
@@ -31,7 +31,7 @@ fn host() -> &'static str {
         let cpu = CpuInfo::read();
         let field = |key| cpu.field(key).unwrap_or("");
         let features = checksum(field("flags").as_bytes()) ^ checksum(field("Features").as_bytes());
-        let (version, arch) = (env!("SPIRULA_SOURCES"), std::env::consts::ARCH);
+        let (version, arch) = (spirula_interface::identity::BUILD, std::env::consts::ARCH);
         format!("{version} {arch} {} {features:x}", field("model name"))
     });
     &HOST

@@ -12,8 +12,10 @@ use crate::scheduler::Pace;
 use crate::specialize::Specialized;
 use container::Contents;
 use options::{Options, Step};
-use spirula_jit::api::{self, CompileOptions, Translation};
-use spirula_jit::program::{CompiledProgram, KernelInfo};
+use spirula_interface::options::CompileOptions;
+use spirula_interface::program::{CompiledProgram, KernelInfo};
+use spirula_interface::translation::Translation;
+use spirula_service as service;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use steps::{Built, Failure};
@@ -116,7 +118,7 @@ impl Program {
     /// clCreateProgramWithSource, the strings joined.
     pub fn with_source(context: &Arc<Context>, source: String) -> Arc<Program> {
         // It is going to be built: have a compiler ready.
-        api::warm_up();
+        service::warm_up();
         Arc::new(Program::new(context, Some(source), BinaryType::None, Vec::new()))
     }
 
@@ -134,7 +136,7 @@ impl Program {
             return Err(invalid("neither SPIR bitcode nor a binary of Spirula's"));
         }
         // It is going to be built: have a compiler ready.
-        api::warm_up();
+        service::warm_up();
         Ok(Arc::new(Program::new(context, None, BinaryType::Intermediate, vec![binary.to_vec()])))
     }
 

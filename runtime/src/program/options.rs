@@ -1,7 +1,7 @@
 //! The options of clBuildProgram, clCompileProgram and clLinkProgram (OpenCL 1.2, 5.6.4 and 5.6.5; cl_khr_spir).
 
 use crate::error::{Result, Status};
-use spirula_jit::api::{CompileOptions, MathOptions};
+use spirula_interface::options::{CompileOptions, MathOptions};
 use std::path::PathBuf;
 
 /// Whose options they are, and hence which error a bad one is.

@@ -5,8 +5,8 @@ use super::steps::{Built, Failure};
 use crate::device::DeviceInfo;
 use crate::error::Status;
 use crate::platform::Platform;
-use spirula_jit::api::{self, Translation};
-use std::path::PathBuf;
+use spirula_interface::translation::Translation;
+use spirula_service as service;
 use std::sync::Arc;
 
 /// The default for a device of OpenCL 1.2 or newer: the highest 1.x that it has (OpenCL 3.0, 5.8.6.3).
@@ -19,7 +19,7 @@ pub(super) fn translation(
     options: &Options,
     device: &DeviceInfo,
 ) -> crate::Result<Translation> {
-    let clang = api::find_clang().ok_or_else(|| Status::CompilerNotAvailable.because(NO_CLANG))?;
+    let clang = service::find_clang().ok_or_else(|| Status::CompilerNotAvailable.because(NO_CLANG))?;
     let language = &options.language;
     let version = (!language.options.iter().any(|option| option.starts_with("-cl-std=")))
         .then(|| DEFAULT_VERSION.to_string());
@@ -27,7 +27,12 @@ pub(super) fn translation(
         clang: clang.clone(),
         source: source.to_string(),
         headers,
-        include_folders: language.include_folders.iter().cloned().chain(everyones_folders()).collect(),
+        include_folders: language
+            .include_folders
+            .iter()
+            .chain(&service::settings::get().include_folders)
+            .cloned()
+            .collect(),
         options: version
             .into_iter()
             .chain(capabilities(device))
@@ -39,12 +44,6 @@ pub(super) fn translation(
 /// For the log of a build without a compiler.
 pub(super) const NO_CLANG: &str = "OpenCL C needs clang 22: found as clang-22 or clang in PATH, beside LLVM 22, or by the \
                                    variable SPIRULA_CLANG. Without it programs must be given as SPIR.";
-
-/// Folders whose files every source may include, as if `-I` named them after its own: SPIRULA_INCLUDE, separated like PATH.
-fn everyones_folders() -> Vec<PathBuf> {
-    let folders = std::env::var_os("SPIRULA_INCLUDE").unwrap_or_default();
-    std::env::split_paths(&folders).filter_map(|folder| std::path::absolute(folder).ok()).collect()
-}
 
 /// The macros of OpenCL C 6.10, and those of the device's extensions and features: clang defines the ones that it knows.
 fn capabilities(device: &DeviceInfo) -> Vec<String> {
@@ -69,7 +68,7 @@ pub(super) fn and_then(
     follow: impl FnOnce(Arc<[Vec<u8>]>) -> Result<Built, Failure>,
 ) -> Result<Built, Failure> {
     let Some(translation) = translation else { return follow(modules) };
-    let translated = api::translate(translation).map_err(|error| Failure::of(error, failed))?;
+    let translated = service::translate(translation).map_err(|error| Failure::of(error, failed))?;
     match follow(Arc::from([translated.module])) {
         Ok(built) => Ok(Built { log: translated.log + &built.log, ..built }),
         // What clang made is no binary of the application's that could be invalid.

@@ -5,8 +5,9 @@ use crate::error::Status;
 use crate::launch::Code;
 use crate::platform::SPIR_VERSIONS;
 use crate::specialize::{Maker, Specialized, Variant};
-use spirula_jit::api::{self, CompileError, CompileOptions, LoadedKernel, MathOptions, Specialization};
-use spirula_jit::program::{CompiledProgram, KernelInfo};
+use spirula_interface::options::{CompileError, CompileOptions, MathOptions, Specialization};
+use spirula_interface::program::{CompiledProgram, KernelInfo};
+use spirula_service::{self as service, LoadedKernel};
 use std::sync::Arc;
 
 /// A step's result.
@@ -31,7 +32,7 @@ impl Failure {
     pub(super) fn of(error: CompileError, failed: Status) -> Failure {
         let status = match error {
             CompileError::InvalidBinary(_) => Status::InvalidBinary,
-            CompileError::Failed(_) | CompileError::Crashed(_) => failed,
+            CompileError::Failed(_) | CompileError::Crashed(_) | CompileError::Unavailable(_) => failed,
         };
         Failure { status, log: error.to_string() }
     }
@@ -65,7 +66,7 @@ pub(super) fn build(
     failed: Status,
 ) -> Result<Built, Failure> {
     check_version(options, failed)?;
-    let compiled = api::build(&slices(&modules), options).map_err(|error| Failure::of(error, failed))?;
+    let compiled = service::build(&slices(&modules), options).map_err(|error| Failure::of(error, failed))?;
     load(Arc::new(compiled), modules, Some(options))
 }
 
@@ -80,7 +81,7 @@ pub(super) fn load(
     if let Some(kernel) = compiled.kernels.iter().find(|kernel| !is_consistent(kernel)) {
         return Err(invalid(format!("error: the arguments of kernel {} contradict each other", kernel.name)));
     }
-    let loaded = api::load(&compiled).map_err(|error| invalid(format!("error: {error}")))?;
+    let loaded = service::load(&compiled).map_err(|error| invalid(format!("error: {error}")))?;
     let built = |kernel: &LoadedKernel| BuiltKernel {
         info: kernel.info.clone(),
         code: Code::of(kernel),
@@ -103,9 +104,9 @@ fn maker(kernel: &KernelInfo, modules: &Arc<[Vec<u8>]>, options: &CompileOptions
     Box::new(move |local_size| {
         let specialization = Some(Specialization { kernel: name.clone(), local_size });
         let options = CompileOptions { specialization, ..options.clone() };
-        let compiled = api::build(&slices(&modules), &options).ok()?;
+        let compiled = service::build(&slices(&modules), &options).ok()?;
         let sound = compiled.kernels.iter().all(is_consistent);
-        let kernel = api::load(&compiled).ok().filter(|_| sound)?.pop()?;
+        let kernel = service::load(&compiled).ok().filter(|_| sound)?.pop()?;
         Some(Variant { code: Code::of(&kernel), info: kernel.info })
     })
 }
@@ -124,7 +125,7 @@ pub(super) fn compile(modules: Arc<[Vec<u8>]>, options: &CompileOptions) -> Resu
     check_version(options, failed)?;
     let mut log = String::new();
     for module in modules.iter() {
-        log += &api::check(module, options).map_err(|error| Failure::of(error, failed))?;
+        log += &service::check(module, options).map_err(|error| Failure::of(error, failed))?;
     }
     Ok(Built { kind: BinaryType::CompiledObject, modules, compiled: None, kernels: None, log })
 }
@@ -133,7 +134,7 @@ pub(super) fn compile(modules: Arc<[Vec<u8>]>, options: &CompileOptions) -> Resu
 pub(super) fn link(modules: Arc<[Vec<u8>]>, options: &CompileOptions) -> Result<Built, Failure> {
     let failed = Status::LinkProgramFailure;
     check_version(options, failed)?;
-    let linked = api::link(&slices(&modules), options).map_err(|error| Failure::of(error, failed))?;
+    let linked = service::link(&slices(&modules), options).map_err(|error| Failure::of(error, failed))?;
     let modules = Arc::from([linked]);
     Ok(Built { kind: BinaryType::Library, modules, compiled: None, kernels: None, log: String::new() })
 }

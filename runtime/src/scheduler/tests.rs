@@ -4,7 +4,7 @@
 
 use super::*;
 use crate::launch::{ArgumentBlock, Code};
-use spirula_jit::program::{Launch, RawWorkGroupFn};
+use spirula_interface::program::{Launch, RawWorkGroupFn};
 
 /// An invocation of `groups` groups of `items` items whose argument block holds the address of `counters`.
 fn invocation(

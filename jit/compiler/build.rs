@@ -1,0 +1,130 @@
+//! Compiles the builtin library (`../builtins`) to the LLVM bitcode that `jit` embeds and links kernels with.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::{env, fs};
+
+fn main() {
+    println!("cargo::rerun-if-changed=../builtins/src");
+    println!("cargo::rerun-if-env-changed=LLVM_SYS_221_PREFIX");
+    if let Err(message) = compile() {
+        println!("cargo::error={message}");
+    }
+}
+
+fn compile() -> Result<(), String> {
+    let rustc = PathBuf::from(variable("RUSTC")?);
+    let llvm = Llvm::find()?;
+    same_llvm(&rustc, &llvm)?;
+    let output = Path::new(&variable("OUT_DIR")?).join("builtins.bc");
+    let mut command = Command::new(&rustc);
+    command.args(["--crate-name=spirula_builtins", "--crate-type=lib", "--edition=2024", "--emit=llvm-bc"]);
+    command.args([
+        "-Copt-level=3",
+        "-Cpanic=abort",
+        "-Ccodegen-units=1",
+        "-Cdebuginfo=0",
+        "-Coverflow-checks=off",
+    ]);
+    // Merged functions would become aliases, which can't be linked lazily; a range that is left unrolled or
+    // vectorized here would fix the width that generated code has to choose.
+    command.args(["-Cllvm-args=-mergefunc-use-aliases=0", "-Cno-vectorize-loops", "-Cno-vectorize-slp"]);
+    command.arg("--target").arg(variable("TARGET")?).arg("-o").arg(&output).arg("../../builtins/src/lib.rs");
+    run(&mut command)?;
+    without_personality(&llvm, &output)?;
+    no_foreign_calls(&llvm, &output)
+}
+
+/// Nothing unwinds here, but functions that inlined something which could have still name Rust's handler for it.
+fn without_personality(llvm: &Llvm, bitcode: &Path) -> Result<(), String> {
+    let text = run(llvm.tool("llvm-dis").arg("-o").arg("-").arg(bitcode))?;
+    if text.contains(" landingpad ") || text.contains(" invoke ") {
+        return Err("the builtin library can unwind".to_string());
+    }
+    let text = text.replace(" personality ptr @rust_eh_personality", "");
+    // Lines that start with ^ are a module summary, which names it too.
+    let kept = |line: &&str| {
+        !(line.starts_with('^') || line.starts_with("declare ") && line.contains("@rust_eh_personality"))
+    };
+    let text = text.lines().filter(kept).collect::<Vec<_>>().join("\n");
+    let assembly = bitcode.with_extension("ll");
+    fs::write(&assembly, text).map_err(|e| format!("{}: {e}", assembly.display()))?;
+    run(llvm.tool("llvm-as").arg("-o").arg(bitcode).arg(&assembly)).map(|_| ())
+}
+
+/// The LLVM tools that generated code is made with.
+struct Llvm {
+    bin: PathBuf,
+}
+
+impl Llvm {
+    fn find() -> Result<Llvm, String> {
+        if let Ok(prefix) = env::var("LLVM_SYS_221_PREFIX") {
+            let bin = Path::new(&prefix).join("bin");
+            if bin.join("llvm-config").exists() {
+                return Ok(Llvm { bin });
+            }
+        }
+        let bin = run(Command::new("llvm-config-22").arg("--bindir")).map_err(|e| {
+            format!("LLVM 22 is not found: set LLVM_SYS_221_PREFIX or install llvm-22-dev ({e})")
+        })?;
+        Ok(Llvm { bin: bin.trim().into() })
+    }
+
+    fn tool(&self, name: &str) -> Command {
+        Command::new(self.bin.join(name))
+    }
+}
+
+/// The library's bitcode crosses from rustc's LLVM to ours: they must be of one release.
+fn same_llvm(rustc: &Path, llvm: &Llvm) -> Result<(), String> {
+    let verbose = run(Command::new(rustc).arg("-vV"))?;
+    let theirs = verbose.lines().find_map(|line| line.strip_prefix("LLVM version: "));
+    let theirs = theirs.ok_or("rustc -vV names no LLVM version")?.trim();
+    let ours = run(llvm.tool("llvm-config").arg("--version"))?;
+    let release = |version: &str| version.trim().split('.').take(2).collect::<Vec<_>>().join(".");
+    if release(theirs) != release(&ours) {
+        return Err(format!(
+            "rustc's LLVM is {theirs}, the installed one is {}: the builtin library can't cross between them",
+            ours.trim()
+        ));
+    }
+    Ok(())
+}
+
+/// Generated code has nothing but the library to call: what it declares must be an LLVM intrinsic.
+fn no_foreign_calls(llvm: &Llvm, bitcode: &Path) -> Result<(), String> {
+    let text = run(llvm.tool("llvm-dis").arg("-o").arg("-").arg(bitcode))?;
+    // These intrinsics become calls of libm.
+    const LIBM: [&str; 12] =
+        ["sin", "cos", "tan", "exp", "exp2", "exp10", "log", "log2", "log10", "pow", "powi", "ldexp"];
+    let foreign: Vec<&str> = text
+        .lines()
+        .filter(|line| line.starts_with("declare "))
+        .filter_map(|line| line.split_once('@')?.1.split_once('('))
+        .map(|(name, _)| name.trim_matches('"'))
+        .filter(|name| {
+            name.strip_prefix("llvm.")
+                .is_none_or(|rest| LIBM.contains(&rest.split('.').next().unwrap_or(rest)))
+        })
+        .collect();
+    let calls_frem = text.contains(" = frem ");
+    if !foreign.is_empty() || calls_frem {
+        let names = if calls_frem { "frem" } else { "" };
+        return Err(format!("the builtin library calls what a kernel can't: {} {names}", foreign.join(", ")));
+    }
+    fs::metadata(bitcode).map(|_| ()).map_err(|e| format!("{}: {e}", bitcode.display()))
+}
+
+fn variable(name: &str) -> Result<String, String> {
+    env::var(name).map_err(|e| format!("{name}: {e}"))
+}
+
+fn run(command: &mut Command) -> Result<String, String> {
+    let output = command.output().map_err(|e| format!("{command:?}: {e}"))?;
+    if !output.status.success() {
+        let errors = String::from_utf8_lossy(&output.stderr).replace('\n', " | ");
+        return Err(format!("{command:?} failed: {errors}"));
+    }
+    Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+}

@@ -1,0 +1,178 @@
+//! The OpenCL C builtins, as the linker sees them: a mangled symbol goes in, the text of its definition comes out.
+//! `mangle` reads the symbol, `pattern` and `table` find the overload, the section files (`integer`, `math`, …) and
+//! `emit` write its body, which calls LLVM intrinsics, the Rust library in [`LIBRARY_BITCODE`] and the work-item
+//! primitives that a later stage lowers.
+
+mod async_copy;
+mod atomic;
+mod c11_atomic;
+mod common;
+mod convert;
+#[cfg(test)]
+mod coverage;
+mod emit;
+mod geometric;
+mod image;
+mod integer;
+mod mangle;
+mod math;
+mod memory;
+mod pattern;
+pub mod printf;
+mod relational;
+#[cfg(test)]
+mod report;
+mod shuffle;
+mod table;
+#[cfg(test)]
+mod tests;
+mod types;
+#[cfg(test)]
+mod values;
+mod work_item;
+
+pub use mangle::Spelling;
+
+use emit::{Emitter, Ir, Lane, Value};
+use pattern::Overload;
+use spirula_interface::options::MathOptions;
+use std::collections::BTreeSet;
+use table::{Call, Effect, How, Row};
+use types::Type;
+
+/// The Rust library (`builtins/`) as LLVM bitcode, compiled by the build script.
+pub static LIBRARY_BITCODE: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/builtins.bc"));
+
+/// A declared function's LLVM types as text, such as ret "<4 x float>", params ["ptr addrspace(1)", "i32"].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Signature {
+    /// The result.
+    pub ret: String,
+    /// The parameters.
+    pub params: Vec<String>,
+}
+
+/// A builtin's definition.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Definition {
+    /// Textual IR that defines exactly the symbol.
+    pub ir: String,
+    /// The `declare` lines of what it calls.
+    pub declarations: BTreeSet<String>,
+}
+
+/// What a symbol turns out to be.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Resolution {
+    /// A builtin.
+    Definition(Definition),
+    /// A builtin, but declared with other types than it has.
+    WrongSignature {
+        /// The types it has, as a `declare` line.
+        expected: String,
+    },
+    /// No builtin that we have.
+    Unknown,
+}
+
+/// Defines the builtin that `symbol` names; of functions that a program may have less accurate, a quicker one.
+pub fn resolve(symbol: &str, declared: &Signature, math: MathOptions) -> Resolution {
+    let Some((row, overload, parameters)) = find(symbol) else { return Resolution::Unknown };
+    let result = Ir::of(&overload.result);
+    let wanted: Vec<Ir> = parameters.iter().map(Ir::of).collect();
+    let given: Option<Vec<Ir>> = declared.params.iter().map(|text| Ir::parse(text)).collect();
+    let fits = Ir::parse(&declared.ret).is_some_and(|ret| same(ret, result))
+        && given.as_ref().is_some_and(|given| {
+            given.len() == wanted.len() && given.iter().zip(&wanted).all(|(a, b)| same(*a, *b))
+        });
+    match given {
+        Some(given) if fits => Resolution::Definition(define(symbol, row, &overload, &given, declared, math)),
+        _ => Resolution::WrongSignature { expected: declaration(symbol, result, &wanted) },
+    }
+}
+
+/// Whether types agree; producers differ in the address spaces of opaque objects.
+fn same(a: Ir, b: Ir) -> bool {
+    a == b || matches!((a.lane, b.lane), (Lane::Pointer(_), Lane::Pointer(_)))
+}
+
+fn declaration(symbol: &str, result: Ir, parameters: &[Ir]) -> String {
+    let parameters: Vec<String> = parameters.iter().map(Ir::to_string).collect();
+    format!("declare {result} @{symbol}({})", parameters.join(", "))
+}
+
+/// The row and overload that a symbol names.
+fn find(symbol: &str) -> Option<(&'static Row, Overload, Vec<Type>)> {
+    let mangle::Signature { name, parameters } = mangle::parse(symbol)?;
+    table::rows_of(&name).iter().find_map(|row| {
+        let overload = pattern::select(&row.pattern, row.generic, &parameters)?;
+        Some((row, overload, parameters.clone()))
+    })
+}
+
+fn define(
+    symbol: &str,
+    row: &Row,
+    overload: &Overload,
+    given: &[Ir],
+    declared: &Signature,
+    math: MathOptions,
+) -> Definition {
+    let mut emitter = Emitter::default();
+    let binding = overload.binding;
+    let arguments: Vec<Value> = given
+        .iter()
+        .zip(&overload.widened)
+        .enumerate()
+        .map(|(index, (&ir, &widened))| {
+            let value = Value { ir, text: format!("%a{index}") };
+            if widened { emitter.splat(&value, binding.width) } else { value }
+        })
+        .collect();
+    let result = Ir::of(&overload.result);
+    let call = Call { arguments: &arguments, element: binding.element, width: binding.width, result, math };
+    let value = match &row.how {
+        How::Intrinsic(name) => emitter.intrinsic(name, &arguments),
+        How::Library(name) => emitter.library(&call.library_function(name), result.lane, &arguments),
+        How::Expand(expansion) => expansion(&mut emitter, &call),
+    };
+    let (body, declarations) = emitter.finish();
+    let convergent = if row.effect == Effect::Barrier { " convergent" } else { "" };
+    let parameters: Vec<String> =
+        declared.params.iter().enumerate().map(|(i, ty)| format!("{ty} %a{i}")).collect();
+    let ir = format!(
+        "define linkonce_odr spir_func {} @{symbol}({}) alwaysinline{convergent} nounwind {{\n{body}  ret {}\n}}\n",
+        declared.ret,
+        parameters.join(", "),
+        if result.lane == Lane::Void { "void".to_string() } else { value.to_string() },
+    );
+    Definition { ir, declarations }
+}
+
+/// Every symbol that the table provides, sorted: for reports and tests.
+pub fn symbols(spelling: Spelling) -> BTreeSet<String> {
+    let overloads = move |row: &'static Row| {
+        pattern::overloads(&row.pattern, row.generic).into_iter().map(move |parameters| {
+            let signature = mangle::Signature { name: row.name.to_string(), parameters };
+            mangle::mangle(&signature, spelling)
+        })
+    };
+    table::all().flat_map(overloads).collect()
+}
+
+/// A mangled name as OpenCL C writes it, such as `nowhere_to_be_found(int)`; None if it is no mangled name.
+pub fn demangle(symbol: &str) -> Option<String> {
+    let mangle::Signature { name, parameters } = mangle::parse(symbol)?;
+    let types: Vec<String> = parameters.iter().map(Type::to_string).collect();
+    Some(format!("{name}({})", types.join(", ")))
+}
+
+/// Whether calls of `symbol` synchronize a work-group: they must be marked convergent before any pass runs.
+pub fn is_barrier(symbol: &str) -> bool {
+    find(symbol).is_some_and(|(row, ..)| row.effect == Effect::Barrier)
+}
+
+/// Whether `symbol` is pure (`memory(none)`), whatever the module's stale attributes say.
+pub fn is_pure(symbol: &str) -> bool {
+    find(symbol).is_some_and(|(row, ..)| row.effect == Effect::Pure)
+}

@@ -1,0 +1,187 @@
+//! Builtins: image functions (6.12.14). The library reads and writes; here its arguments are made of the kernel's.
+
+use super::emit::{Emitter, Ir, Lane, Value};
+use super::table::{FIXED, Rows, nothing};
+
+const INT: Ir = Ir::scalar(Lane::Int(32));
+const POINTER: Ir = Ir::scalar(Lane::Pointer(0));
+
+/// An image type: its name, the number by which the library knows the kind, the suffix of its coordinates' type,
+/// whether it can be sampled (a buffer can't) and has a width, height, depth and layers.
+struct Kind {
+    name: &'static str,
+    number: i128,
+    coordinates: u8,
+    sampled: bool,
+    has: &'static [&'static str],
+}
+
+const fn kind(
+    name: &'static str,
+    number: i128,
+    coordinates: u8,
+    sampled: bool,
+    has: &'static [&'static str],
+) -> Kind {
+    Kind { name, number, coordinates, sampled, has }
+}
+
+const KINDS: [Kind; 6] = [
+    kind("image1d", 1, 1, true, &["width"]),
+    kind("image1dbuffer", 1, 1, false, &["width"]),
+    kind("image1darray", 0x11, 2, true, &["width", "array_size"]),
+    kind("image2d", 2, 2, true, &["width", "height"]),
+    kind("image2darray", 0x12, 4, true, &["width", "height", "array_size"]),
+    kind("image3d", 3, 4, true, &["width", "height", "depth"]),
+];
+
+/// Functions' ending, the colour's component, its lane.
+const COLOURS: [(&str, &str, Lane); 3] =
+    [("f", "float", Lane::Float), ("i", "int", Lane::Int(32)), ("ui", "uint", Lane::Int(32))];
+
+/// A field of `ImageDescriptor`: name, offset, type.
+type Field = (&'static str, i128, Ir);
+const FIELDS: [Field; 6] = [
+    ("width", 8, INT),
+    ("height", 12, INT),
+    ("depth", 16, INT),
+    ("array_size", 20, INT),
+    ("channel_order", 40, INT),
+    ("channel_type", 44, INT),
+];
+
+/// CLK_FILTER_NEAREST: how images are read without a sampler.
+const NEAREST: i128 = 0x10;
+
+/// OpenCL's name of a vector of this width.
+fn vector(element: &str, width: u8) -> String {
+    if width == 1 { element.to_string() } else { format!("{element}{width}") }
+}
+
+pub fn rows(rows: &mut Rows) {
+    for image in &KINDS {
+        COLOURS.iter().for_each(|&(ending, component, lane)| accesses(rows, image, ending, component, lane));
+        queries(rows, image);
+    }
+}
+
+fn accesses(rows: &mut Rows, image: &'static Kind, ending: &'static str, component: &str, lane: Lane) {
+    let Kind { name, number, coordinates, .. } = *image;
+    let (read, write) = (format!("read_image{ending}"), format!("write_image{ending}"));
+    let integers = vector("int", coordinates);
+    rows.expand(&read, FIXED, format!("{component}4(@{name},{integers})"), move |e, call| {
+        let sampler = e.int(INT, NEAREST);
+        let function = format!("spirula_read_image{ending}_int");
+        fetch(e, &function, lane, number, [&call.arguments[0], &sampler, &call.arguments[1]])
+    });
+    for (ty, suffix) in [("int", "int"), ("float", "float")] {
+        if !image.sampled {
+            continue;
+        }
+        let place = vector(ty, coordinates);
+        rows.expand(&read, FIXED, format!("{component}4(@{name},@sampler,{place})"), move |e, call| {
+            let [image, sampler, place] = call.arguments else { unreachable!("reads have three parameters") };
+            let function = format!("spirula_read_image{ending}_{suffix}");
+            fetch(e, &function, lane, number, [image, sampler, place])
+        });
+    }
+    rows.expand(&write, FIXED, format!("void(@{name},{integers},{component}4)"), move |e, call| {
+        let [image, place, colour] = call.arguments else { unreachable!("writes have three parameters") };
+        let mut arguments = vec![descriptor(e, image), e.int(INT, number)];
+        arguments.extend(three(e, place));
+        arguments.extend((0..4).map(|index| e.extract(colour, index)).collect::<Vec<_>>());
+        let function = format!("spirula_write_image{ending}");
+        e.call(&function, Ir::scalar(Lane::Void), &arguments, "nounwind willreturn")
+    });
+}
+
+/// The image's descriptor as the library takes it.
+fn descriptor(e: &mut Emitter, image: &Value) -> Value {
+    match image.ir.lane {
+        Lane::Pointer(0) => image.clone(),
+        _ => e.value(POINTER, &format!("addrspacecast {image} to ptr")),
+    }
+}
+
+/// Three coordinates; zeros where there are less.
+fn three(e: &mut Emitter, place: &Value) -> [Value; 3] {
+    [0, 1, 2].map(|index| match index < place.ir.width {
+        true => e.extract(place, index),
+        false if place.ir.lane == Lane::Float => e.float(Ir::scalar(Lane::Float), 0.0),
+        false => e.int(INT, 0),
+    })
+}
+
+fn fetch(
+    e: &mut Emitter,
+    function: &str,
+    lane: Lane,
+    kind: i128,
+    [image, sampler, place]: [&Value; 3],
+) -> Value {
+    let colour = Ir { lane, width: 4 };
+    let memory = e.value(POINTER, &format!("alloca {colour}, align 16"));
+    let mut arguments = vec![descriptor(e, image), sampler.clone(), e.int(INT, kind)];
+    arguments.extend(three(e, place));
+    arguments.push(memory.clone());
+    e.call(function, Ir::scalar(Lane::Void), &arguments, "nounwind willreturn");
+    e.load(colour, &memory, 16)
+}
+
+fn queries(rows: &mut Rows, image: &'static Kind) {
+    let pattern = |result: &str| format!("{result}(@{})", image.name);
+    for &field in image.has {
+        let result = if field == "array_size" { "size_t" } else { "int" };
+        rows.expand(&format!("get_image_{field}"), FIXED, pattern(result), move |e, call| {
+            let value = query(e, &call.arguments[0], field);
+            e.cast("zext", &value, call.result.lane)
+        });
+    }
+    for (name, field) in [("channel_data_type", "channel_type"), ("channel_order", "channel_order")] {
+        rows.expand(&format!("get_image_{name}"), FIXED, pattern("int"), move |e, call| {
+            query(e, &call.arguments[0], field)
+        });
+    }
+    let dimensions = match image.name {
+        "image3d" => 4,
+        "image2d" | "image2darray" => 2,
+        _ => return,
+    };
+    rows.expand("get_image_dim", FIXED, pattern(&vector("int", dimensions)), move |e, call| {
+        let mut lanes: Vec<Value> =
+            ["width", "height"].map(|field| query(e, &call.arguments[0], field)).to_vec();
+        if dimensions == 4 {
+            lanes.push(query(e, &call.arguments[0], "depth"));
+            lanes.push(e.int(INT, 0));
+        }
+        e.gather(&lanes)
+    });
+}
+
+fn query(e: &mut Emitter, image: &Value, field: &str) -> Value {
+    let Some(&(_, offset, ir)) = FIELDS.iter().find(|f| f.0 == field) else { return nothing() };
+    let offset = e.int(Ir::scalar(Lane::Int(64)), offset);
+    let image = descriptor(e, image);
+    let address = e.element(&image, Lane::Int(8), &offset);
+    e.load(ir, &address, 4)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use spirula_interface::ImageDescriptor;
+    use std::mem::offset_of;
+
+    #[test]
+    fn fields_are_where_the_descriptor_has_them() {
+        let offsets = [
+            offset_of!(ImageDescriptor, width),
+            offset_of!(ImageDescriptor, height),
+            offset_of!(ImageDescriptor, depth),
+            offset_of!(ImageDescriptor, array_size),
+            offset_of!(ImageDescriptor, channel_order),
+            offset_of!(ImageDescriptor, channel_type),
+        ];
+        assert_eq!(FIELDS.map(|f| f.1 as usize), offsets);
+    }
+}

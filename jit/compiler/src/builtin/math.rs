@@ -1,0 +1,239 @@
+//! Builtins: math functions (6.12.2). What LLVM has as an instruction or a few is written here, the rest is in the
+//! Rust library.
+
+use super::emit::{Emitter, Lane, Value};
+use super::pattern::Generic;
+use super::table::{Call, FLOATS, Rows, SINGLE};
+use super::types::Element;
+use spirula_interface::options::MathOptions;
+
+const PAYLOADS: Generic = Generic { elements: &[Element::UInt, Element::ULong], widths: FLOATS.widths };
+
+/// Library functions of one argument.
+const UNARY: [&str; 31] = [
+    "acos", "acosh", "acospi", "asin", "asinh", "asinpi", "atan", "atanh", "atanpi", "cbrt", "cos", "cosh",
+    "cospi", "erf", "erfc", "exp", "exp10", "exp2", "expm1", "lgamma", "log", "log10", "log1p", "log2",
+    "sin", "sinh", "sinpi", "tan", "tanh", "tanpi", "tgamma",
+];
+
+/// Library functions that are faster than those without the prefix, and less accurate.
+const QUICK: [&str; 15] = [
+    "half_exp",
+    "half_exp10",
+    "half_exp2",
+    "half_log",
+    "half_log10",
+    "half_log2",
+    "native_cos",
+    "native_exp",
+    "native_exp10",
+    "native_exp2",
+    "native_log",
+    "native_log10",
+    "native_log2",
+    "native_sin",
+    "native_tan",
+];
+
+/// Functions of float that -cl-unsafe-math-optimizations lets be the `native_` ones, which keep the bounds that
+/// OpenCL 3.0 has for that option (7.4).
+pub const RELAXED: [(&str, &str); 12] = [
+    ("cos", "native_cos"),
+    ("exp", "native_exp"),
+    ("exp10", "native_exp10"),
+    ("exp2", "native_exp2"),
+    ("log", "native_log"),
+    ("log10", "native_log10"),
+    ("log2", "native_log2"),
+    ("pow", "native_pow"),
+    ("pown", "native_pown"),
+    ("powr", "native_powr"),
+    ("sin", "native_sin"),
+    ("tan", "native_tan"),
+];
+
+/// What stands in for a library function where less accuracy will do.
+pub fn quick(name: &str) -> Option<&'static str> {
+    RELAXED.iter().find(|(full, _)| *full == name).map(|(_, quick)| *quick)
+}
+
+pub fn rows(rows: &mut Rows) {
+    for name in ["fabs", "ceil", "floor", "trunc", "rint", "round", "sqrt"] {
+        rows.intrinsic(name, FLOATS, "T(T)", name);
+    }
+    rows.intrinsic("half_sqrt native_sqrt", SINGLE, "T(T)", "sqrt");
+    rows.intrinsic("copysign", FLOATS, "T(T,T)", "copysign");
+    rows.intrinsic("fma", FLOATS, "T(T,T,T)", "fma");
+    rows.intrinsic("mad", FLOATS, "T(T,T,T)", "fmuladd");
+    for pattern in ["T(T,T)", "T(T,E)"] {
+        rows.intrinsic("fmin", FLOATS, pattern, "minnum");
+        rows.intrinsic("fmax", FLOATS, pattern, "maxnum");
+    }
+    for (name, predicate, op) in [("maxmag", "ogt", "maxnum"), ("minmag", "olt", "minnum")] {
+        rows.expand(name, FLOATS, "T(T,T)", move |e, call| by_magnitude(e, call, predicate, op));
+    }
+    rows.expand("fdim", FLOATS, "T(T,T)", |e, call| {
+        let [x, y] = call.arguments else { unreachable!("fdim has two parameters") };
+        let none = e.compare("fcmp ole", x, y);
+        let zero = e.float(x.ir, 0.0);
+        let difference = e.binary("fsub", x, y);
+        e.select(&none, &zero, &difference)
+    });
+    rows.expand("half_divide native_divide", SINGLE, "T(T,T)", |e, call| {
+        e.binary("fdiv", &call.arguments[0], &call.arguments[1])
+    });
+    rows.expand("half_recip native_recip", SINGLE, "T(T)", |e, call| reciprocal(e, &call.arguments[0]));
+    rows.expand("rsqrt", FLOATS, "T(T)", |e, call| {
+        let relaxed = call.element == Element::Float && call.math.contains(MathOptions::UNSAFE_MATH);
+        match call.element {
+            Element::Float if relaxed => quick_reciprocal_root(e, call),
+            Element::Float => close_reciprocal_root(e, call),
+            _ => reciprocal_root(e, call),
+        }
+    });
+    rows.expand("half_rsqrt", SINGLE, "T(T)", close_reciprocal_root);
+    rows.expand("native_rsqrt", SINGLE, "T(T)", quick_reciprocal_root);
+    for name in UNARY {
+        rows.library(name, FLOATS, "T(T)", name);
+    }
+    for name in ["atan2", "atan2pi", "hypot", "pow", "powr"] {
+        rows.library(name, FLOATS, "T(T,T)", name);
+    }
+    for name in ["pown", "rootn"] {
+        rows.library(name, FLOATS, "T(T,N)", name);
+    }
+    for name in QUICK {
+        rows.library(name, SINGLE, "T(T)", name);
+    }
+    for (half, native) in [("half_cos", "native_cos"), ("half_sin", "native_sin"), ("half_tan", "native_tan")]
+    {
+        rows.library(half, SINGLE, "T(T)", native);
+    }
+    for name in ["half_powr", "native_powr"] {
+        rows.library(name, SINGLE, "T(T,T)", name);
+    }
+    for name in ["fmod", "nextafter", "remainder"] {
+        rows.library(name, FLOATS, "T(T,T)", name);
+    }
+    rows.library("logb", FLOATS, "T(T)", "logb");
+    rows.library("ilogb", FLOATS, "N(T)", "ilogb");
+    rows.library("ldexp", FLOATS, "T(T,N)", "ldexp");
+    rows.library("ldexp", FLOATS, "T(T,S)", "ldexp");
+    second_result(rows, "frexp", FLOATS, "T(T,*N)", "frexp", "frexp_exponent");
+    second_result(rows, "remquo", FLOATS, "T(T,T,*N)", "remainder", "quotient");
+    second_result(rows, "lgamma_r", FLOATS, "T(T,*N)", "lgamma", "lgamma_sign");
+    second_result(rows, "sincos", FLOATS, "T(T,*T)", "sin", "cos");
+    rows.expand("nan", PAYLOADS, "F(T)", |e, call| {
+        // Quiet, with what fits of the payload.
+        let (quiet, payload) = match call.element {
+            Element::UInt => (0x7FC0_0000, 0x3F_FFFF),
+            _ => (0x7FF8 << 48, (1 << 51) - 1),
+        };
+        let [quiet, payload] = [quiet, payload].map(|bits| e.int(call.generic(), bits));
+        let kept = e.binary("and", &call.arguments[0], &payload);
+        let bits = e.binary("or", &kept, &quiet);
+        e.cast("bitcast", &bits, call.result.lane)
+    });
+    rows.expand("fract", FLOATS, "T(T,*T)", fract);
+    rows.expand("modf", FLOATS, "T(T,*T)", |e, call| {
+        let x = &call.arguments[0];
+        let whole = e.intrinsic("trunc", std::slice::from_ref(x));
+        store(e, &call.arguments[1], &whole);
+        // The difference is exact, but for infinity.
+        let rest = e.binary("fsub", x, &whole);
+        let infinity = e.float(x.ir, f64::INFINITY);
+        let magnitude = e.intrinsic("fabs", std::slice::from_ref(x));
+        let infinite = e.compare("fcmp oeq", &magnitude, &infinity);
+        let zero = e.float(x.ir, 0.0);
+        let rest = e.select(&infinite, &zero, &rest);
+        e.intrinsic("copysign", &[rest, x.clone()])
+    });
+}
+
+/// A builtin with two results: one library function's is returned, the other's stored at the last argument.
+fn second_result(
+    rows: &mut Rows,
+    name: &str,
+    generic: Generic,
+    pattern: &'static str,
+    returned: &'static str,
+    stored: &'static str,
+) {
+    rows.expand(name, generic, pattern, move |e, call| {
+        let Some((pointer, inputs)) = call.arguments.split_last() else { unreachable!("it has parameters") };
+        // An integer is stored unless the pointer is to T.
+        let lane = if stored == "cos" { call.result.lane } else { Lane::Int(32) };
+        let second = e.library(&call.library_function(stored), lane, inputs);
+        store(e, pointer, &second);
+        e.library(&call.library_function(returned), call.result.lane, inputs)
+    });
+}
+
+fn reciprocal(e: &mut Emitter, x: &Value) -> Value {
+    let one = e.float(x.ir, 1.0);
+    e.binary("fdiv", &one, x)
+}
+
+/// Two correctly rounded steps: within 1 ULP.
+fn reciprocal_root(e: &mut Emitter, call: &Call) -> Value {
+    let root = e.intrinsic("sqrt", call.arguments);
+    reciprocal(e, &root)
+}
+
+/// The same in float: the processor's approximation y, where it has one, and a step of Newton's, y + y/2 (1 - x y y), with
+/// fused sums. A relative error of 2^-14 becomes one of 1.5 2^-28; with roundings that is below 1.2 ULP. For zeros and
+/// infinity the approximation is the answer, and the step not a number.
+fn close_reciprocal_root(e: &mut Emitter, call: &Call) -> Value {
+    let x = &call.arguments[0];
+    let name = format!("spirula.reciprocal_root.{}", x.ir.suffix());
+    let root = e.call(&name, x.ir, call.arguments, "memory(none) nounwind willreturn");
+    let product = e.binary("fmul", x, &root);
+    let product = e.negate(&product);
+    let one = e.float(x.ir, 1.0);
+    let error = e.intrinsic("fma", &[product, root.clone(), one]);
+    let half = e.float(x.ir, 0.5);
+    let half = e.binary("fmul", &root, &half);
+    let closer = e.intrinsic("fma", &[half, error.clone(), root.clone()]);
+    let is_number = e.compare("fcmp ord", &error, &error);
+    e.select(&is_number, &closer, &root)
+}
+
+/// As LLVM does it for the processor when it may: on x86-64 an approximation and one step of Newton's, within 2.4 ULP, and
+/// NaN for zero and infinity.
+fn quick_reciprocal_root(e: &mut Emitter, call: &Call) -> Value {
+    e.permit("reassoc arcp contract afn", |e| reciprocal_root(e, call))
+}
+
+/// The argument of the larger (smaller) magnitude, or fmax (fmin) of both.
+fn by_magnitude(e: &mut Emitter, call: &Call, predicate: &str, op: &str) -> Value {
+    let [x, y] = call.arguments else { unreachable!("maxmag and minmag have two parameters") };
+    let [mx, my] = [x, y].map(|v| e.intrinsic("fabs", std::slice::from_ref(v)));
+    let first = e.compare(&format!("fcmp {predicate}"), &mx, &my);
+    let second = e.compare(&format!("fcmp {predicate}"), &my, &mx);
+    let either = e.intrinsic(op, call.arguments);
+    let rest = e.select(&second, y, &either);
+    e.select(&first, x, &rest)
+}
+
+/// Stores with the element's alignment: the application's buffer need not have the vector's.
+fn store(e: &mut Emitter, pointer: &Value, value: &Value) {
+    e.store(value, pointer, value.ir.lane.bits() / 8);
+}
+
+/// x - floor(x), at most the largest number below 1; zeros and infinities give a zero of their sign.
+fn fract(e: &mut Emitter, call: &Call) -> Value {
+    let x = &call.arguments[0];
+    let floor = e.intrinsic("floor", std::slice::from_ref(x));
+    store(e, &call.arguments[1], &floor);
+    let below_one = if x.ir.lane == Lane::Float { f64::from(1.0f32.next_down()) } else { 1.0f64.next_down() };
+    let [below_one, zero, infinity] = [below_one, 0.0, f64::INFINITY].map(|value| e.float(x.ir, value));
+    let difference = e.binary("fsub", x, &floor);
+    let too_large = e.compare("fcmp ogt", &difference, &below_one);
+    let rest = e.select(&too_large, &below_one, &difference);
+    let magnitude = e.intrinsic("fabs", std::slice::from_ref(x));
+    let is_zero = e.compare("fcmp oeq", &magnitude, &zero);
+    let is_infinite = e.compare("fcmp oeq", &magnitude, &infinity);
+    let special = e.binary("or", &is_zero, &is_infinite);
+    let signed_zero = e.intrinsic("copysign", &[zero, x.clone()]);
+    e.select(&special, &signed_zero, &rest)
+}

@@ -1,0 +1,84 @@
+//! OpenCL C source to SPIR, by an installed clang: before the pipeline that starts with SPIR bytes.
+//!
+//! ```text
+//! Translation -> overlay (the files that clang may see) -> run (a process with limits, files in memory) -> Translated
+//!                                                          spare (one that has started already)
+//! ```
+//!
+//! Clang's own front end is called (`-cc1`), not its driver: that one reads configuration files and the environment, and
+//! starts a second process. A build of a small source takes it 20 ms on an idle machine, nearly all of which goes to its start,
+//! so that one is started ahead; the builtins are declared by `-fdeclare-opencl-builtins`, for the header would take 300 ms
+//! more.
+
+mod overlay;
+mod run;
+mod spare;
+
+pub use spare::keep_one;
+
+use overlay::Overlay;
+use spirula_interface::options::CompileError;
+use spirula_interface::translation::{Translated, Translation};
+use std::time::Duration;
+
+/// What the log calls the source.
+const SOURCE_NAME: &str = "source.cl";
+
+/// Options of every translation: what SPIR is, no files but those of the overlay, and no optimization, which is ours to do. (At
+/// -O0 clang would forbid it.)
+const OPTIONS: &[&str] = &[
+    "-cc1",
+    "-triple",
+    "spir64-unknown-unknown",
+    "-x",
+    "cl",
+    "-emit-llvm-bc",
+    "-O1",
+    "-disable-llvm-passes",
+    "-relaxed-aliasing",
+    "-nostdsysteminc",
+    "-fdeclare-opencl-builtins",
+    "-finclude-default-header",
+    "-cl-kernel-arg-info",
+];
+
+/// Translates. Errors: [`CompileError::Failed`] with clang's diagnostics, [`CompileError::Crashed`] if it died or took too long.
+/// The limit is for the whole request.
+pub fn translate(translation: &Translation, limit: Duration) -> Result<Translated, CompileError> {
+    // The first line only names the file in diagnostics.
+    let source = format!("# 1 \"{SOURCE_NAME}\"\n{}", translation.source);
+    // In time for the failure to be told before the process that waits for it is ended too.
+    let limit = limit.mul_f64(0.9);
+    let ended = match spare::translate(translation, source.as_bytes(), limit) {
+        Some(ended) => ended,
+        None => anew(translation, source.as_bytes(), limit)?,
+    };
+    spare::order(translation, limit);
+    let log = String::from_utf8_lossy(&ended.complaints).into_owned();
+    match ended.how {
+        run::How::Success => Ok(Translated { module: ended.output, log }),
+        run::How::Failure => Err(CompileError::Failed(log)),
+        run::How::Death(why) => Err(CompileError::Crashed(format!("{log}error: clang {why}\n"))),
+    }
+}
+
+/// Translates in a process of its own.
+fn anew(translation: &Translation, source: &[u8], limit: Duration) -> Result<run::Ended, CompileError> {
+    let overlay = Overlay::new(translation).map_err(|error| trouble("can't be given its files", &error))?;
+    let arguments = arguments(translation, &overlay);
+    run::run(&translation.clang, &arguments, source, limit).map_err(|error| trouble("can't be run", &error))
+}
+
+/// Clang's arguments; it reads the source from its standard input.
+fn arguments(translation: &Translation, overlay: &Overlay) -> Vec<String> {
+    let fixed = OPTIONS.iter().map(|option| option.to_string());
+    let own = translation.options.iter().cloned();
+    fixed.chain(overlay.options()).chain(own).chain(["-o", "-", "-"].map(str::to_string)).collect()
+}
+
+fn trouble(what: &str, error: &std::io::Error) -> CompileError {
+    CompileError::Failed(format!("error: clang {what}: {error}\n"))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,106 @@
+//! The files that clang may see: its own header, the application's headers, the given folders. LLVM's virtual file system has
+//! nothing else, whatever a source includes, embeds or asks for, by whatever path.
+
+use super::run::MemoryFile;
+use spirula_interface::translation::{BASE_HEADER, Translation};
+use std::io;
+use std::path::{Component, Path, PathBuf};
+
+/// Where clang finds its own header; nothing is there in reality.
+const RESOURCES: &str = "/spirula/clang";
+/// Where the application's headers are. Deep enough for some `..` in their names.
+const HEADERS: &str = "/spirula/headers/of/the/program";
+
+/// The files' contents, which live as long as this, and the list of them.
+#[derive(Debug)]
+pub(super) struct Overlay {
+    list: MemoryFile,
+    _headers: Vec<MemoryFile>,
+    folders: Vec<String>,
+}
+
+impl Overlay {
+    pub(super) fn new(translation: &Translation) -> io::Result<Overlay> {
+        let mut entries = Vec::new();
+        let own = translation.clang.headers.join(BASE_HEADER);
+        entries.push(entry("file", &format!("{RESOURCES}/include/{BASE_HEADER}"), text(&own)?)?);
+        let mut headers = Vec::new();
+        for (name, contents) in &translation.headers {
+            let file = MemoryFile::new(c"spirula-header", contents.as_bytes())?;
+            entries.push(entry("file", text(&normal(&Path::new(HEADERS).join(name)))?, &file.path())?);
+            headers.push(file);
+        }
+        let mut folders = vec![HEADERS.to_string()];
+        for folder in &translation.include_folders {
+            let seen = text(&normal(folder))?.to_string();
+            // One that does not exist holds nothing; clang would give up on the whole list.
+            if folder.is_dir() && !folders.contains(&seen) {
+                entries.push(entry("directory-remap", &seen, text(folder)?)?);
+            }
+            folders.push(seen);
+        }
+        let list = format!(
+            "{{ 'version': 0, 'case-sensitive': 'true', 'overlay-relative': 'false', 'use-external-names': 'false',\n\
+             'redirecting-with': 'redirect-only', 'roots': [\n{}\n] }}\n",
+            entries.join(",\n")
+        );
+        Ok(Overlay { list: MemoryFile::new(c"spirula-files", list.as_bytes())?, _headers: headers, folders })
+    }
+
+    /// The options that make clang see these files only.
+    pub(super) fn options(&self) -> impl Iterator<Item = String> + '_ {
+        let fixed = ["-resource-dir", RESOURCES, "-ivfsoverlay"].map(str::to_string);
+        let folders = self.folders.iter().map(|folder| format!("-I{folder}"));
+        fixed.into_iter().chain([self.list.path()]).chain(folders)
+    }
+}
+
+/// One file or folder: its name for clang, and where it is.
+fn entry(kind: &str, name: &str, real: &str) -> io::Result<String> {
+    if name.chars().chain(real.chars()).any(char::is_control) {
+        return Err(io::Error::new(
+            io::ErrorKind::InvalidInput,
+            format!("the path {name:?} has a control character"),
+        ));
+    }
+    let quote = |text: &str| text.replace('\'', "''");
+    Ok(format!("{{ 'type': '{kind}', 'name': '{}', 'external-contents': '{}' }}", quote(name), quote(real)))
+}
+
+fn text(path: &Path) -> io::Result<&str> {
+    path.to_str().ok_or_else(|| {
+        io::Error::new(io::ErrorKind::InvalidInput, format!("the path {} is not Unicode", path.display()))
+    })
+}
+
+/// Without `.` and `..`, as clang looks paths up.
+fn normal(path: &Path) -> PathBuf {
+    let mut result = PathBuf::from("/");
+    for component in path.components() {
+        match component {
+            Component::Normal(name) => result.push(name),
+            Component::ParentDir => {
+                result.pop();
+            }
+            _ => {}
+        }
+    }
+    result
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn paths_are_normal() {
+        assert_eq!(normal(Path::new("/a/./b/../c//d")), Path::new("/a/c/d"));
+        assert_eq!(normal(Path::new("/../../x")), Path::new("/x"));
+    }
+
+    #[test]
+    fn names_cannot_break_out_of_the_list() {
+        assert!(entry("file", "/a', 'b", "/c").unwrap().contains("'/a'', ''b'"));
+        assert!(entry("file", "/a\n", "/c").is_err());
+    }
+}

@@ -1,0 +1,137 @@
+//! A clang that waits for its source: started after a translation with the same compiler and options, so that the next one
+//! finds its libraries loaded. In worker processes only; the application has no process that it did not ask for.
+
+use super::arguments;
+use super::overlay::Overlay;
+use super::run::{Ended, How, Running};
+use spirula_interface::translation::{Clang, Translation};
+use std::io::{self, Write};
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream;
+use std::sync::mpsc::{Sender, channel};
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::Duration;
+
+/// What a spare is good for: translations that include nothing of the application's.
+#[derive(Clone, Debug, PartialEq)]
+struct Kind {
+    clang: Clang,
+    options: Vec<String>,
+}
+
+impl Kind {
+    fn of(translation: &Translation) -> Option<Kind> {
+        let alone = translation.headers.is_empty() && translation.include_folders.is_empty();
+        let (clang, options) = (translation.clang.clone(), translation.options.clone());
+        alone.then_some(Kind { clang, options })
+    }
+}
+
+/// A process that reads its source from a socket. (A pipe would end this process by SIGPIPE if that one died.)
+#[derive(Debug)]
+struct Spare {
+    kind: Kind,
+    running: Running,
+    input: UnixStream,
+    /// The files that it sees.
+    _overlay: Overlay,
+}
+
+impl Spare {
+    /// The limit is one on processor time.
+    fn start(kind: Kind, limit: Duration) -> io::Result<Spare> {
+        let alone = Translation {
+            clang: kind.clang.clone(),
+            source: String::new(),
+            headers: Vec::new(),
+            include_folders: Vec::new(),
+            options: kind.options.clone(),
+        };
+        let overlay = Overlay::new(&alone)?;
+        let (input, theirs) = UnixStream::pair()?;
+        let theirs = OwnedFd::from(theirs);
+        let running = Running::start(&kind.clang, &arguments(&alone, &overlay), theirs.into(), limit)?;
+        Ok(Spare { kind, running, input, _overlay: overlay })
+    }
+
+    fn translate(mut self, source: &[u8], limit: Duration) -> io::Result<Ended> {
+        let written = self.input.set_write_timeout(Some(limit)).and_then(|()| self.input.write_all(source));
+        if let Err(error) = written {
+            self.running.stop();
+            return Err(error);
+        }
+        drop(self.input);
+        self.running.end(limit)
+    }
+}
+
+static WAITING: Mutex<Option<Spare>> = Mutex::new(None);
+static ORDERS: OnceLock<Sender<(Kind, Duration)>> = OnceLock::new();
+
+fn waiting() -> MutexGuard<'static, Option<Spare>> {
+    WAITING.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// From now on a spare is kept. They die with the thread that starts them, which lives as long as this process.
+pub fn keep_one() {
+    let (orders, inbox) = channel::<(Kind, Duration)>();
+    let serve = move || {
+        for (kind, limit) in inbox {
+            if waiting().as_ref().is_some_and(|spare| spare.kind == kind) {
+                continue;
+            }
+            let spare = Spare::start(kind, limit).ok();
+            let old = std::mem::replace(&mut *waiting(), spare);
+            old.into_iter().for_each(|spare| spare.running.stop());
+        }
+    };
+    // No thread, no spare.
+    if std::thread::Builder::new().name("spirula-clang".into()).spawn(serve).is_ok() {
+        let _ = ORDERS.set(orders);
+    }
+}
+
+/// Has a waiting process translate the source. None if there is none for it, or it died otherwise than by its source or the limit.
+pub(super) fn translate(translation: &Translation, source: &[u8], limit: Duration) -> Option<Ended> {
+    let kind = Kind::of(translation)?;
+    let spare = waiting().take_if(|spare| spare.kind == kind)?;
+    let ended = spare.translate(source, limit).ok()?;
+    (!matches!(&ended.how, How::Death(why) if why.starts_with("crashed"))).then_some(ended)
+}
+
+/// Starts a process for the next translation of this kind.
+pub(super) fn order(translation: &Translation, limit: Duration) {
+    if let (Some(orders), Some(kind)) = (ORDERS.get(), Kind::of(translation)) {
+        let _ = orders.send((kind, limit));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use spirula_service::find_clang;
+
+    const LIMIT: Duration = Duration::from_secs(60);
+
+    #[test]
+    fn spares_translate_as_others_do() {
+        let clang = find_clang().expect("clang 22, which ./x installs").clone();
+        let options = vec!["-cl-std=CL1.2".to_string(), "-DSPARE=1".to_string()];
+        let (headers, include_folders) = (Vec::new(), Vec::new());
+        let translation = Translation { clang, options, source: String::new(), headers, include_folders };
+        let by_spare = |source: &str| {
+            let spare = Spare::start(Kind::of(&translation).expect("it includes nothing"), LIMIT).unwrap();
+            spare.translate(source.as_bytes(), LIMIT).unwrap()
+        };
+        let good = by_spare("kernel void k(global int *p) { *p = SPARE; }");
+        assert!(matches!(good.how, How::Success) && good.output.starts_with(b"BC"), "{good:?}");
+        let bad = by_spare("# 1 \"source.cl\"\nkernel void k( {}");
+        let complaints = String::from_utf8_lossy(&bad.complaints).into_owned();
+        assert!(matches!(bad.how, How::Failure) && complaints.starts_with("source.cl:1:"), "{complaints}");
+        let long = format!("kernel void k(global int *p) {{ *p = 1; }} //{}", "x".repeat(1 << 20));
+        assert!(matches!(by_spare(&long).how, How::Success));
+        // What includes the application's files has a process of its own.
+        let headers = vec![("a.h".to_string(), String::new())];
+        assert_eq!(Kind::of(&Translation { headers, ..translation }), None);
+    }
+}

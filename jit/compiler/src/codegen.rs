@@ -1,0 +1,101 @@
+//! Linked LLVM IR to an object file: everything but the kernels' entries becomes internal, then passes and code for this CPU.
+
+use crate::llvm::{self, LlvmError, Session};
+use inkwell::attributes::AttributeLoc;
+use inkwell::module::{Linkage, Module};
+use inkwell::targets::TargetMachine;
+use spirula_interface::target::Target;
+use std::collections::HashSet;
+
+/// Why no object came out.
+#[derive(Clone, Debug, thiserror::Error)]
+pub enum CodegenError {
+    /// The IR that reached code generation is wrong: a bug of ours.
+    #[error("internal error: invalid code was generated: {0}")]
+    Invalid(LlvmError),
+    /// An entry is missing: a bug of ours.
+    #[error("internal error: no code was generated for {0}")]
+    Missing(String),
+    /// LLVM gave up.
+    #[error("LLVM can't generate code: {0}")]
+    Llvm(#[from] LlvmError),
+}
+
+/// What pays of `default<O3>`, in its order: work-group functions are one loop nest each, come simplified and call little.
+/// Loops are simplified until conditions that do not change in them can be decided in front of them, and those of
+/// fixed length are laid flat. Loops of unknown length stay as they are: their turns overlap in the processor
+/// anyway, and unrolled they took a third of a build.
+const PASSES: &str = "always-inline,globaldce,cgscc(inline),globaldce,function(\
+    simplifycfg,sroa<modify-cfg>,early-cse,instcombine<no-verify-fixpoint>,\
+    simplifycfg,early-cse<memssa>,instcombine<no-verify-fixpoint>,simplifycfg,\
+    loop-mssa(loop-instsimplify,loop-simplifycfg,licm<no-allowspeculation>,loop-rotate,licm,\
+        simple-loop-unswitch<nontrivial;trivial>),\
+    simplifycfg,instcombine<no-verify-fixpoint>,\
+    loop(loop-idiom,indvars,extra-simple-loop-unswitch-passes,loop-deletion,loop-unroll-full),\
+    sroa<modify-cfg>,gvn,bdce,instcombine<no-verify-fixpoint>,dse,loop-mssa(licm),\
+    simplifycfg<hoist-common-insts;sink-common-insts>,\
+    loop(loop-rotate,loop-deletion),loop-vectorize,instcombine<no-verify-fixpoint>,\
+    slp-vectorizer,vector-combine,loop-unroll<O3;no-runtime>,instcombine<no-verify-fixpoint>,\
+    loop-mssa(licm),simplifycfg<switch-to-lookup>),globaldce";
+
+/// Generates the object of a module whose `entries` are the functions to call from outside. `optimize` is off for
+/// `-cl-opt-disable`.
+pub fn generate(
+    session: &Session,
+    module: &Module,
+    entries: &[String],
+    target: &Target,
+    optimize: bool,
+) -> Result<Vec<u8>, CodegenError> {
+    let machine = llvm::machine(target, optimize)?;
+    retarget(module, &machine);
+    internalize(module, entries)?;
+    keep_loops_as_loops(module);
+    llvm::verify(module).map_err(CodegenError::Invalid)?;
+    llvm::run_passes(module, if optimize { PASSES } else { "default<O0>" }, &machine)?;
+    let object = llvm::emit_object(module, &machine)?;
+    match session.take_errors() {
+        errors if errors.is_empty() => {}
+        errors => return Err(LlvmError(errors).into()),
+    }
+    Ok(object)
+}
+
+/// SPIR's triple and layout end here: from now on the module is one of the host's.
+fn retarget(module: &Module, machine: &TargetMachine) {
+    module.set_triple(&machine.get_triple());
+    module.set_data_layout(&machine.get_target_data().get_data_layout());
+}
+
+/// Only the entries stay visible, so that what is inlined everywhere or never used vanishes.
+fn internalize(module: &Module, entries: &[String]) -> Result<(), CodegenError> {
+    let mut missing: HashSet<&str> = entries.iter().map(String::as_str).collect();
+    for function in module.get_functions().filter(|function| function.count_basic_blocks() > 0) {
+        let is_entry = function.get_name().to_str().is_ok_and(|name| missing.remove(name));
+        function.set_linkage(if is_entry { Linkage::External } else { Linkage::Internal });
+    }
+    for global in module.get_globals().filter(|global| global.get_initializer().is_some()) {
+        // `llvm.used` and its like have a linkage of their own that says what they are.
+        if global.get_linkage() != Linkage::Appending {
+            global.set_linkage(Linkage::Internal);
+        }
+    }
+    match missing.into_iter().next() {
+        Some(name) => Err(CodegenError::Missing(name.to_owned())),
+        None => Ok(()),
+    }
+}
+
+/// C functions that LLVM likes to call instead of a loop, or of comparisons in a row, and that no kernel can be given.
+const NOT_PROVIDED: [&str; 4] = ["strlen", "wcslen", "memcmp", "bcmp"];
+
+/// Keeps LLVM from turning the kernels' own code into calls of C's library. `memcpy` and `memset` are welcome.
+fn keep_loops_as_loops(module: &Module) {
+    let context = module.get_context();
+    for function in module.get_functions().filter(|function| function.count_basic_blocks() > 0) {
+        for name in NOT_PROVIDED {
+            let attribute = context.create_string_attribute(&format!("no-builtin-{name}"), "");
+            function.add_attribute(AttributeLoc::Function, attribute);
+        }
+    }
+}

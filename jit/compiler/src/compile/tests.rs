@@ -1,0 +1,165 @@
+//! Bytes to code to right answers, in this process; and what must not become a program.
+
+use super::*;
+use crate::front::testing;
+use crate::host_inputs;
+use spirula_interface::program::{ArgumentKind, Launch, RawWorkGroupFn};
+use std::ptr::null_mut;
+
+const SCALE: &str = r#"
+define spir_kernel void @scale(ptr addrspace(1) %data, i32 %factor) {
+  %id = call spir_func i64 @_Z13get_global_idj(i32 0)
+  %place = getelementptr i32, ptr addrspace(1) %data, i64 %id
+  %old = load i32, ptr addrspace(1) %place, align 4
+  %new = mul i32 %old, %factor
+  store i32 %new, ptr addrspace(1) %place, align 4
+  ret void
+}
+declare spir_func i64 @_Z13get_global_idj(i32)
+!opencl.kernels = !{!0}
+!0 = !{ptr @scale, !1, !2, !3, !4, !5}
+!1 = !{!"kernel_arg_addr_space", i32 1, i32 0}
+!2 = !{!"kernel_arg_access_qual", !"none", !"none"}
+!3 = !{!"kernel_arg_type", !"int*", !"int"}
+!4 = !{!"kernel_arg_type_qual", !"", !""}
+!5 = !{!"kernel_arg_base_type", !"int*", !"int"}
+!opencl.spir.version = !{!6}
+!opencl.ocl.version = !{!6}
+!6 = !{i32 1, i32 2}
+"#;
+
+/// The program of a module in LLVM's text.
+fn built(text: &str, inputs: &Inputs) -> Result<CompiledProgram, CompileError> {
+    build(&[&testing::bitcode(text)], inputs, Dump::default())
+}
+
+fn launch(groups: u64, size: u64) -> Launch {
+    Launch {
+        work_dim: 1,
+        streams: 0,
+        global_offset: [0; 3],
+        global_size: [groups * size, 1, 1],
+        local_size: [size, 1, 1],
+        group_count: [groups, 1, 1],
+    }
+}
+
+/// What `scale` makes of 0 to 255 with the factor 7.
+fn scaled(kernel: &KernelInfo, entry: RawWorkGroupFn) -> Vec<i32> {
+    let mut data: Vec<i32> = (0..256).collect();
+    #[repr(C, align(128))]
+    struct Block([u8; 128]);
+    let mut block = Block([0; 128]);
+    let at = kernel.arguments[0].offset as usize;
+    block.0[at..at + 8].copy_from_slice(&(data.as_mut_ptr() as usize).to_ne_bytes());
+    let at = kernel.arguments[1].offset as usize;
+    block.0[at..at + 4].copy_from_slice(&7i32.to_ne_bytes());
+    let mut scratch = vec![0u128; kernel.scratch_size(64) as usize / 16 + 16];
+    let scratch = scratch.as_mut_ptr().cast::<u8>();
+    // SAFETY: in bounds, since 256 bytes were added.
+    let scratch = unsafe { scratch.add(scratch.align_offset(128)) };
+    // SAFETY: four groups of 64 items cover `data`; the block is laid out as the kernel says; no local memory.
+    unsafe { entry(block.0.as_ptr(), &launch(4, 64), 0, 4, null_mut(), scratch) };
+    data
+}
+
+#[test]
+fn a_kernel_is_built_loaded_and_right() {
+    for optimization_disabled in [false, true] {
+        let mut inputs = host_inputs();
+        inputs.options.optimization_disabled = optimization_disabled;
+        let program = built(SCALE, &inputs).unwrap();
+        let kernel = &program.kernels[0];
+        let kinds: Vec<_> = kernel.arguments.iter().map(|argument| argument.kind).collect();
+        assert_eq!(kinds, [ArgumentKind::Buffer, ArgumentKind::Value { size: 4 }]);
+        let loaded = spirula_service::load(&program).unwrap();
+
+        let data = scaled(kernel, loaded[0].entry);
+        assert!(data.iter().enumerate().all(|(index, &value)| value == 7 * index as i32), "{data:?}");
+    }
+}
+
+/// Kernels that call a common function, enough of them to be shared out among threads.
+#[test]
+fn kernels_of_several_objects_are_right() {
+    const COUNT: usize = 12;
+    let (kernel, metadata) = SCALE.split_once("declare").unwrap();
+    let kernel =
+        kernel.replace("mul i32 %old, %factor", "call spir_func i32 @product(i32 %old, i32 %factor)");
+    let mut text = format!(
+        "{}declare{}",
+        (0..COUNT).map(|n| kernel.replace("@scale", &format!("@scale{n}"))).collect::<String>(),
+        metadata.replace("!0 = !{ptr @scale,", "!0 = !{ptr @scale0,")
+    );
+    let listed: String = (1..COUNT).map(|n| format!(", !{}", 100 + n)).collect();
+    text = text.replace("!opencl.kernels = !{!0}", &format!("!opencl.kernels = !{{!0{listed}}}"));
+    text.extend((1..COUNT).map(|n| format!("!{} = !{{ptr @scale{n}, !1, !2, !3, !4, !5}}\n", 100 + n)));
+    text.push_str(
+        "define spir_func i32 @product(i32 %a, i32 %b) noinline {\n %p = mul i32 %a, %b\n ret i32 %p\n}\n",
+    );
+    let mut inputs = host_inputs();
+    inputs.target.threads = 2;
+    let program = built(&text, &inputs).unwrap();
+    assert_eq!(program.objects.len(), 2);
+    let loaded = spirula_service::load(&program).unwrap();
+    for (n, (kernel, code)) in std::iter::zip(&program.kernels, &loaded).enumerate() {
+        assert_eq!(kernel.name, format!("scale{n}"));
+        let data = scaled(kernel, code.entry);
+        assert!(data.iter().enumerate().all(|(index, &value)| value == 7 * index as i32), "{n}: {data:?}");
+    }
+}
+
+#[test]
+fn a_loop_that_measures_a_string_stays_a_loop() {
+    let text = SCALE
+        .replace(
+            "  %new = mul",
+            "  %length = call spir_func i32 @length(ptr addrspace(1) %data)\n  %new = mul",
+        )
+        .replace("%factor\n  store", "%length\n  store")
+        + "define spir_func i32 @length(ptr addrspace(1) %text) {
+             br label %next
+           next:
+             %i = phi i64 [ 0, %0 ], [ %j, %next ]
+             %place = getelementptr inbounds i8, ptr addrspace(1) %text, i64 %i
+             %c = load i8, ptr addrspace(1) %place, align 1
+             %j = add i64 %i, 1
+             %end = icmp eq i8 %c, 0
+             br i1 %end, label %done, label %next
+           done:
+             %r = trunc i64 %i to i32
+             ret i32 %r
+           }\n";
+    built(&text, &host_inputs()).unwrap();
+}
+
+#[test]
+fn a_linked_library_builds_as_well() {
+    let inputs = host_inputs();
+    let library = link(&[&testing::bitcode(SCALE)], &inputs).unwrap();
+    assert_eq!(build(&[&library], &inputs, Dump::default()).unwrap().kernels[0].name, "scale");
+}
+
+#[test]
+fn what_is_missing_is_named_with_its_kernel() {
+    let text = SCALE.replace("_Z13get_global_idj", "_Z19nowhere_to_be_foundj");
+    let error = built(&text, &host_inputs()).unwrap_err().to_string();
+    assert!(error.contains("nowhere_to_be_found(uint)") && error.contains("scale"), "{error}");
+}
+
+#[test]
+fn every_fixture_is_checked_and_compiled_or_says_what_it_lacks() {
+    let inputs = host_inputs();
+    for (name, bytes) in testing::fixtures() {
+        check(&bytes, &inputs).unwrap_or_else(|error| panic!("{name}: {error}"));
+        match build(&[&bytes], &inputs, Dump::default()) {
+            Ok(program) => {
+                spirula_service::load(&program).unwrap_or_else(|error| panic!("{name}: {error}"));
+            }
+            Err(error) => {
+                let text = error.to_string();
+                assert!(text.contains("is not defined"), "{name}: {text}");
+            }
+        }
+    }
+}

@@ -1,0 +1,195 @@
+//! What a kernel means, without any of the passes: every work-item runs to the next barrier, then all go on.
+//! Covers what the generator makes: arithmetic of integers up to 64 bits, memory, branches.
+
+use spirula_kir::{
+    BinaryOp, Block, CastOp, Constant, Function, IntPredicate, Op, Predicate, RmwOp, Target, Terminator,
+    Type, Value, ValueDef, WorkItemQuery,
+};
+
+/// The memory that a work-group sees: 32-bit words.
+pub struct Memory<'a> {
+    pub data: &'a mut [i32],
+    pub local: Vec<i32>,
+}
+
+/// Where an interpreted pointer leads: upper half the memory, lower half the byte.
+const DATA: u64 = 1 << 32;
+const LOCAL: u64 = 2 << 32;
+const SLOT: u64 = 3 << 32;
+
+struct Item {
+    local_id: u64,
+    group: u64,
+    values: Vec<u64>,
+    slots: Vec<Vec<i32>>,
+    /// Where it goes on; none when it has returned.
+    block: Option<Block>,
+}
+
+/// Runs one work-group of a one-dimensional launch.
+pub fn run_group(kernel: &Function, memory: &mut Memory, group: u64, local_size: u64, number: i32) {
+    let mut items: Vec<Item> = (0..local_size)
+        .map(|local_id| Item {
+            local_id,
+            group,
+            values: vec![0; kernel.value_count()],
+            slots: kernel.slots.iter().map(|s| vec![0; s.size as usize / 4]).collect(),
+            block: Some(Block(0)),
+        })
+        .collect();
+    while items.iter().any(|item| item.block.is_some()) {
+        for item in items.iter_mut().filter(|item| item.block.is_some()) {
+            Walk { kernel, memory: &mut *memory, local_size, number, item }.run_until_barrier();
+        }
+    }
+}
+
+struct Walk<'a, 'm> {
+    kernel: &'a Function,
+    memory: &'a mut Memory<'m>,
+    local_size: u64,
+    number: i32,
+    item: &'a mut Item,
+}
+
+impl Walk<'_, '_> {
+    fn run_until_barrier(&mut self) {
+        while let Some(block) = self.item.block {
+            let data = self.kernel.block(block);
+            for &inst in &data.insts {
+                let result = self.evaluate(self.kernel.op(inst), self.kernel.result(inst));
+                if let Some(value) = self.kernel.result(inst) {
+                    self.item.values[value.index()] = truncate(result, self.kernel.ty(value));
+                }
+            }
+            match &data.terminator {
+                Terminator::Return => self.item.block = None,
+                Terminator::Jump(target) => self.go(target),
+                Terminator::Branch { condition, then, otherwise } => {
+                    let target = if self.get(*condition) != 0 { then } else { otherwise };
+                    self.go(target);
+                }
+                Terminator::Switch { value, cases, default } => {
+                    let value = u128::from(self.get(*value));
+                    let case = cases.iter().find(|(case, _)| *case == value);
+                    self.go(case.map_or(default, |(_, target)| target));
+                }
+                Terminator::Barrier(target) => return self.go(target),
+                other => panic!("{other:?}"),
+            }
+        }
+    }
+
+    fn go(&mut self, target: &Target) {
+        let arguments: Vec<u64> = target.arguments.iter().map(|&a| self.get(a)).collect();
+        for (param, argument) in self.kernel.block(target.block).params.iter().zip(arguments) {
+            self.item.values[param.index()] = argument;
+        }
+        self.item.block = Some(target.block);
+    }
+
+    fn get(&self, value: Value) -> u64 {
+        match self.kernel.def(value) {
+            ValueDef::Constant(Constant::Int(bits)) => *bits as u64,
+            ValueDef::Constant(other) => panic!("{other:?}"),
+            ValueDef::Param(0) => DATA,
+            ValueDef::Param(1) => LOCAL,
+            ValueDef::Param(_) => u64::from(self.number as u32),
+            _ => self.item.values[value.index()],
+        }
+    }
+
+    fn signed(&self, value: Value) -> i64 {
+        let unused = 64 - self.kernel.ty(value).scalar().map_or(64, |s| s.bits());
+        ((self.get(value) << unused) as i64) >> unused
+    }
+
+    fn word(&mut self, pointer: u64) -> &mut i32 {
+        let at = (pointer & 0xffff_ffff) as usize / 4;
+        match pointer & !0xffff_ffff {
+            DATA => &mut self.memory.data[at],
+            LOCAL => &mut self.memory.local[at],
+            slot => &mut self.item.slots[((slot - SLOT) >> 32) as usize][at],
+        }
+    }
+
+    fn evaluate(&mut self, op: &Op, result: Option<Value>) -> u64 {
+        match op {
+            Op::Binary { op, lhs, rhs, .. } => {
+                let (a, b) = (self.get(*lhs), self.get(*rhs));
+                let (x, y) = (self.signed(*lhs), self.signed(*rhs));
+                match op {
+                    BinaryOp::Add => a.wrapping_add(b),
+                    BinaryOp::Sub => a.wrapping_sub(b),
+                    BinaryOp::Mul => a.wrapping_mul(b),
+                    BinaryOp::And => a & b,
+                    BinaryOp::Xor => a ^ b,
+                    BinaryOp::UDiv => a / b,
+                    BinaryOp::URem => a % b,
+                    BinaryOp::SDiv => (x / y) as u64,
+                    BinaryOp::SRem => (x % y) as u64,
+                    BinaryOp::Shl => a << b,
+                    BinaryOp::LShr => a >> b,
+                    BinaryOp::AShr => (x >> b) as u64,
+                    other => panic!("{other:?}"),
+                }
+            }
+            Op::Compare { predicate: Predicate::Int(predicate), lhs, rhs, .. } => {
+                let (a, b) = (self.signed(*lhs), self.signed(*rhs));
+                u64::from(match predicate {
+                    IntPredicate::Eq => a == b,
+                    IntPredicate::Slt => a < b,
+                    IntPredicate::Sgt => a > b,
+                    other => panic!("{other:?}"),
+                })
+            }
+            Op::Select { condition, then, otherwise, .. } => {
+                self.get(if self.get(*condition) != 0 { *then } else { *otherwise })
+            }
+            Op::Cast { op: CastOp::ZExt | CastOp::Trunc, value, .. } => self.get(*value),
+            Op::Cast { op: CastOp::SExt, value, .. } => self.signed(*value) as u64,
+            Op::Address { base, index, scale, offset, .. } => {
+                let index = index.map_or(0, |i| self.get(i).wrapping_mul(*scale as u64));
+                self.get(*base).wrapping_add(index).wrapping_add(*offset as u64)
+            }
+            Op::SlotAddress(slot) => SLOT + (u64::from(slot.0) << 32),
+            Op::Load { pointer, .. } => {
+                // What is more than the value's bits is cut off behind.
+                let pointer = self.get(*pointer);
+                u64::from(*self.word(pointer) as u32 >> (8 * (pointer & 3)))
+            }
+            Op::Store { pointer, value, .. } => {
+                let (pointer, bits) = (self.get(*pointer), self.kernel.ty(*value).size() * 8);
+                let (value, place) = (self.get(*value) as u32, 8 * (pointer & 3));
+                let mask = (u32::MAX >> (32 - bits)) << place;
+                let word = self.word(pointer);
+                *word = (*word as u32 & !mask | (value << place) & mask) as i32;
+                0
+            }
+            Op::AtomicRmw { op, pointer, value, .. } => {
+                let value = self.get(*value) as i32;
+                let word = self.word(self.get(*pointer));
+                let old = *word;
+                *word = match op {
+                    RmwOp::Add => old.wrapping_add(value),
+                    RmwOp::Xchg => value,
+                    RmwOp::Xor => old ^ value,
+                    other => panic!("{other:?}"),
+                };
+                u64::from(old as u32)
+            }
+            Op::WorkItem { query, dimension: 0 } => match query {
+                WorkItemQuery::LocalId => self.item.local_id,
+                WorkItemQuery::GlobalId => self.item.group * self.local_size + self.item.local_id,
+                WorkItemQuery::GroupId => self.item.group,
+                WorkItemQuery::LocalSize => self.local_size,
+                other => panic!("{other:?}"),
+            },
+            other => panic!("{other:?} for {result:?}"),
+        }
+    }
+}
+
+fn truncate(bits: u64, ty: &Type) -> u64 {
+    bits & (u64::MAX >> (64 - ty.scalar().map_or(64, |s| s.bits())))
+}

@@ -1,0 +1,149 @@
+//! From SPIR bytes to Kernel IR, one stage a file:
+//!
+//! bytes -> `read` -> `check` -> `opaque` -> `link::join` -> `metadata` -> [`SpirModule`] -> `harden` -> [`HardenedModule`]
+//! -> `printf` -> `link` (the builtins) -> [`LinkedModule`] -> `cleanup` -> [`CleanModule`] -> `import` -> [`Imported`]
+//!
+//! The files `*_access` and `llvm_edit` are the only files here that touch LLVM's C API.
+
+mod call_graph;
+mod check;
+mod cleanup;
+mod container;
+mod contraction;
+mod harden;
+mod import;
+mod instruction_access;
+mod link;
+mod llvm_access;
+mod llvm_edit;
+mod metadata;
+mod opaque;
+mod printf;
+mod read;
+mod recorded_options;
+mod symbol_access;
+#[cfg(test)]
+pub(crate) mod testing;
+
+use crate::llvm::Session;
+pub use cleanup::clean_up;
+pub use harden::harden;
+pub use import::{Imported, import};
+use inkwell::module::Module;
+pub use link::link;
+use spirula_interface::options::{CompileError, CompileOptions, MathOptions};
+use spirula_interface::program::KernelInfo;
+
+/// One or more SPIR modules joined, checked, and the kernels' metadata taken out.
+#[derive(Debug)]
+pub struct SpirModule<'s> {
+    /// Still SPIR: triple, calling conventions, undefined builtins.
+    pub module: Module<'s>,
+    /// In the order of the metadata.
+    pub kernels: Vec<KernelInfo>,
+    /// The options given, and those that all modules were compiled with.
+    pub math: MathOptions,
+}
+
+/// SPIR's meaning made explicit: LLVM passes may run from here on.
+#[derive(Debug)]
+pub struct HardenedModule<'s> {
+    pub(crate) module: Module<'s>,
+    pub(crate) kernels: Vec<KernelInfo>,
+    pub(crate) math: MathOptions,
+}
+
+/// Nothing is undefined but intrinsics and the work-item primitives, `spirula.*`.
+#[derive(Debug)]
+pub struct LinkedModule<'s> {
+    pub(crate) module: Module<'s>,
+    pub(crate) kernels: Vec<KernelInfo>,
+}
+
+/// Inlined and simplified.
+#[derive(Debug)]
+pub struct CleanModule<'s> {
+    pub(crate) module: Module<'s>,
+    pub(crate) kernels: Vec<KernelInfo>,
+}
+
+impl CleanModule<'_> {
+    /// The module as LLVM assembly, to look at.
+    pub fn text(&self) -> String {
+        crate::llvm::print_text(&self.module)
+    }
+}
+
+/// Reads, checks and joins modules. The joined module is SPIR again: `write_bitcode` makes a library of it.
+/// Errors: `InvalidBinary` for what isn't this device's SPIR, `Failed` with the log for broken rules.
+pub fn read_modules<'s>(
+    session: &'s Session,
+    modules: &[&[u8]],
+    options: &CompileOptions,
+) -> Result<SpirModule<'s>, CompileError> {
+    let mut list = Vec::new();
+    for bytes in modules {
+        let module = read::read(session, bytes)?;
+        check::check(&module, options)?;
+        contraction::allow(&module);
+        list.push(opaque::replace(session, module)?);
+    }
+    let several = list.len() > 1;
+    let compiled_with = recorded_options::common(&list);
+    let module = link::join(session, list)?;
+    if several {
+        check::check(&module, options)?; // Recursion and signatures across modules.
+    }
+    let math = options.math | compiled_with;
+    let denormals_are_zero = math.contains(MathOptions::DENORMS_ARE_ZERO);
+    let kernels = metadata::kernels(&module)?.into_iter();
+    let kernels = kernels.map(|kernel| KernelInfo { denormals_are_zero, ..kernel }).collect();
+    Ok(SpirModule { module, kernels, math })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::llvm;
+    use inkwell::targets::TargetMachine;
+
+    /// All stages behind `read_modules`.
+    fn lower<'s>(
+        session: &'s Session,
+        spir: SpirModule<'s>,
+        machine: &TargetMachine,
+        options: &CompileOptions,
+    ) -> Result<Imported<'s>, CompileError> {
+        let hardened = harden(spir, machine);
+        let linked = link(session, hardened, machine)?;
+        let clean = clean_up(linked, machine, !options.optimization_disabled)?;
+        import(clean, machine)
+    }
+
+    /// All stages over every fixture: it must import, and verify.
+    #[test]
+    fn every_fixture_becomes_kernel_ir() {
+        let machine = llvm::machine(&llvm::host(), true).unwrap();
+        let optimizations = [false, true]
+            .map(|disabled| CompileOptions { optimization_disabled: disabled, ..CompileOptions::default() });
+        let mut fixtures = testing::fixtures();
+        fixtures.retain(|(name, _)| !name.ends_with("/unresolved.bc64"));
+        for ((name, bytes), options) in
+            fixtures.iter().flat_map(|f| optimizations.iter().map(move |o| (f, o)))
+        {
+            let session = Session::new();
+            // Half a program with the other half.
+            let library = name.strip_suffix("_main.bc64").map(|stem| format!("{stem}_lib.bc64"));
+            let library = fixtures.iter().find(|(name, _)| Some(name) == library.as_ref());
+            let modules: Vec<&[u8]> =
+                [bytes].into_iter().chain(library.map(|(_, bytes)| bytes)).map(Vec::as_slice).collect();
+            let spir = read_modules(&session, &modules, options).unwrap_or_else(|e| panic!("{name}: {e}"));
+            let imported = lower(&session, spir, &machine, options).unwrap_or_else(|e| panic!("{name}: {e}"));
+            llvm::verify(&imported.rest).unwrap_or_else(|e| panic!("{name}: {e}"));
+            for (_, body) in &imported.kernels {
+                spirula_kir::verify(body).unwrap_or_else(|e| panic!("{name}: {e}\n{body}"));
+                spirula_kir::parse(&body.to_string()).unwrap_or_else(|e| panic!("{name}: {e}\n{body}"));
+            }
+        }
+    }
+}

@@ -1,0 +1,400 @@
+//! Step 2 of the front: the rules of SPIR 1.2. What isn't of this device's kind is an invalid binary; a broken rule is
+//! a finding of the build log. What a producer did beyond the letter but without ambiguity is accepted.
+
+use super::call_graph::CallGraph;
+use super::llvm_access::{self as access, Type, Value};
+use super::llvm_edit as edit;
+use inkwell::llvm_sys::{LLVMLinkage, LLVMOpcode, LLVMTypeKind, LLVMValueKind};
+use inkwell::module::Module;
+use spirula_interface::options::{CompileError, CompileOptions};
+use std::ffi::CStr;
+
+/// Findings that a log lists; a hostile module may have any number.
+const MAX_FINDINGS: usize = 20;
+
+/// Structures within arrays within structures; more than a program has, and few enough to walk.
+const MAX_TYPE_DEPTH: u32 = 64;
+
+/// Globals that tell LLVM which symbols to keep, and mean nothing here.
+const IGNORED_GLOBALS: [&str; 2] = ["llvm.used", "llvm.compiler.used"];
+
+/// Checks a module that was read. Errors: `InvalidBinary` for another device's or version's module, `Failed` with a
+/// line for each broken rule.
+pub(crate) fn check(module: &Module, options: &CompileOptions) -> Result<(), CompileError> {
+    target(module)?;
+    version(module, options)?;
+    let mut findings = Findings(Vec::new());
+    if !access::module_assembly(module).is_empty() {
+        findings.add("module-level inline assembly is not allowed in SPIR (section 3.15)".into());
+    }
+    access::indirect_symbols(module)
+        .iter()
+        .for_each(|symbol| findings.add(format!("`{}` is an alias, which SPIR doesn't have", symbol.name())));
+    access::globals(module).into_iter().for_each(|global| global_variable(global, &mut findings));
+    access::functions(module).into_iter().for_each(|function| self::function(function, &mut findings));
+    if let Some(cycle) = CallGraph::new(module).cycle() {
+        let path: Vec<String> = cycle.iter().map(|name| format!("`{name}`")).collect();
+        findings.add(format!("recursion is not allowed in OpenCL C (6.9.i): {}", path.join(" calls ")));
+    }
+    findings.into_result()
+}
+
+struct Findings(Vec<String>);
+
+impl Findings {
+    fn add(&mut self, finding: String) {
+        if !self.0.contains(&finding) {
+            self.0.push(finding);
+        }
+    }
+
+    fn into_result(mut self) -> Result<(), CompileError> {
+        if self.0.is_empty() {
+            return Ok(());
+        }
+        let more = self.0.len().saturating_sub(MAX_FINDINGS);
+        self.0.truncate(MAX_FINDINGS);
+        let mut log: String = self.0.iter().map(|finding| format!("error: {finding}\n")).collect();
+        if more > 0 {
+            log.push_str(&format!("{more} more findings\n"));
+        }
+        Err(CompileError::Failed(log))
+    }
+}
+
+fn invalid(text: String) -> Result<(), CompileError> {
+    Err(CompileError::InvalidBinary(text))
+}
+
+/// Triple and data layout (SPIR 2.0, 3.1 and 3.2).
+fn target(module: &Module) -> Result<(), CompileError> {
+    let triple = module.get_triple();
+    let triple = triple.as_str().to_string_lossy().into_owned();
+    match triple.split('-').next().unwrap_or("") {
+        "spir64" => {}
+        "spir" => {
+            return invalid(format!(
+                "The binary is a 32-bit module (triple {triple}) on a 64-bit device; it must be compiled for spir64."
+            ));
+        }
+        "" => return invalid("The binary has no target triple; SPIR's is spir64-unknown-unknown.".into()),
+        other => {
+            return invalid(format!(
+                "The binary is for {other} (triple {triple}); SPIR's is spir64-unknown-unknown."
+            ));
+        }
+    }
+    let layout = access::layout(module);
+    if module.get_data_layout().as_str().to_bytes().is_empty() {
+        return Ok(()); // Any SPIR module has one and the same.
+    }
+    if !layout.is_little_endian() || (0..=4).any(|space| layout.pointer_bytes(space) != 8) {
+        return invalid(
+            "The binary's data layout isn't spir64's: little-endian with 64-bit pointers.".into(),
+        );
+    }
+    let context = module.get_context();
+    let natural: [(&str, inkwell::types::BasicTypeEnum, u32); 8] = [
+        ("i8", context.i8_type().into(), 1),
+        ("i16", context.i16_type().into(), 2),
+        ("i32", context.i32_type().into(), 4),
+        ("i64", context.i64_type().into(), 8),
+        ("float", context.f32_type().into(), 4),
+        ("double", context.f64_type().into(), 8),
+        ("<3 x float>", context.f32_type().vec_type(3).into(), 16),
+        ("<16 x double>", context.f64_type().vec_type(16).into(), 128),
+    ];
+    for (name, ty, expected) in natural {
+        let found = module.get_data_layout();
+        let found =
+            inkwell::targets::TargetData::create(&found.as_str().to_string_lossy()).get_abi_alignment(&ty);
+        if found != expected {
+            return invalid(format!(
+                "The binary's data layout isn't spir64's: it aligns {name} to {found} bytes instead of {expected}."
+            ));
+        }
+    }
+    Ok(())
+}
+
+/// `opencl.spir.version` and `opencl.ocl.version` (SPIR 1.2, 2.13 and 2.14). Linked modules have several entries.
+fn version(module: &Module, options: &CompileOptions) -> Result<(), CompileError> {
+    for (node, what, most) in
+        [(c"opencl.spir.version", "SPIR", (1, 2)), (c"opencl.ocl.version", "OpenCL C", (1, 2))]
+    {
+        for (major, minor) in versions(module, node)? {
+            // What clang makes of OpenCL C 3.0: without the optional features it is what SPIR 1.2 can say.
+            if (major, minor) == (3, 0) {
+                continue;
+            }
+            if (major, minor) > most {
+                return invalid(format!(
+                    "The binary is {what} {major}.{minor}, which isn't supported yet; 1.2 is."
+                ));
+            }
+            if major != 1 {
+                return invalid(format!(
+                    "The binary says that it's {what} {major}.{minor}, which doesn't exist."
+                ));
+            }
+            if let Some(std) = options.spir_std.as_deref().filter(|_| what == "SPIR")
+                && std != "1.2"
+            {
+                return invalid(format!(
+                    "The binary is SPIR {major}.{minor}, but the options say -spir-std={std}."
+                ));
+            }
+        }
+    }
+    match options.spir_std.as_deref() {
+        Some(std) if std != "1.2" => invalid(format!("-spir-std={std} is not supported; 1.2 is.")),
+        _ => Ok(()),
+    }
+}
+
+fn versions(module: &Module, node: &CStr) -> Result<Vec<(u64, u64)>, CompileError> {
+    access::named_metadata(module, node)
+        .into_iter()
+        .map(|entry| match entry.node_operands().as_deref() {
+            Some([Some(major), Some(minor)]) => major.constant_bits().zip(minor.constant_bits()),
+            _ => None,
+        })
+        .map(|version| {
+            version.ok_or_else(|| {
+                CompileError::InvalidBinary(format!(
+                    "The binary's {} metadata is malformed.",
+                    node.to_string_lossy()
+                ))
+            })
+        })
+        .collect()
+}
+
+/// The linkage types of SPIR 1.2, table 16.
+fn linkage_is_allowed(linkage: LLVMLinkage) -> bool {
+    use LLVMLinkage::*;
+    matches!(
+        linkage,
+        LLVMExternalLinkage
+            | LLVMInternalLinkage
+            | LLVMPrivateLinkage
+            | LLVMAvailableExternallyLinkage
+            | LLVMCommonLinkage
+    )
+}
+
+fn linkage(symbol: Value, findings: &mut Findings) {
+    if !linkage_is_allowed(symbol.linkage()) {
+        let name = format!("{:?}", symbol.linkage());
+        let name = name.trim_start_matches("LLVM").trim_end_matches("Linkage").to_lowercase();
+        findings.add(format!("`{}` has {name} linkage, which SPIR doesn't allow (table 16)", symbol.name()));
+    }
+}
+
+fn global_variable(global: Value, findings: &mut Findings) {
+    let name = global.name();
+    if IGNORED_GLOBALS.contains(&name.as_str()) {
+        return;
+    }
+    linkage(global, findings);
+    if global.is_thread_local() {
+        findings.add(format!("the variable `{name}` is thread-local, which SPIR doesn't have"));
+    }
+    if global.ty().address_space() > 4 {
+        let space = global.ty().address_space();
+        findings.add(format!("the variable `{name}` is in address space {space}; SPIR's are 0 to 4"));
+    }
+    if is_foreign(global.global_value_type(), 0) {
+        findings.add(format!("the variable `{name}` has the type {}", global.global_value_type()));
+    }
+}
+
+fn function(function: Value, findings: &mut Findings) {
+    let name = function.name();
+    if name.starts_with("llvm.") {
+        return;
+    }
+    linkage(function, findings);
+    let called_only = function.users().iter().all(|user| {
+        user.callee() == Some(function) && user.call_arguments().iter().all(|argument| *argument != function)
+    });
+    if !called_only {
+        findings.add(format!(
+            "the address of the function `{name}` is taken; OpenCL C has no function pointers (6.9.a)"
+        ));
+    }
+    for parameter in function.parameters().into_iter().filter(|parameter| is_foreign(parameter.ty(), 0)) {
+        findings.add(format!("the function `{name}` has a parameter of type {}", parameter.ty()));
+    }
+    for instruction in function.instructions() {
+        if let Some(what) = forbidden(instruction) {
+            findings.add(format!("the function `{name}` contains {what}, which SPIR doesn't allow"));
+        }
+        if let Some(callee) = instruction.called_function()
+            && instruction.called_type() != Some(callee.global_value_type())
+        {
+            findings.add(format!(
+                "the function `{name}` calls `{}` with another signature than its own",
+                callee.name()
+            ));
+        }
+    }
+}
+
+/// What is wrong with an instruction (SPIR 1.2, tables 14 and 15), in words.
+fn forbidden(instruction: Value) -> Option<String> {
+    use LLVMOpcode::*;
+    let what = match instruction.opcode()? {
+        LLVMIndirectBr => "an indirectbr",
+        LLVMInvoke | LLVMResume | LLVMLandingPad | LLVMCleanupRet | LLVMCatchRet | LLVMCatchPad
+        | LLVMCleanupPad | LLVMCatchSwitch => "exception handling",
+        LLVMVAArg => "a va_arg",
+        LLVMFence => "a fence (builtins are for that)",
+        LLVMAtomicCmpXchg | LLVMAtomicRMW => "an atomic instruction (builtins are for that)",
+        LLVMLoad | LLVMStore if edit::is_atomic(instruction) => {
+            "an atomic load or store (builtins are for that)"
+        }
+        LLVMCallBr => "inline assembly",
+        LLVMCall => match instruction.callee()?.kind() {
+            LLVMValueKind::LLVMFunctionValueKind => return type_of(instruction),
+            LLVMValueKind::LLVMInlineAsmValueKind => "inline assembly",
+            _ => "a call through a pointer",
+        },
+        _ => return type_of(instruction),
+    };
+    Some(what.to_owned())
+}
+
+/// A type in an instruction that no OpenCL C program has.
+fn type_of(instruction: Value) -> Option<String> {
+    let types = [Some(instruction.ty()), instruction.allocated_type(), instruction.element_pointer_type()];
+    let operands = instruction.operands().into_iter().map(Value::ty);
+    let foreign = types.into_iter().flatten().chain(operands).find(|ty| is_foreign(*ty, 0))?;
+    Some(format!("a value of type {foreign}"))
+}
+
+fn is_foreign(ty: Type, depth: u32) -> bool {
+    use LLVMTypeKind::*;
+    match ty.kind() {
+        _ if depth > MAX_TYPE_DEPTH => true,
+        LLVMX86_FP80TypeKind
+        | LLVMFP128TypeKind
+        | LLVMPPC_FP128TypeKind
+        | LLVMBFloatTypeKind
+        | LLVMScalableVectorTypeKind
+        | LLVMX86_AMXTypeKind
+        | LLVMTokenTypeKind => true,
+        LLVMIntegerTypeKind => ty.integer_width() > 128,
+        LLVMPointerTypeKind => ty.address_space() > 4,
+        LLVMStructTypeKind => ty.members().into_iter().any(|member| is_foreign(member, depth + 1)),
+        _ => ty.element().is_some_and(|element| is_foreign(element, depth + 1)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::front::testing::{self, HEADER};
+    use crate::llvm::{self, Session};
+
+    fn check_text(text: &str) -> Result<(), CompileError> {
+        let session = Session::new();
+        let module = llvm::parse_text(&session, text).unwrap_or_else(|e| panic!("{e}"));
+        check(&module, &CompileOptions::default())
+    }
+
+    fn finding(body: &str) -> String {
+        match check_text(&format!("{HEADER}{body}")) {
+            Err(CompileError::Failed(log)) => log,
+            other => panic!("{other:?} for {body}"),
+        }
+    }
+
+    fn invalidity(text: &str) -> String {
+        match check_text(text) {
+            Err(CompileError::InvalidBinary(log)) => log,
+            other => panic!("{other:?} for {text}"),
+        }
+    }
+
+    #[test]
+    fn other_targets_are_named() {
+        assert!(invalidity("target triple = \"spir-unknown-unknown\"").contains("32-bit module"));
+        assert!(invalidity("target triple = \"x86_64-pc-linux-gnu\"").contains("x86_64"));
+        assert!(invalidity("").contains("no target triple"));
+        let triple = "target triple = \"spir64\"\n";
+        for layout in ["e-p:32:32:32", "E-p:64:64:64", "e-i64:32", "e-v96:32"] {
+            let text = invalidity(&format!("{triple}target datalayout = \"{layout}\""));
+            assert!(text.contains("data layout"), "{layout}: {text}");
+        }
+        let modern = "e-i64:64-v16:16-v24:32-v32:32-v48:64-v96:128-v192:256-v256:256-v512:512-v1024:1024-G1";
+        assert!(check_text(&format!("{triple}target datalayout = \"{modern}\"")).is_ok());
+    }
+
+    #[test]
+    fn versions_are_compared() {
+        let with = |spir: &str| format!("{HEADER}!opencl.spir.version = !{{!0}}\n!0 = !{{{spir}}}\n");
+        assert!(check_text(&with("i32 1, i32 2")).is_ok());
+        assert!(check_text(HEADER).is_ok());
+        assert!(check_text(&with("i32 3, i32 0")).is_ok());
+        assert!(invalidity(&with("i32 2, i32 0")).contains("SPIR 2.0, which isn't supported yet"));
+        assert!(invalidity(&with("i32 1")).contains("malformed"));
+        assert!(invalidity(&with("!\"1\", !\"2\"")).contains("malformed"));
+        let session = Session::new();
+        let module = llvm::parse_text(&session, &with("i32 1, i32 2")).unwrap();
+        let options = |std: &str| CompileOptions { spir_std: Some(std.into()), ..Default::default() };
+        assert!(check(&module, &options("1.2")).is_ok());
+        let error = check(&module, &options("2.0")).unwrap_err().to_string();
+        assert!(error.contains("-spir-std=2.0"), "{error}");
+    }
+
+    #[test]
+    fn each_forbidden_thing_has_its_finding() {
+        let cases = [
+            ("@g = weak addrspace(1) global i32 0", "`g` has weakany linkage"),
+            ("@g = thread_local addrspace(1) global i32 0", "thread-local"),
+            ("@g = addrspace(1) global i32 0\n@a = alias i32, ptr addrspace(1) @g", "alias"),
+            ("module asm \"nop\"", "module-level inline assembly"),
+            ("define void @f() {\n call void asm \"nop\", \"\"()\n ret void\n}", "inline assembly"),
+            ("define void @f(ptr %p) {\n call void %p()\n ret void\n}", "a call through a pointer"),
+            ("define void @f() {\n fence seq_cst\n ret void\n}", "a fence"),
+            (
+                "define void @f(ptr %p) {\n %x = atomicrmw add ptr %p, i32 1 seq_cst\n ret void\n}",
+                "an atomic instruction",
+            ),
+            (
+                "define void @f(ptr %p) {\n %x = load atomic i32, ptr %p seq_cst, align 4\n ret void\n}",
+                "an atomic load",
+            ),
+            ("define void @f(ptr %p) {\n %x = va_arg ptr %p, i32\n ret void\n}", "a va_arg"),
+            ("define void @f(ptr %p) {\n indirectbr ptr %p, []\n}", "an indirectbr"),
+            ("define void @f(ptr %p) {\n store ptr @f, ptr %p\n ret void\n}", "address of the function `f`"),
+            (
+                "declare void @g(i32)\ndefine void @f() {\n call void @g(i64 1)\n ret void\n}",
+                "another signature",
+            ),
+            ("define void @f(x86_fp80 %x) {\n ret void\n}", "a parameter of type x86_fp80"),
+            ("define void @f() {\n %x = alloca <vscale x 4 x i32>\n ret void\n}", "type <vscale x 4 x i32>"),
+            ("define void @f(i32 %x) {\n %y = zext i32 %x to i256\n ret void\n}", "type i256"),
+            (
+                "define void @f() {\n call void @g()\n ret void\n}\ndefine void @g() {\n call void @f()\n ret void\n}",
+                "recursion is not allowed in OpenCL C (6.9.i): `f` calls `g` calls `f`",
+            ),
+        ];
+        for (body, expected) in cases {
+            let log = finding(body);
+            assert!(log.contains(expected), "{log}");
+            assert!(log.lines().all(|line| line.starts_with("error: ")), "{log}");
+        }
+    }
+
+    #[test]
+    fn every_fixture_passes() {
+        for (name, bytes) in testing::fixtures() {
+            let session = Session::new();
+            let module = crate::front::read::read(&session, &bytes).unwrap();
+            let result = check(&module, &CompileOptions::default());
+            assert!(result.is_ok(), "{name}: {result:?}");
+        }
+    }
+}

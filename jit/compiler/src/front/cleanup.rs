@@ -1,0 +1,214 @@
+//! Step 6 of the front: LLVM inlines, promotes memory to values and simplifies, so that Kernel IR gets plain code. No
+//! pass here changes loops: what a work-item's loop becomes is decided over Kernel IR.
+
+use super::call_graph::CallGraph;
+use super::harden::kernel_symbol;
+use super::llvm_access::{self as access, Value};
+use super::llvm_edit as edit;
+use super::{CleanModule, LinkedModule};
+use crate::llvm;
+use inkwell::module::Module;
+use inkwell::targets::TargetMachine;
+use spirula_interface::options::CompileError;
+use spirula_interface::program::KernelInfo;
+use std::collections::{HashMap, HashSet};
+
+/// In order: what must be inlined, before anything looks at calls; private memory to values, so that the inliner sees
+/// true sizes; the inliner by cost; then values to a fixed point of sorts.
+const PASSES: &str = "always-inline,globaldce,\
+    function(sroa<modify-cfg>,early-cse,simplifycfg,instcombine<no-verify-fixpoint>),\
+    cgscc(inline,function-attrs),globaldce,\
+    function(sroa<modify-cfg>,early-cse<memssa>,simplifycfg,instcombine<no-verify-fixpoint>,\
+    sroa<modify-cfg>,early-cse<memssa>,simplifycfg,instcombine<no-verify-fixpoint>,adce,simplifycfg),\
+    globaldce";
+
+/// The passes of `-cl-opt-disable`: only what Kernel IR needs.
+const FEWEST_PASSES: &str = "always-inline,globaldce,function(sroa<modify-cfg>)";
+
+/// Simplifies a linked module. Errors: `Failed` if a function that must be inlined couldn't be.
+pub fn clean_up<'s>(
+    linked: LinkedModule<'s>,
+    machine: &TargetMachine,
+    optimize: bool,
+) -> Result<CleanModule<'s>, CompileError> {
+    let LinkedModule { module, kernels } = linked;
+    mark(&module);
+    let passes = if optimize { PASSES } else { FEWEST_PASSES };
+    llvm::run_passes(&module, passes, machine).map_err(|error| {
+        CompileError::Failed(format!("error: LLVM can't simplify the program: {error}\n"))
+    })?;
+    all_inlined(&module, &kernels)?;
+    Ok(CleanModule { module, kernels })
+}
+
+/// Functions that work only as a part of their kernel: they ask for a work-item's place, synchronize, or name local
+/// memory, which each kernel lays out for itself.
+fn bound_to_kernels<'m>(module: &'m Module) -> HashSet<Value<'m>> {
+    let primitives = access::functions(module).into_iter().filter(|f| f.name().starts_with("spirula."));
+    let primitives = primitives.filter(|f| f.is_declaration());
+    let local = access::globals(module).into_iter().filter(|global| global.ty().address_space() == 3);
+    let targets: Vec<Value> = primitives.chain(local.flat_map(access::using_functions)).collect();
+    CallGraph::new(module).reaching(targets)
+}
+
+/// Marks what is to be inlined: what must be, and what isn't large, because a call can't be widened.
+fn mark(module: &Module) {
+    let bound = bound_to_kernels(module);
+    let mut sizes = Sizes::default();
+    for function in access::defined_functions(module) {
+        if bound.contains(&function) {
+            edit::drop_function_attribute(function, "noinline");
+            edit::drop_function_attribute(function, "optnone");
+            edit::add_attributes(function, &["alwaysinline"]);
+            continue;
+        }
+        let rare = ["noinline", "cold", "optnone"].iter().any(|name| function.has_function_attribute(name));
+        let size = sizes.of(function);
+        let copies = size.saturating_mul(function.users().len());
+        if !rare && size <= MAX_INLINED_SIZE && copies <= MAX_COPIED_SIZE {
+            edit::add_attributes(function, &["alwaysinline"]);
+        }
+    }
+}
+
+/// The number of instructions of a function with all that it calls. Code without optimization counts as it is.
+const MAX_INLINED_SIZE: usize = 2_000;
+/// The same, summed over all calls of the function.
+const MAX_COPIED_SIZE: usize = 30_000;
+
+/// Functions' sizes as if everything were inlined.
+#[derive(Default)]
+struct Sizes<'m>(HashMap<Value<'m>, usize>);
+
+impl<'m> Sizes<'m> {
+    fn of(&mut self, function: Value<'m>) -> usize {
+        if let Some(&known) = self.0.get(&function) {
+            return known;
+        }
+        self.0.insert(function, 0); // In a cycle, which only the library could have.
+        let instructions = function.instructions();
+        let callees: Vec<_> = instructions.iter().filter_map(|call| call.called_function()).collect();
+        let inner = callees.into_iter().fold(0_usize, |sum, callee| sum.saturating_add(self.of(callee)));
+        let size = instructions.len().saturating_add(inner);
+        self.0.insert(function, size);
+        size
+    }
+}
+
+fn all_inlined(module: &Module, kernels: &[KernelInfo]) -> Result<(), CompileError> {
+    let own: HashSet<String> = kernels.iter().map(|kernel| kernel_symbol(&kernel.name)).collect();
+    let left: Vec<String> = bound_to_kernels(module)
+        .into_iter()
+        .filter(|function| !function.is_declaration())
+        .map(Value::name)
+        .filter(|name| !own.contains(name))
+        .map(|name| format!("error: the function `{name}` can't be inlined, but uses work-item functions\n"))
+        .collect();
+    if left.is_empty() { Ok(()) } else { Err(CompileError::Failed(left.concat())) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::front::testing;
+    use crate::llvm::Session;
+
+    fn cleaned(text: &str, optimize: bool) -> String {
+        let session = Session::new();
+        let machine = llvm::machine(&llvm::host(), true).unwrap();
+        let module = testing::module(&session, text);
+        crate::front::harden::set_target(&module, &machine);
+        let named = testing::module(&session, "define spir_kernel void @k() {\n ret void\n}");
+        let kernel = crate::front::metadata::kernels(&named).unwrap().remove(0);
+        let clean = clean_up(LinkedModule { module, kernels: vec![kernel] }, &machine, optimize).unwrap();
+        llvm::verify(&clean.module).unwrap_or_else(|e| panic!("{e}"));
+        llvm::print_text(&clean.module)
+    }
+
+    /// A kernel that reaches a barrier and local memory by two functions, one of them `noinline`.
+    const NESTED: &str = "declare void @spirula.barrier(i32) convergent
+        @l = internal addrspace(3) global i32 undef
+        define internal void @sync() noinline {\n call void @spirula.barrier(i32 1)\n ret void\n}
+        define internal void @put(i32 %x) noinline {\n store i32 %x, ptr addrspace(3) @l\n call void @sync()\n ret void\n}
+        define internal i32 @far(i32 %x) noinline {\n %y = mul i32 %x, %x\n ret i32 %y\n}
+        define void @spirula.kernel.k(i32 %x) {\n %y = call i32 @far(i32 %x)\n call void @put(i32 %y)\n ret void\n}";
+
+    #[test]
+    fn what_is_bound_to_its_kernel_is_inlined() {
+        for optimize in [true, false] {
+            let text = cleaned(NESTED, optimize);
+            assert!(!text.contains("@put") && !text.contains("@sync"), "{text}");
+            assert!(text.contains("call i32 @far"), "a function that needn't be inlined may stay: {text}");
+            let body = text.split("@spirula.kernel.k").nth(1).unwrap();
+            assert!(body.contains("store i32") && body.contains("@spirula.barrier"), "{text}");
+        }
+    }
+
+    #[test]
+    fn small_functions_are_inlined_and_large_ones_are_called() {
+        let adds = |n: usize| -> String {
+            (0..n)
+                .map(|i| format!("%v{} = add i32 %v{i}, {i}\n %w{i} = mul i32 %v{}, %x\n", i + 1, i + 1))
+                .collect()
+        };
+        let function = |name: &str, n: usize| {
+            let body =
+                format!("%v0 = add i32 %x, 1\n {} %r = xor i32 %v{n}, %w{}\n ret i32 %r", adds(n), n - 1);
+            format!("define internal i32 @{name}(i32 %x) {{\n {body}\n}}\n")
+        };
+        let calls = "%a = call i32 @f(i32 %x)\n %b = call i32 @f(i32 %a)\n %c = call i32 @g(i32 %b)\n %d = call i32 @g(i32 %c)";
+        let kernel = format!(
+            "define void @spirula.kernel.k(ptr addrspace(1) %p, i32 %x) {{\n {calls}\n store i32 %d, ptr addrspace(1) %p\n ret void\n}}"
+        );
+        // LLVM's own inliner would see to `g` if its body shrank to nothing: the loads keep it large.
+        let large = function("g", 3).replace(
+            "%r =",
+            &(0..2100)
+                .map(|i| format!("%l{i} = load volatile i32, ptr null\n"))
+                .chain(["%r =".into()])
+                .collect::<String>(),
+        );
+        let text = cleaned(&format!("{}{large}{kernel}", function("f", 60)), true);
+        assert!(!text.contains("@f(") && text.contains("call i32 @g("), "{text}");
+    }
+
+    #[test]
+    fn memory_becomes_values_but_not_across_barriers() {
+        let text = cleaned(
+            "declare void @spirula.barrier(i32) convergent
+             define void @spirula.kernel.k(ptr addrspace(3) %l, ptr addrspace(1) %p) {
+               %s = alloca i32\n store i32 7, ptr %s\n store i32 1, ptr addrspace(3) %l\n call void @spirula.barrier(i32 1)
+               %a = load i32, ptr addrspace(3) %l\n %b = load i32, ptr %s\n %c = add i32 %a, %b
+               store i32 %c, ptr addrspace(1) %p\n ret void\n}",
+            true,
+        );
+        assert!(!text.contains("alloca"), "{text}");
+        assert!(
+            text.contains("%a = load i32, ptr addrspace(3) %l") && text.contains("add i32 %a, 7"),
+            "{text}"
+        );
+    }
+
+    #[test]
+    fn barriers_of_two_branches_stay_two() {
+        let text = cleaned(
+            "declare void @spirula.barrier(i32) convergent\ndefine void @spirula.kernel.k(ptr addrspace(3) %l, i1 %c) {
+             br i1 %c, label %a, label %b\na:\n store i32 1, ptr addrspace(3) %l\n call void @spirula.barrier(i32 1)\n br label %e
+             b:\n store i32 2, ptr addrspace(3) %l\n call void @spirula.barrier(i32 1)\n br label %e\ne:\n ret void\n}",
+            true,
+        );
+        assert_eq!(text.matches("call void @spirula.barrier").count(), 2, "{text}");
+    }
+
+    #[test]
+    fn loops_are_left_alone() {
+        let text = cleaned(
+            "define void @spirula.kernel.k(ptr addrspace(1) %p) {\n br label %h\nh:\n %i = phi i64 [ 0, %0 ], [ %j, %b ]
+             %c = icmp ult i64 %i, 4\n br i1 %c, label %b, label %e\nb:\n %q = getelementptr i64, ptr addrspace(1) %p, i64 %i
+             store i64 %i, ptr addrspace(1) %q\n %j = add i64 %i, 1\n br label %h\ne:\n ret void\n}",
+            true,
+        );
+        assert_eq!(text.matches("store i64").count(), 1, "{text}");
+        assert!(text.contains("phi i64"), "{text}");
+    }
+}

@@ -1,0 +1,415 @@
+//! Step 5 of the front: the modules of clLinkProgram become one, and then the builtins that it uses are added: each
+//! undefined symbol gets the definition that `builtin` writes for it, and the Rust library what those call.
+
+use super::call_graph::CallGraph;
+use super::harden::{kernel_symbol, set_target};
+use super::llvm_access::{self as access, Type, Value};
+use super::llvm_edit as edit;
+use super::opaque::SAMPLER_INITIALIZER;
+use super::{HardenedModule, LinkedModule, printf};
+use crate::builtin::{self, Resolution, Signature};
+use crate::llvm::{self, LlvmError, Session};
+use inkwell::llvm_sys::LLVMLinkage;
+use inkwell::module::Module;
+use inkwell::targets::TargetMachine;
+use spirula_interface::options::{CompileError, MathOptions};
+use spirula_interface::program::KernelInfo;
+use std::collections::{BTreeSet, HashMap};
+use std::sync::OnceLock;
+
+/// Builtins that need builtins that need builtins: more rounds than any does.
+const MAX_ROUNDS: usize = 8;
+
+/// Joins SPIR modules. Errors: `Failed` naming each symbol that several of them define.
+pub(crate) fn join<'s>(session: &'s Session, modules: Vec<Module<'s>>) -> Result<Module<'s>, CompileError> {
+    clashes(&modules)?;
+    let mut modules = modules.into_iter();
+    let Some(first) = modules.next() else {
+        return Err(CompileError::Failed("error: there is nothing to link\n".into()));
+    };
+    for module in modules {
+        llvm::link_in(session, &first, module).map_err(|error| {
+            CompileError::Failed(format!("error: the modules can't be linked: {error}\n"))
+        })?;
+    }
+    Ok(first)
+}
+
+fn clashes(modules: &[Module]) -> Result<(), CompileError> {
+    let mut homes: HashMap<String, usize> = HashMap::new();
+    let mut log = String::new();
+    for (index, module) in modules.iter().enumerate() {
+        for symbol in access::functions(module).into_iter().chain(access::globals(module)) {
+            let strong = !symbol.is_declaration() && symbol.linkage() == LLVMLinkage::LLVMExternalLinkage;
+            if let Some(other) = strong.then(|| homes.insert(symbol.name(), index)).flatten() {
+                let name = readable(symbol);
+                log.push_str(&format!(
+                    "error: {name} is defined by both module {other} and module {index}\n"
+                ));
+            }
+        }
+    }
+    if log.is_empty() { Ok(()) } else { Err(CompileError::Failed(log)) }
+}
+
+/// A symbol for a log, as in the source: from its mangled name, or else from its types.
+pub(crate) fn readable(symbol: Value) -> String {
+    let name = symbol.name();
+    match builtin::demangle(&name) {
+        Some(text) => format!("`{text}` ({name})"),
+        None if symbol.is_function() => {
+            let ty = symbol.global_value_type();
+            let mut types: Vec<String> = ty.parameter_types().into_iter().map(source_type).collect();
+            types.extend(ty.is_variadic().then(|| "...".to_owned()));
+            let ret = ty.return_type().map_or_else(|| "void".into(), source_type);
+            format!("`{ret} {name}({})`", types.join(", "))
+        }
+        None => format!("`{name}`"),
+    }
+}
+
+/// A type as OpenCL C may have written it: signs and pointees are gone.
+fn source_type(ty: Type) -> String {
+    const SPACES: [&str; 5] = ["", "global ", "constant ", "local ", "generic "];
+    let text = ty.to_string();
+    let known = [
+        ("i8", "char"),
+        ("i16", "short"),
+        ("i32", "int"),
+        ("i64", "long"),
+        ("half", "half"),
+        ("float", "float"),
+        ("double", "double"),
+        ("void", "void"),
+    ];
+    if ty.is_pointer() {
+        return format!("{}void *", SPACES.get(ty.address_space() as usize).unwrap_or(&""));
+    }
+    let scalar = ty.scalar().to_string();
+    match known.iter().find(|(llvm, _)| *llvm == scalar) {
+        Some((_, name)) if ty.is_vector() => format!("{name}{}", ty.element_count()),
+        Some((_, name)) => (*name).to_string(),
+        None => text,
+    }
+}
+
+/// Adds the builtins. Errors: `Failed` with a line for each symbol that can't be resolved and the kernels that need it.
+pub fn link<'s>(
+    session: &'s Session,
+    hardened: HardenedModule<'s>,
+    machine: &TargetMachine,
+) -> Result<LinkedModule<'s>, CompileError> {
+    let mut hardened = hardened;
+    printf::replace(session, &mut hardened, machine)?;
+    let HardenedModule { module, kernels, math } = hardened;
+    for _ in 0..MAX_ROUNDS {
+        let definitions = resolve(&module, &kernels, math)?;
+        if definitions.is_empty() {
+            break;
+        }
+        add_definitions(session, &module, &definitions, machine)?;
+    }
+    if access::functions(&module).iter().any(|function| is_library_symbol(*function)) {
+        edit::link_lazily(session, &module, library(machine)?).map_err(|error| internal(&error))?;
+    }
+    unify(&module, &kernels);
+    missing(&module)?;
+    llvm::verify(&module).map_err(|error| internal(&error))?;
+    Ok(LinkedModule { module, kernels })
+}
+
+/// Adds functions to a module, which may already declare them.
+pub(crate) fn add_definitions<'s>(
+    session: &'s Session,
+    module: &Module<'s>,
+    definitions: &[(String, builtin::Definition)],
+    machine: &TargetMachine,
+) -> Result<(), CompileError> {
+    let source = llvm::parse_text(session, &assemble(definitions)).map_err(|error| internal(&error))?;
+    set_target(&source, machine);
+    llvm::link_in(session, module, source).map_err(|error| internal(&error))
+}
+
+/// A fault of ours, not of the program.
+fn internal(error: &LlvmError) -> CompileError {
+    CompileError::Failed(format!("error: the builtins can't be linked (a fault in Spirula): {error}\n"))
+}
+
+fn is_library_symbol(function: Value) -> bool {
+    function.is_declaration() && function.name().starts_with("spirula_")
+}
+
+/// A definition for each undefined function that is used.
+fn resolve(
+    module: &Module,
+    kernels: &[KernelInfo],
+    math: MathOptions,
+) -> Result<Vec<(String, builtin::Definition)>, CompileError> {
+    let mut definitions = Vec::new();
+    let mut unresolved = Vec::new();
+    for function in access::functions(module).into_iter().filter(|function| function.is_declaration()) {
+        let name = function.name();
+        let is_ours = name.starts_with("llvm.") || name.starts_with("spirula");
+        if is_ours || !function.has_uses() {
+            continue;
+        }
+        if name == SAMPLER_INITIALIZER {
+            definitions.push((name, sampler_initializer()));
+            continue;
+        }
+        match builtin::resolve(&name, &signature(function), math) {
+            Resolution::Definition(definition) => definitions.push((name, definition)),
+            Resolution::WrongSignature { expected } => {
+                let what =
+                    format!("{} is declared with other types than it has: {expected}", readable(function));
+                unresolved.push((function, what));
+            }
+            Resolution::Unknown => {
+                unresolved.push((function, format!("{} is not defined", readable(function))))
+            }
+        }
+    }
+    for variable in access::globals(module) {
+        if variable.is_declaration() && variable.has_uses() {
+            unresolved.push((variable, format!("the variable `{}` is not defined", variable.name())));
+        }
+    }
+    if unresolved.is_empty() {
+        return Ok(definitions);
+    }
+    let graph = CallGraph::new(module);
+    let log = unresolved
+        .iter()
+        .map(|(symbol, what)| format!("error: {what}{}\n", needed_by(*symbol, &graph, kernels)));
+    Err(CompileError::Failed(log.collect()))
+}
+
+fn sampler_initializer() -> builtin::Definition {
+    let ir = format!("define i32 @{SAMPLER_INITIALIZER}(i32 %bits) alwaysinline {{\n ret i32 %bits\n}}");
+    builtin::Definition { ir, declarations: BTreeSet::new() }
+}
+
+fn signature(function: Value) -> Signature {
+    let ty = function.global_value_type();
+    Signature {
+        ret: ty.return_type().map(|ty| ty.to_string()).unwrap_or_default(),
+        params: ty.parameter_types().iter().map(|ty| ty.to_string()).collect(),
+    }
+}
+
+/// "; the kernels `a`, `b` need it".
+fn needed_by<'m>(symbol: Value<'m>, graph: &CallGraph<'m>, kernels: &[KernelInfo]) -> String {
+    let users = if symbol.is_function() { vec![symbol] } else { access::using_functions(symbol) };
+    let reaching = graph.reaching(users);
+    let names: BTreeSet<String> = reaching.iter().map(|function| function.name()).collect();
+    let needing: Vec<String> = kernels
+        .iter()
+        .filter(|kernel| names.contains(&kernel_symbol(&kernel.name)))
+        .map(|kernel| format!("`{}`", kernel.name))
+        .collect();
+    match needing.len() {
+        0 => String::new(),
+        1 => format!("; the kernel {} needs it", needing[0]),
+        _ => format!("; the kernels {} need it", needing.join(", ")),
+    }
+}
+
+/// One module's text of all definitions and what they declare.
+fn assemble(definitions: &[(String, builtin::Definition)]) -> String {
+    let defined: BTreeSet<&str> = definitions.iter().map(|(name, _)| name.as_str()).collect();
+    let declared: BTreeSet<&str> = definitions
+        .iter()
+        .flat_map(|(_, definition)| definition.declarations.iter().map(String::as_str))
+        .filter(|line| !defined.contains(declared_name(line)))
+        .collect();
+    let bodies = definitions.iter().map(|(_, definition)| definition.ir.as_str());
+    declared.into_iter().chain(bodies).flat_map(|text| [text, "\n"]).collect()
+}
+
+/// The symbol of a `declare` line.
+fn declared_name(line: &str) -> &str {
+    let name = line.split_once('@').map_or("", |(_, rest)| rest);
+    name.split('(').next().unwrap_or("").trim_matches('"')
+}
+
+/// The Rust library's bitcode, made so that LLVM links from it what is needed: prepared once for each process.
+fn library(machine: &TargetMachine) -> Result<&'static [u8], CompileError> {
+    static PREPARED: OnceLock<Result<Vec<u8>, LlvmError>> = OnceLock::new();
+    let prepared = PREPARED.get_or_init(|| {
+        let session = Session::new();
+        let module = llvm::parse_bitcode(&session, builtin::LIBRARY_BITCODE)?;
+        set_target(&module, machine);
+        for symbol in access::functions(&module).into_iter().chain(access::globals(&module)) {
+            if symbol.is_function() {
+                edit::drop_target_attributes(symbol);
+            }
+            if !symbol.is_declaration() && symbol.linkage() == LLVMLinkage::LLVMExternalLinkage {
+                edit::set_linkage(symbol, LLVMLinkage::LLVMLinkOnceODRLinkage);
+            }
+        }
+        Ok(llvm::write_bitcode(&module))
+    });
+    prepared.as_deref().map_err(internal)
+}
+
+/// Linked-in functions become the program's own: one calling convention, internal linkage.
+fn unify(module: &Module, kernels: &[KernelInfo]) {
+    let kernels: BTreeSet<String> = kernels.iter().map(|kernel| kernel_symbol(&kernel.name)).collect();
+    for function in access::functions(module) {
+        let name = function.name();
+        if name.starts_with("llvm.") {
+            continue;
+        }
+        edit::use_c_convention(function);
+        if function.is_declaration() {
+            if !function.has_uses() {
+                edit::erase_function(function);
+            }
+        } else if !kernels.contains(&name) {
+            edit::set_linkage(function, LLVMLinkage::LLVMInternalLinkage);
+        }
+    }
+    for function in access::defined_functions(module) {
+        for instruction in function.instructions() {
+            if instruction.called_function().is_some_and(|callee| !callee.name().starts_with("llvm.")) {
+                edit::use_c_convention(instruction);
+            }
+        }
+    }
+    for global in access::globals(module) {
+        if global.name().starts_with("llvm.") {
+            edit::erase_global(global);
+        } else if !global.is_declaration() {
+            edit::set_linkage(global, LLVMLinkage::LLVMInternalLinkage);
+        }
+    }
+}
+
+/// What is left undefined must be a primitive of ours or an intrinsic.
+fn missing(module: &Module) -> Result<(), CompileError> {
+    let left: Vec<String> = access::functions(module)
+        .iter()
+        .filter(|function| function.is_declaration())
+        .map(|function| function.name())
+        .filter(|name| !name.starts_with("llvm.") && !name.starts_with("spirula."))
+        .collect();
+    if left.is_empty() {
+        return Ok(());
+    }
+    Err(internal(&LlvmError(format!("nothing defines {}", left.join(", ")))))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::front::{read_modules, testing};
+    use spirula_interface::options::CompileOptions;
+
+    fn linked(texts: &[&str]) -> Result<String, String> {
+        let session = Session::new();
+        let machine = llvm::machine(&llvm::host(), true).unwrap();
+        let options = CompileOptions::default();
+        let binaries: Vec<Vec<u8>> = texts.iter().map(|text| testing::bitcode(text)).collect();
+        let binaries: Vec<&[u8]> = binaries.iter().map(Vec::as_slice).collect();
+        let spir = read_modules(&session, &binaries, &options).map_err(|error| error.to_string())?;
+        let hardened = crate::front::harden(spir, &machine);
+        link(&session, hardened, &machine)
+            .map(|linked| llvm::print_text(&linked.module))
+            .map_err(|error| error.to_string())
+    }
+
+    const KERNEL: &str = "define spir_kernel void @k(ptr addrspace(1) %p) {\n";
+
+    #[test]
+    fn modules_join_and_keep_their_statics_apart() {
+        let one = format!(
+            "{KERNEL} %x = call spir_func i32 @f()\n %y = call spir_func i32 @s()\n %z = add i32 %x, %y
+             store i32 %z, ptr addrspace(1) %p\n ret void\n}}\ndeclare spir_func i32 @f()
+             define internal spir_func i32 @s() {{\n ret i32 1\n}}"
+        );
+        let two = "define internal spir_func i32 @s() {\n ret i32 2\n}
+             define spir_func i32 @f() {\n %x = call spir_func i32 @s()\n ret i32 %x\n}";
+        let text = linked(&[&one, two]).unwrap();
+        assert!(text.contains("ret i32 1") && text.contains("ret i32 2"), "{text}");
+        assert!(!text.contains("spir_func") && !text.contains("declare i32 @f"), "{text}");
+    }
+
+    #[test]
+    fn clashes_name_the_symbol() {
+        let f = "define spir_func i32 @f() {\n ret i32 2\n}";
+        let log = linked(&[f, f]).unwrap_err();
+        assert_eq!(log, "error: `int f()` is defined by both module 0 and module 1\n");
+        let other = "declare spir_func i64 @f()\ndefine spir_kernel void @k() {\n %x = call spir_func i64 @f()\n ret void\n}";
+        let log = linked(&[f, other]).unwrap_err();
+        assert!(log.contains("`k` calls `f` with another signature"), "{log}");
+    }
+
+    #[test]
+    fn recursion_across_modules_is_found() {
+        let one = "declare spir_func void @g()\ndefine spir_func void @f() {\n call spir_func void @g()\n ret void\n}";
+        let two = "declare spir_func void @f()\ndefine spir_func void @g() {\n call spir_func void @f()\n ret void\n}";
+        assert!(linked(&[one, two]).unwrap_err().contains("recursion"));
+    }
+
+    #[test]
+    fn unresolved_symbols_name_signature_and_kernels() {
+        let text = "declare spir_func i32 @_Z7nowhereiPU3AS1f(i32, ptr addrspace(1))\ndeclare spir_func <4 x float> @lost(i8)
+             @data = external addrspace(2) constant i32
+             define internal spir_func i32 @via(ptr addrspace(1) %p) {
+               %x = call spir_func i32 @_Z7nowhereiPU3AS1f(i32 1, ptr addrspace(1) %p)\n ret i32 %x\n}
+             define spir_kernel void @a(ptr addrspace(1) %p) {\n %x = call spir_func i32 @via(ptr addrspace(1) %p)
+               %y = call spir_func <4 x float> @lost(i8 1)\n ret void\n}
+             define spir_kernel void @b(ptr addrspace(1) %p) {\n %x = call spir_func i32 @via(ptr addrspace(1) %p)
+               %y = load i32, ptr addrspace(2) @data\n ret void\n}";
+        let log = linked(&[text]).unwrap_err();
+        for line in [
+            "error: `nowhere(int, global float *)` (_Z7nowhereiPU3AS1f) is not defined; the kernels `a`, `b` need it\n",
+            "error: `float4 lost(char)` is not defined; the kernel `a` needs it\n",
+            "error: the variable `data` is not defined; the kernel `b` needs it\n",
+        ] {
+            assert!(log.contains(line), "{line} in {log}");
+        }
+    }
+
+    #[test]
+    fn builtins_with_wrong_types_are_named() {
+        let text = "declare spir_func i32 @_Z13get_global_idj(i32)
+             define spir_kernel void @k() {\n %x = call spir_func i32 @_Z13get_global_idj(i32 0)\n ret void\n}";
+        let log = linked(&[text]).unwrap_err();
+        assert!(log.contains("`get_global_id(uint)`") && log.contains("declare i64"), "{log}");
+    }
+
+    #[test]
+    fn builtins_are_defined_and_library_functions_pulled_in() {
+        let text = format!(
+            "{KERNEL} %x = call spir_func i64 @_Z13get_global_idj(i32 0)\n call spir_func void @_Z7barrierj(i32 1)
+             %f = load float, ptr addrspace(1) %p\n %y = call spir_func float @_Z4sqrtf(float %f)
+             store float %y, ptr addrspace(1) %p\n ret void\n}}\ndeclare spir_func i64 @_Z13get_global_idj(i32)
+             declare spir_func void @_Z7barrierj(i32)\ndeclare spir_func float @_Z4sqrtf(float)"
+        );
+        let text = linked(&[&text]).unwrap();
+        assert!(text.contains("define internal i64 @_Z13get_global_idj"), "{text}");
+        assert!(text.contains("declare void @spirula.barrier(i32)"), "{text}");
+        assert!(!text.contains("declare float @spirula_") && !text.contains("target-cpu"), "{text}");
+    }
+
+    #[test]
+    fn inline_definitions_are_used_unless_there_is_an_external_one() {
+        let inline = "@g = available_externally addrspace(2) constant i32 1
+             define spir_kernel void @k(ptr addrspace(1) %p) {\n %x = load i32, ptr addrspace(2) @g
+             store i32 %x, ptr addrspace(1) %p\n ret void\n}";
+        assert!(linked(&[inline]).unwrap().contains("@g = internal addrspace(2) constant i32 1"));
+        let text = linked(&[inline, "@g = addrspace(2) constant i32 2"]).unwrap();
+        assert!(text.contains("@g = internal addrspace(2) constant i32 2"), "{text}");
+    }
+
+    #[test]
+    fn user_functions_may_have_the_builtins_names() {
+        let text = "define spir_func float @sqrt(float %x) {\n ret float %x\n}
+             define spir_func i32 @_Z3maxii(i32 %a, i32 %b) {\n ret i32 42\n}
+             define spir_kernel void @floor(ptr addrspace(1) %p) {\n %x = call spir_func i32 @_Z3maxii(i32 1, i32 2)
+             store i32 %x, ptr addrspace(1) %p\n ret void\n}";
+        let text = linked(&[text]).unwrap();
+        assert!(text.contains("ret i32 42") && text.contains("@spirula.kernel.floor"), "{text}");
+    }
+}

@@ -1,0 +1,54 @@
+//! Step 1 of the front: bytes to an LLVM module, verified.
+
+use super::container;
+use crate::llvm::{self, Session};
+use inkwell::module::Module;
+use spirula_interface::options::CompileError;
+
+/// Reads a module of any bitcode version that LLVM upgrades, raw or wrapped. Errors: `InvalidBinary`, with the
+/// reason in words of ours (the container) or LLVM's (what's in it).
+pub(crate) fn read<'s>(session: &'s Session, bytes: &[u8]) -> Result<Module<'s>, CompileError> {
+    let stream = container::raw_stream(bytes)
+        .map_err(|error| CompileError::InvalidBinary(format!("The binary is no readable SPIR: {error}.")))?;
+    let module = llvm::parse_bitcode(session, stream)
+        .map_err(|error| CompileError::InvalidBinary(format!("The binary is damaged: {error}")))?;
+    llvm::verify(&module).map_err(|error| {
+        CompileError::InvalidBinary(format!("The binary is not well-formed LLVM IR:\n{error}"))
+    })?;
+    module.strip_debug_info();
+    Ok(module)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::front::testing;
+
+    #[test]
+    fn reads_what_llvm_writes() {
+        let session = Session::new();
+        let bytes = testing::bitcode("define spir_kernel void @k() {\n ret void\n}");
+        let module = read(&session, &bytes).unwrap();
+        assert!(module.get_function("k").is_some());
+    }
+
+    #[test]
+    fn reads_every_fixture() {
+        for (name, bytes) in testing::fixtures() {
+            let session = Session::new();
+            assert!(read(&session, &bytes).is_ok(), "{name}");
+        }
+    }
+
+    #[test]
+    fn damage_is_an_invalid_binary() {
+        let session = Session::new();
+        for bytes in [&b""[..], b"BC\xC0\xDE", b"not bitcode at all"] {
+            let error = read(&session, bytes).unwrap_err();
+            assert!(
+                matches!(&error, CompileError::InvalidBinary(text) if text.contains("no readable SPIR")),
+                "{error}"
+            );
+        }
+    }
+}

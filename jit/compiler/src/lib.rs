@@ -1,0 +1,24 @@
+//! The compiler: SPIR bytes in, object files and what the host must know of their kernels out. The only crate that knows LLVM.
+//!
+//! ```text
+//! front     bytes -> checked SPIR -> hardened -> linked with the builtins -> cleaned -> Kernel IR
+//! emit      Kernel IR, cut into barrier regions and widened, -> the text of work-group functions
+//! codegen   -> passes and code of LLVM -> object files
+//! worker    all of it as a process that serves an application
+//! ```
+
+pub mod builtin;
+pub mod clang;
+pub mod codegen;
+pub mod compile;
+pub mod emit;
+pub mod front;
+mod large_stack;
+pub mod llvm;
+pub mod worker;
+
+/// Inputs for the machine that tests run on.
+#[cfg(test)]
+fn host_inputs() -> spirula_interface::inputs::Inputs {
+    spirula_interface::inputs::Inputs::new(Default::default(), Default::default(), llvm::host())
+}

@@ -1,0 +1,108 @@
+//! The worker's life: limits first, then request after request, until its socket closes or nothing comes.
+
+mod crash;
+mod perform;
+
+pub use perform::{on_large_stack, perform};
+
+use crash::{COMPLAINTS, SOCKET};
+use spirula_interface::identity;
+use spirula_interface::options::CompileError;
+use spirula_interface::protocol::{self, Conditions, Hello, Job, Product, Reply, Tag};
+use std::fs::File;
+use std::io;
+use std::mem::ManuallyDrop;
+use std::os::fd::{AsFd, BorrowedFd, FromRawFd};
+
+/// Bytes of address space: more than any sane compilation takes, less than what stalls a machine.
+const ADDRESS_SPACE: u64 = 8 << 30;
+/// Milliseconds without a request after which a worker leaves.
+const IDLE_LIMIT: i32 = 60_000;
+
+/// What does the jobs: [`perform`], or what a test puts in its place.
+pub type Performer = fn(Job, &Conditions) -> Result<Product, CompileError>;
+
+/// Serves the application at the other end of its standard input, a socket; never returns.
+pub fn serve(performer: Performer) -> ! {
+    limit(libc::RLIMIT_CORE, 0);
+    limit(libc::RLIMIT_AS, ADDRESS_SPACE);
+    crash::install();
+    let end = match converse(performer) {
+        Ok(()) => 0,
+        Err(_) => 1,
+    };
+    // SAFETY: ends the process without the destructors of LLVM, which nobody waits for.
+    unsafe { libc::_exit(end) }
+}
+
+fn converse(performer: Performer) -> io::Result<()> {
+    // SAFETY: whoever started this process put the socket there, and it stays open until the end.
+    let socket = unsafe { BorrowedFd::borrow_raw(SOCKET) };
+    // SAFETY: as above; never closed through this.
+    let stream = ManuallyDrop::new(unsafe { File::from_raw_fd(SOCKET) });
+    leave_with_the_application()?;
+    crate::llvm::set_process_options();
+    let host = crate::llvm::host();
+    // What takes its time and serves every request.
+    let _ = crate::llvm::machine(&host, true);
+    crate::clang::keep_one();
+    protocol::send(socket.as_fd(), Tag::Hello, &Hello { build: identity::BUILD.to_owned(), host })?;
+    while wait_for_request() {
+        let (tag, payload) = protocol::receive(&*stream)?;
+        if tag != Tag::Request {
+            return Err(io::Error::other("not a request"));
+        }
+        let (conditions, job) = protocol::decode_request(&payload)?;
+        // SAFETY: COMPLAINTS is this process's own; what was said before does not concern this request.
+        unsafe {
+            libc::ftruncate(COMPLAINTS, 0);
+            libc::lseek(COMPLAINTS, 0, libc::SEEK_SET);
+            libc::alarm(conditions.seconds);
+        }
+        let result = performer(job, &conditions);
+        // SAFETY: sets a timer of this process.
+        unsafe { libc::alarm(0) };
+        protocol::send(socket.as_fd(), Tag::Reply, &Reply { result, resident: resident() })?;
+    }
+    protocol::send(socket.as_fd(), Tag::Bye, &())
+}
+
+/// Ends the process as soon as the application closes its end, whatever LLVM may be doing then.
+fn leave_with_the_application() -> io::Result<()> {
+    let watch = || {
+        let mut socket = libc::pollfd { fd: SOCKET, events: libc::POLLRDHUP, revents: 0 };
+        loop {
+            // SAFETY: one pollfd, alive during the call.
+            if unsafe { libc::poll(&mut socket, 1, -1) } > 0 {
+                // SAFETY: ends the process at once.
+                unsafe { libc::_exit(0) }
+            }
+        }
+    };
+    std::thread::Builder::new().name("spirula-watch".into()).spawn(watch).map(drop)
+}
+
+/// False when the idle time is over.
+fn wait_for_request() -> bool {
+    let mut socket = libc::pollfd { fd: SOCKET, events: libc::POLLIN, revents: 0 };
+    // SAFETY: one pollfd, alive during the call. An error is left for the read to find.
+    unsafe { libc::poll(&mut socket, 1, IDLE_LIMIT) != 0 }
+}
+
+/// Lowers a limit; one that is lower already stays.
+fn limit(resource: libc::__rlimit_resource_t, value: u64) {
+    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    // SAFETY: `limit` is alive; lowering a limit concerns this process only.
+    unsafe {
+        if libc::getrlimit(resource, &mut limit) == 0 {
+            limit.rlim_cur = limit.rlim_cur.min(value);
+            libc::setrlimit(resource, &limit);
+        }
+    }
+}
+
+/// Resident bytes of this process.
+pub fn resident() -> u64 {
+    let pages = std::fs::read_to_string("/proc/self/statm").ok();
+    pages.and_then(|text| text.split(' ').nth(1)?.parse::<u64>().ok()).map_or(0, |pages| pages * 4096)
+}

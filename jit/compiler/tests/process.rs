@@ -1,0 +1,209 @@
+//! Workers that crash, hang, bloat and behave. This program is the worker itself when it is started as one: what a test
+//! wants of it stands where a module would be.
+
+use libtest_mimic::{Arguments, Failed, Trial};
+use spirula_compiler::worker;
+use spirula_interface::inputs::Inputs;
+use spirula_interface::options::CompileError;
+use spirula_interface::protocol::{Conditions, Job, Product};
+use spirula_interface::target::Target;
+use spirula_service::process::Request;
+use spirula_service::process::pool::{Pool, PoolError};
+use std::process::ExitCode;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+fn main() -> ExitCode {
+    if std::env::args().nth(1).as_deref() == Some("--worker") {
+        worker::serve(misbehave);
+    }
+    let tests: [(&str, fn()); 8] = [
+        ("a_crash_is_an_error_that_says_what_happened", a_crash_is_an_error_that_says_what_happened),
+        ("a_panic_is_an_error_and_the_worker_lives_on", a_panic_is_an_error_and_the_worker_lives_on),
+        ("a_worker_is_reused_and_is_no_child_of_ours", a_worker_is_reused_and_is_no_child_of_ours),
+        ("a_worker_ends_with_its_application", a_worker_ends_with_its_application),
+        ("a_worker_killed_while_idle_is_replaced", a_worker_killed_while_idle_is_replaced),
+        ("what_cannot_be_started_is_tried_again", what_cannot_be_started_is_tried_again),
+        ("programs_that_are_no_compiler_are_named", programs_that_are_no_compiler_are_named),
+        ("many_threads_share_few_workers", many_threads_share_few_workers),
+    ];
+    let trials = tests.map(|(name, test)| {
+        Trial::test(name, move || {
+            test();
+            Ok::<(), Failed>(())
+        })
+    });
+    libtest_mimic::run(&Arguments::from_args(), trials.into()).exit_code()
+}
+
+/// What a hostile module might cause, by its name.
+fn misbehave(job: Job, conditions: &Conditions) -> Result<Product, CompileError> {
+    let Job::Check { module, .. } = job else { return worker::perform(job, conditions) };
+    worker::on_large_stack(|| carry_out(module))
+}
+
+fn carry_out(module: &[u8]) -> Result<Product, CompileError> {
+    match module {
+        b"abort" => {
+            eprintln!("the worker's last words");
+            std::process::abort()
+        }
+        // LLVM takes this as its own user's mistake, and ends the process.
+        b"fatal error" => drop(inkwell::targets::TargetData::create("nonsense")),
+        b"overflow" => {
+            std::hint::black_box(recurse(1));
+        }
+        b"spin" => loop {
+            std::hint::spin_loop();
+        },
+        b"allocate" => {
+            let mut hoard = Vec::new();
+            loop {
+                hoard.push(vec![0u8; 1 << 30]);
+            }
+        }
+        b"exit" => std::process::exit(0),
+        b"process id" => return Ok(Product::Checked(std::process::id().to_string())),
+        b"panic" => panic!("a bug of ours"),
+        _ => {}
+    }
+    Ok(Product::Checked("fine".into()))
+}
+
+/// Deeper than any stack.
+#[allow(unconditional_recursion)]
+fn recurse(depth: u64) -> u64 {
+    std::hint::black_box(recurse(std::hint::black_box(depth + 1))) + depth
+}
+
+fn pool() -> Pool {
+    Pool::new(|| std::env::current_exe().map_err(|error| error.to_string()))
+}
+
+fn run(pool: &Pool, what: &str, seconds: u32) -> Result<Result<Product, CompileError>, PoolError> {
+    let inputs = Inputs::new(Default::default(), Default::default(), Target::default());
+    let request = Request::anew(&Job::Check { module: what.as_bytes(), inputs }).unwrap();
+    pool.run(&request, &Conditions { seconds, dump: None })
+}
+
+fn text(outcome: Result<Result<Product, CompileError>, PoolError>) -> String {
+    match outcome {
+        Ok(Ok(Product::Checked(text))) => text,
+        other => panic!("no answer: {other:?}"),
+    }
+}
+
+fn a_crash_is_an_error_that_says_what_happened() {
+    let pool = pool();
+    let cases = [
+        ("abort", "aborted (SIGABRT), saying: the worker's last words"),
+        ("fatal error", "gave up, LLVM saying: "),
+        ("overflow", "crashed (SIGSEGV)"),
+        ("allocate", "aborted (SIGABRT), saying: memory allocation of 1073741824 bytes failed"),
+        ("spin", "exceeded its time limit"),
+        ("exit", "ended without a word"),
+    ];
+    for (how, expected) in cases {
+        match run(&pool, how, 2) {
+            Err(PoolError::Crashed(note)) => assert!(note.starts_with(expected), "{how}: {note}"),
+            other => panic!("{how}: {other:?}"),
+        }
+        assert_eq!(text(run(&pool, "nothing", 60)), "fine", "after {how}");
+    }
+}
+
+fn a_panic_is_an_error_and_the_worker_lives_on() {
+    let pool = pool();
+    let before = text(run(&pool, "process id", 60));
+    match run(&pool, "panic", 60) {
+        Ok(Err(CompileError::Failed(message))) => assert!(message.ends_with("a bug of ours"), "{message}"),
+        other => panic!("{other:?}"),
+    }
+    assert_eq!(text(run(&pool, "process id", 60)), before);
+}
+
+fn a_worker_is_reused_and_is_no_child_of_ours() {
+    let pool = pool();
+    let first = text(run(&pool, "process id", 60));
+    assert_eq!(text(run(&pool, "process id", 60)), first);
+    let status = std::fs::read_to_string(format!("/proc/{first}/status")).unwrap();
+    let parent = status.lines().find_map(|line| line.strip_prefix("PPid:")).unwrap().trim();
+    assert_ne!(parent, std::process::id().to_string());
+    // SAFETY: asks only.
+    let child = unsafe { libc::waitpid(first.parse().unwrap(), std::ptr::null_mut(), libc::WNOHANG) };
+    assert_eq!(child, -1, "waiting finds a child that is not the application's");
+}
+
+/// Waits until the process is gone, or a zombie that somebody else has to bury.
+fn wait_for_end(id: &str) {
+    let start = Instant::now();
+    while std::fs::read_link(format!("/proc/{id}/exe")).is_ok() {
+        assert!(start.elapsed() < Duration::from_secs(60), "worker {id} is still there");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+fn a_worker_ends_with_its_application() {
+    let pool = pool();
+    let id = text(run(&pool, "process id", 60));
+    assert!(std::fs::read_link(format!("/proc/{id}/exe")).is_ok());
+    drop(pool);
+    wait_for_end(&id);
+}
+
+fn a_worker_killed_while_idle_is_replaced() {
+    let pool = pool();
+    let id = text(run(&pool, "process id", 60));
+    // SAFETY: a worker of this test's own.
+    unsafe { libc::kill(id.parse().unwrap(), libc::SIGKILL) };
+    wait_for_end(&id);
+    assert_ne!(text(run(&pool, "process id", 60)), id);
+}
+
+fn what_cannot_be_started_is_tried_again() {
+    static IS_THERE: AtomicBool = AtomicBool::new(false);
+    let pool = Pool::new(|| match IS_THERE.load(Ordering::Relaxed) {
+        true => std::env::current_exe().map_err(|error| error.to_string()),
+        false => Err("it is nowhere".into()),
+    });
+    for _ in 0..2 {
+        match run(&pool, "nothing", 60) {
+            Err(PoolError::NotStarted(error)) => assert_eq!(error, "it is nowhere"),
+            other => panic!("{other:?}"),
+        }
+    }
+    IS_THERE.store(true, Ordering::Relaxed);
+    assert_eq!(text(run(&pool, "nothing", 60)), "fine");
+}
+
+fn programs_that_are_no_compiler_are_named() {
+    let wrong = [
+        ("/bin/false", "/bin/false: it ended or kept silent"),
+        ("/nonexistent/spirula-compiler", "/nonexistent/spirula-compiler: No such file"),
+        ("/dev/null", "/dev/null: Permission denied"),
+    ];
+    let pools = [
+        Pool::new(|| Ok("/bin/false".into())),
+        Pool::new(|| Ok("/nonexistent/spirula-compiler".into())),
+        Pool::new(|| Ok("/dev/null".into())),
+    ];
+    for ((program, expected), pool) in wrong.iter().zip(&pools) {
+        match run(pool, "nothing", 60) {
+            Err(PoolError::NotStarted(error)) => assert!(error.starts_with(expected), "{program}: {error}"),
+            other => panic!("{program}: {other:?}"),
+        }
+    }
+}
+
+fn many_threads_share_few_workers() {
+    let pool = pool();
+    std::thread::scope(|scope| {
+        for _ in 0..8 {
+            scope.spawn(|| {
+                for _ in 0..20 {
+                    assert_eq!(text(run(&pool, "nothing", 60)), "fine");
+                }
+            });
+        }
+    });
+}

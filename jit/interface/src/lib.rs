@@ -1,0 +1,15 @@
+//! What the application's side and the compiler process say to each other and agree upon: options, settings, target,
+//! what a compilation yields, the launch ABI, and the frames of their conversation. Data only; nobody's objects.
+
+pub mod identity;
+pub mod inputs;
+pub mod math_options;
+pub mod options;
+pub mod printf;
+pub mod program;
+pub mod protocol;
+pub mod settings;
+pub mod target;
+pub mod translation;
+
+pub use spirula_builtins::image::ImageDescriptor;

@@ -1,0 +1,43 @@
+//! What an application asks of the compiler, and how the compiler says no.
+
+pub use crate::math_options::MathOptions;
+use serde::{Deserialize, Serialize};
+
+/// What `clBuildProgram`, `clCompileProgram` and `clLinkProgram` ask of the compiler.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct CompileOptions {
+    /// `-spir-std=`, if given: "1.2".
+    pub spir_std: Option<String>,
+    /// `-cl-opt-disable`.
+    pub optimization_disabled: bool,
+    /// The options about arithmetic.
+    pub math: MathOptions,
+    /// Only this kernel, for this local size.
+    pub specialization: Option<Specialization>,
+}
+
+/// Code for one local size of a kernel.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Specialization {
+    /// The kernel's name.
+    pub kernel: String,
+    /// Work-items in each dimension.
+    pub local_size: [u32; 3],
+}
+
+/// Why a compilation yielded nothing.
+#[derive(Clone, Debug, thiserror::Error, Serialize, Deserialize)]
+pub enum CompileError {
+    /// Not SPIR that this device takes: damaged, 32-bit, of another version. CL_INVALID_BINARY.
+    #[error("{0}")]
+    InvalidBinary(String),
+    /// The module breaks a rule, or something in it can't be resolved. The log for the build.
+    #[error("{0}")]
+    Failed(String),
+    /// The compiler process died or exceeded its time. The log for the build.
+    #[error("{0}")]
+    Crashed(String),
+    /// There is no compiler process to be had. The log for the build, with what was tried.
+    #[error("{0}")]
+    Unavailable(String),
+}

@@ -1,0 +1,14 @@
+//! What the user's settings ask of the compiler. The service reads them from the environment; here they are values, so
+//! that what a compilation yields depends on what it is given and on nothing else.
+
+use serde::{Deserialize, Serialize};
+
+/// Settings that change what a build yields.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Settings {
+    /// `SPIRULA_VECTOR_WIDTH`: lanes to use wherever possible, a power of two up to 64; 1 is scalar code. None lets the
+    /// cost model choose.
+    pub vector_width: Option<u32>,
+    /// `SPIRULA_REMARKS`: the build log says what was decided for each kernel.
+    pub remarks: bool,
+}

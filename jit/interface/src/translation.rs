@@ -1,0 +1,40 @@
+//! OpenCL C to SPIR: what clang is given, and what it yields.
+
+use serde::{Deserialize, Serialize};
+use std::path::PathBuf;
+
+/// A clang that can be used.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Clang {
+    /// The program.
+    pub program: PathBuf,
+    /// The folder of its own headers: of OpenCL's types and constants.
+    pub headers: PathBuf,
+}
+
+/// The header that `-finclude-default-header` includes.
+pub const BASE_HEADER: &str = "opencl-c-base.h";
+
+/// What is to be translated.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Translation {
+    /// With which compiler.
+    pub clang: Clang,
+    /// OpenCL C.
+    pub source: String,
+    /// Files that it may include, by the names that it knows them by.
+    pub headers: Vec<(String, String)>,
+    /// Folders whose files it may include, absolute. No other file can be read.
+    pub include_folders: Vec<PathBuf>,
+    /// Options for clang, each of which starts with a dash. They come from a list of known ones, not from strangers.
+    pub options: Vec<String>,
+}
+
+/// SPIR, and what clang said.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Translated {
+    /// Bitcode.
+    pub module: Vec<u8>,
+    /// Warnings, for the build log.
+    pub log: String,
+}

@@ -1,0 +1,47 @@
+//! Analysis: whether a kernel's work-items can tell how the NDRange is divided into work-groups.
+
+use crate::{Function, Op, Passing, Terminator, WorkItemQuery};
+
+/// Whether anything in the kernel depends on its work-group: it asks for it, waits for its work-items, shares local
+/// memory with them, or requires a size. If nothing does, any division of the NDRange gives the same results, also one into
+/// several launches: that is why the offset, which theirs may differ in, counts too.
+pub fn sees_group(kernel: &Function) -> bool {
+    let asks = |op: &Op| match op {
+        Op::LocalAddress { .. } => true,
+        Op::WorkItem { query, .. } => {
+            !matches!(query, WorkItemQuery::GlobalId | WorkItemQuery::GlobalSize | WorkItemQuery::WorkDim)
+        }
+        _ => false,
+    };
+    kernel.required_work_group_size.is_some()
+        || kernel.local_size > 0
+        || kernel.params.iter().any(|param| param.passing == Passing::LocalOffset)
+        || kernel.blocks.iter().any(|block| {
+            matches!(block.terminator, Terminator::Barrier(_))
+                || block.insts.iter().any(|&inst| asks(kernel.op(inst)))
+        })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::parse;
+
+    fn sees(params: &str, body: &str) -> bool {
+        sees_group(&parse(&format!("kernel \"k\"({params}) {{\nb0:\n{body}\n  return\n}}")).unwrap())
+    }
+
+    #[test]
+    fn only_what_depends_on_groups_sees_them() {
+        let global = "%0: ptr(global) @ 0";
+        let unseen = "  %1: i64 = global_id 1\n  %2: i64 = global_size 0\n  %3: i32 = work_dim 0";
+        assert!(!sees(global, unseen));
+        assert!(!sees(global, "  %1: i32 = rmw atomic monotonic add %0, 1:i32, align 4\n  fence seq_cst"));
+        for query in ["local_id", "local_size", "group_id", "num_groups", "global_offset"] {
+            assert!(sees(global, &format!("  %1: i64 = {query} 0")), "{query}");
+        }
+        assert!(sees(global, "  %1: ptr(local) = local_address 0"));
+        assert!(sees(global, "  barrier b1\nb1:"));
+        assert!(sees("%0: ptr(local) @ 0 local_offset", ""));
+    }
+}

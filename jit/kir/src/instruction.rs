@@ -1,0 +1,469 @@
+//! Kernel IR: operations, terminators, and the walk over their operands.
+
+use super::{Block, Slot, Value};
+use std::sync::Arc;
+
+/// A place where a value or a private slot outlives its barrier region.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct ContextSlot(pub u32);
+
+/// Promises and permissions of one instruction; the names are LLVM's.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Flags(pub u16);
+
+impl Flags {
+    /// No promise.
+    pub const NONE: Flags = Flags(0);
+    /// Each flag's bit and its name in LLVM IR and in the text form, in the order in which LLVM prints them.
+    pub const NAMES: [(u16, &'static str); 13] = [
+        (1, "reassoc"),
+        (1 << 1, "nnan"),
+        (1 << 2, "ninf"),
+        (1 << 3, "nsz"),
+        (1 << 4, "arcp"),
+        (1 << 5, "contract"),
+        (1 << 6, "afn"),
+        (1 << 7, "nuw"),
+        (1 << 8, "nsw"),
+        (1 << 9, "exact"),
+        (1 << 10, "disjoint"),
+        (1 << 11, "nneg"),
+        (1 << 12, "samesign"),
+    ];
+    /// All fast-math permissions together.
+    pub const FAST_MATH: u16 = 0x7f;
+    /// No unsigned wrap.
+    pub const NUW: u16 = 1 << 7;
+    /// No signed wrap.
+    pub const NSW: u16 = 1 << 8;
+    /// The quotient or shift loses nothing.
+    pub const EXACT: u16 = 1 << 9;
+    /// The operands of an `or` share no bit.
+    pub const DISJOINT: u16 = 1 << 10;
+    /// The operand is not negative.
+    pub const NNEG: u16 = 1 << 11;
+    /// Both operands of a comparison have the same sign.
+    pub const SAMESIGN: u16 = 1 << 12;
+}
+
+/// Declares an enum whose members carry LLVM's name of the operation.
+macro_rules! named {
+    ($(#[$doc:meta])* $name:ident { $($variant:ident $text:literal),* $(,)? }) => {
+        $(#[$doc])*
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+        #[allow(missing_docs)]
+        pub enum $name { $($variant),* }
+        impl $name {
+            /// Every member.
+            pub const ALL: &'static [$name] = &[$($name::$variant),*];
+            /// LLVM's name, also the text form's.
+            pub fn name(self) -> &'static str {
+                match self { $($name::$variant => $text),* }
+            }
+            /// The member of that name.
+            pub fn from_name(name: &str) -> Option<Self> {
+                Self::ALL.iter().copied().find(|m| m.name() == name)
+            }
+        }
+    };
+}
+
+named!(
+    /// Operations on one value of the result's type.
+    UnaryOp { FNeg "fneg", Freeze "freeze" }
+);
+named!(
+    /// Operations on two values of the result's type.
+    BinaryOp {
+        Add "add", Sub "sub", Mul "mul", UDiv "udiv", SDiv "sdiv", URem "urem", SRem "srem",
+        Shl "shl", LShr "lshr", AShr "ashr", And "and", Or "or", Xor "xor",
+        FAdd "fadd", FSub "fsub", FMul "fmul", FDiv "fdiv", FRem "frem",
+    }
+);
+named!(
+    /// Conversions to the result's type.
+    CastOp {
+        Trunc "trunc", ZExt "zext", SExt "sext", FpToUi "fptoui", FpToSi "fptosi", UiToFp "uitofp", SiToFp "sitofp",
+        FpTrunc "fptrunc", FpExt "fpext", PtrToInt "ptrtoint", IntToPtr "inttoptr", BitCast "bitcast",
+        AddrSpaceCast "addrspacecast",
+    }
+);
+named!(
+    /// Integer and pointer comparisons.
+    IntPredicate {
+        Eq "eq", Ne "ne", Ugt "ugt", Uge "uge", Ult "ult", Ule "ule", Sgt "sgt", Sge "sge", Slt "slt", Sle "sle",
+    }
+);
+named!(
+    /// Floating-point comparisons.
+    FloatPredicate {
+        False "false", Oeq "oeq", Ogt "ogt", Oge "oge", Olt "olt", Ole "ole", One "one", Ord "ord",
+        Ueq "ueq", Ugt "ugt", Uge "uge", Ult "ult", Ule "ule", Une "une", Uno "uno", True "true",
+    }
+);
+named!(
+    /// Atomic memory orderings.
+    Ordering {
+        Unordered "unordered", Monotonic "monotonic", Acquire "acquire", Release "release", AcqRel "acq_rel",
+        SeqCst "seq_cst",
+    }
+);
+named!(
+    /// Atomic read-modify-write operations.
+    RmwOp {
+        Xchg "xchg", Add "add", Sub "sub", And "and", Nand "nand", Or "or", Xor "xor", Max "max", Min "min",
+        UMax "umax", UMin "umin", FAdd "fadd", FSub "fsub", FMax "fmax", FMin "fmin",
+    }
+);
+named!(
+    /// What a work-item can ask about its place (OpenCL C 1.2, 6.12.1). All but `WorkDim` (i32, no dimension) are i64.
+    WorkItemQuery {
+        GlobalId "global_id", LocalId "local_id", GroupId "group_id", LocalSize "local_size",
+        GlobalSize "global_size", NumGroups "num_groups", GlobalOffset "global_offset", WorkDim "work_dim",
+    }
+);
+
+impl WorkItemQuery {
+    /// Whether work-items of one group get different answers.
+    pub fn is_varying(self) -> bool {
+        matches!(self, WorkItemQuery::GlobalId | WorkItemQuery::LocalId)
+    }
+}
+
+/// A comparison's predicate.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[allow(missing_docs)]
+pub enum Predicate {
+    Int(IntPredicate),
+    Float(FloatPredicate),
+}
+
+/// What an instruction computes. The result's type stands at its value.
+#[derive(Clone, Debug, PartialEq)]
+#[allow(missing_docs)]
+pub enum Op {
+    Unary {
+        op: UnaryOp,
+        flags: Flags,
+        value: Value,
+    },
+    Binary {
+        op: BinaryOp,
+        flags: Flags,
+        lhs: Value,
+        rhs: Value,
+    },
+    Compare {
+        predicate: Predicate,
+        flags: Flags,
+        lhs: Value,
+        rhs: Value,
+    },
+    Cast {
+        op: CastOp,
+        flags: Flags,
+        value: Value,
+    },
+    Select {
+        flags: Flags,
+        condition: Value,
+        then: Value,
+        otherwise: Value,
+    },
+    /// base + index*scale + offset, in bytes. `index` is an i64.
+    Address {
+        base: Value,
+        index: Option<Value>,
+        scale: i64,
+        offset: i64,
+        inbounds: bool,
+    },
+    /// The address of a private slot: one memory block for each work-item.
+    SlotAddress(Slot),
+    /// The address of a byte of the work-group's static local memory.
+    LocalAddress {
+        offset: u64,
+    },
+    /// The address of a variable of the linked module.
+    GlobalAddress(Arc<str>),
+    Load {
+        pointer: Value,
+        align: u32,
+        volatile: bool,
+        ordering: Option<Ordering>,
+    },
+    Store {
+        pointer: Value,
+        value: Value,
+        align: u32,
+        volatile: bool,
+        ordering: Option<Ordering>,
+    },
+    /// Loads the active lanes of a vector: from consecutive places if `pointer` is one, else each lane from its own. The
+    /// others get any value. Only in widened bodies.
+    MaskedLoad {
+        pointer: Value,
+        mask: Value,
+        align: u32,
+    },
+    /// Stores the active lanes of a vector, the last lane last. Only in widened bodies.
+    MaskedStore {
+        pointer: Value,
+        value: Value,
+        mask: Value,
+        align: u32,
+    },
+    /// Stores a vector past the caches if the launch's buffers don't fit there anyway. Only in widened bodies.
+    StreamingStore {
+        pointer: Value,
+        value: Value,
+        align: u32,
+    },
+    /// The group will leave the region by that exit. Only in widened bodies.
+    SetExit(u32),
+    AtomicRmw {
+        op: RmwOp,
+        pointer: Value,
+        value: Value,
+        ordering: Ordering,
+        volatile: bool,
+        align: u32,
+    },
+    /// Yields `{T, i1}`.
+    CompareExchange {
+        pointer: Value,
+        expected: Value,
+        replacement: Value,
+        success: Ordering,
+        failure: Ordering,
+        weak: bool,
+        volatile: bool,
+        align: u32,
+    },
+    Fence(Ordering),
+    ExtractElement {
+        vector: Value,
+        index: Value,
+    },
+    InsertElement {
+        vector: Value,
+        element: Value,
+        index: Value,
+    },
+    /// Lane i is lane mask[i] of the two vectors laid end to end; -1 is any value.
+    Shuffle {
+        first: Value,
+        second: Value,
+        mask: Arc<[i32]>,
+    },
+    ExtractValue {
+        aggregate: Value,
+        indices: Arc<[u32]>,
+    },
+    InsertValue {
+        aggregate: Value,
+        value: Value,
+        indices: Arc<[u32]>,
+    },
+    /// An LLVM intrinsic by its full name, such as `llvm.fma.v4f32`.
+    Intrinsic {
+        name: Arc<str>,
+        flags: Flags,
+        arguments: Vec<Value>,
+    },
+    /// A function of the linked module that touches neither work-item ids nor barriers.
+    Call {
+        function: Arc<str>,
+        pure: bool,
+        arguments: Vec<Value>,
+    },
+    /// The query's answer in a dimension 0 to 2.
+    WorkItem {
+        query: WorkItemQuery,
+        dimension: u8,
+    },
+    /// A value that crossed a region's border; only in barrier regions.
+    ContextLoad(ContextSlot),
+    /// Keeps a value for other regions; only in barrier regions.
+    ContextStore(ContextSlot, Value),
+    /// The address of this work-item's part of a context slot that holds memory; only in barrier regions.
+    ContextAddress(ContextSlot),
+}
+
+/// Where control goes, with the values of the block's parameters.
+#[derive(Clone, Debug, PartialEq)]
+#[allow(missing_docs)]
+pub struct Target {
+    pub block: Block,
+    pub arguments: Vec<Value>,
+}
+
+impl Target {
+    /// A jump to a block without parameters.
+    pub fn to(block: Block) -> Target {
+        Target { block, arguments: Vec::new() }
+    }
+}
+
+/// How a block ends.
+#[derive(Clone, Debug, PartialEq)]
+#[allow(missing_docs)]
+pub enum Terminator {
+    Jump(Target),
+    Branch {
+        condition: Value,
+        then: Target,
+        otherwise: Target,
+    },
+    Switch {
+        value: Value,
+        cases: Vec<(u128, Target)>,
+        default: Target,
+    },
+    /// Every work-item of the group arrives here before any goes on.
+    Barrier(Target),
+    Return,
+    Unreachable,
+    /// The work-item leaves its region by that exit; only in barrier regions.
+    Exit(u32),
+}
+
+impl Terminator {
+    /// The successors in order.
+    pub fn targets(&self) -> Vec<&Target> {
+        match self {
+            Terminator::Jump(t) | Terminator::Barrier(t) => vec![t],
+            Terminator::Branch { then, otherwise, .. } => vec![then, otherwise],
+            Terminator::Switch { cases, default, .. } => {
+                cases.iter().map(|(_, t)| t).chain(std::iter::once(default)).collect()
+            }
+            Terminator::Return | Terminator::Unreachable | Terminator::Exit(_) => Vec::new(),
+        }
+    }
+
+    /// The successors in order, to be changed.
+    pub fn targets_mut(&mut self) -> Vec<&mut Target> {
+        match self {
+            Terminator::Jump(t) | Terminator::Barrier(t) => vec![t],
+            Terminator::Branch { then, otherwise, .. } => vec![then, otherwise],
+            Terminator::Switch { cases, default, .. } => {
+                cases.iter_mut().map(|(_, t)| t).chain(std::iter::once(default)).collect()
+            }
+            Terminator::Return | Terminator::Unreachable | Terminator::Exit(_) => Vec::new(),
+        }
+    }
+
+    /// The value that chooses between successors.
+    pub fn condition(&self) -> Option<Value> {
+        match self {
+            Terminator::Branch { condition, .. } => Some(*condition),
+            Terminator::Switch { value, .. } => Some(*value),
+            _ => None,
+        }
+    }
+
+    /// The condition, to be changed.
+    pub fn condition_mut(&mut self) -> Option<&mut Value> {
+        match self {
+            Terminator::Branch { condition, .. } => Some(condition),
+            Terminator::Switch { value, .. } => Some(value),
+            _ => None,
+        }
+    }
+
+    /// The condition and all block arguments.
+    pub fn operands(&self) -> Vec<Value> {
+        let arguments = self.targets().into_iter().flat_map(|t| t.arguments.iter().copied());
+        self.condition().into_iter().chain(arguments).collect()
+    }
+}
+
+impl Op {
+    /// Every operand, to be changed. The only list of operands there is; [`Op::operands`] reads it.
+    pub fn operands_mut(&mut self) -> Vec<&mut Value> {
+        match self {
+            Op::Unary { value, .. } | Op::Cast { value, .. } | Op::ContextStore(_, value) => vec![value],
+            Op::Binary { lhs, rhs, .. } | Op::Compare { lhs, rhs, .. } => vec![lhs, rhs],
+            Op::Select { condition, then, otherwise, .. } => vec![condition, then, otherwise],
+            Op::Address { base, index, .. } => std::iter::once(base).chain(index.as_mut()).collect(),
+            Op::Load { pointer, .. } => vec![pointer],
+            Op::MaskedLoad { pointer, mask, .. } => vec![pointer, mask],
+            Op::MaskedStore { pointer, value, mask, .. } => vec![pointer, value, mask],
+            Op::Store { pointer, value, .. }
+            | Op::StreamingStore { pointer, value, .. }
+            | Op::AtomicRmw { pointer, value, .. } => vec![pointer, value],
+            Op::CompareExchange { pointer, expected, replacement, .. } => {
+                vec![pointer, expected, replacement]
+            }
+            Op::ExtractElement { vector, index } => vec![vector, index],
+            Op::InsertElement { vector, element, index } => vec![vector, element, index],
+            Op::Shuffle { first, second, .. } => vec![first, second],
+            Op::ExtractValue { aggregate, .. } => vec![aggregate],
+            Op::InsertValue { aggregate, value, .. } => vec![aggregate, value],
+            Op::Intrinsic { arguments, .. } | Op::Call { arguments, .. } => arguments.iter_mut().collect(),
+            Op::SlotAddress(_)
+            | Op::LocalAddress { .. }
+            | Op::GlobalAddress(_)
+            | Op::Fence(_)
+            | Op::SetExit(_)
+            | Op::WorkItem { .. }
+            | Op::ContextLoad(_)
+            | Op::ContextAddress(_) => Vec::new(),
+        }
+    }
+
+    /// Every operand.
+    pub fn operands(&self) -> Vec<Value> {
+        // The clone keeps one list of operands instead of two; instructions are small.
+        self.clone().operands_mut().into_iter().map(|v| *v).collect()
+    }
+
+    /// Whether it may write memory or do what can't be done twice, earlier or not at all.
+    pub fn has_effect(&self) -> bool {
+        match self {
+            Op::Store { .. }
+            | Op::MaskedStore { .. }
+            | Op::StreamingStore { .. }
+            | Op::SetExit(_)
+            | Op::AtomicRmw { .. }
+            | Op::CompareExchange { .. }
+            | Op::Fence(_)
+            | Op::ContextStore(..) => true,
+            Op::Load { volatile, ordering, .. } => *volatile || ordering.is_some(),
+            Op::Call { pure, .. } => !pure,
+            Op::Intrinsic { name, .. } => !intrinsic_is_pure(name),
+            _ => false,
+        }
+    }
+
+    /// Whether it reads memory that may change.
+    pub fn reads_memory(&self) -> bool {
+        matches!(self, Op::Load { .. } | Op::MaskedLoad { .. } | Op::ContextLoad(_)) || self.has_effect()
+    }
+
+    /// Whether it yields the same value wherever and whenever it is evaluated with the same operands, without trapping.
+    pub fn is_speculatable(&self) -> bool {
+        let divides = matches!(
+            self,
+            Op::Binary { op: BinaryOp::UDiv | BinaryOp::SDiv | BinaryOp::URem | BinaryOp::SRem, .. }
+        );
+        let calls = matches!(self, Op::Call { .. });
+        // A frozen undefined value is one value: evaluating it anew could yield another.
+        let freezes = matches!(self, Op::Unary { op: UnaryOp::Freeze, .. });
+        !self.reads_memory() && !divides && !calls && !freezes
+    }
+}
+
+/// Whether an LLVM intrinsic reads and writes no memory and has no other effect.
+fn intrinsic_is_pure(name: &str) -> bool {
+    const EFFECTS: [&str; 7] = [
+        "llvm.mem",
+        "llvm.masked.",
+        "llvm.prefetch",
+        "llvm.trap",
+        "llvm.debugtrap",
+        "llvm.stack",
+        "llvm.va_",
+    ];
+    !EFFECTS.iter().any(|prefix| name.starts_with(prefix))
+}

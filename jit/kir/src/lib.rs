@@ -1,0 +1,26 @@
+//! The Kernel IR: one kernel at a time as typed SSA values in basic blocks with parameters, in safe Rust.
+//! It is what SPIR becomes after LLVM's clean-up and before code is generated; barrier regions, uniformity and
+//! vectorization are computed over it. It has a text form ([`Function`]'s `Display`, [`parse`]) for golden tests.
+//!
+//! Differences from LLVM IR: blocks have parameters instead of phis; a barrier ends its block; an address is
+//! base + index*scale + offset in bytes; work-item queries, private slots and local memory are operations of their own.
+
+pub mod analysis;
+mod function;
+mod instruction;
+mod parse;
+mod print;
+pub mod transform;
+mod types;
+mod verify;
+
+pub use function::{Block, BlockData, Function, Inst, Param, Passing, Slot, SlotData, Value, ValueDef};
+pub use instruction::{
+    BinaryOp, CastOp, ContextSlot, Flags, FloatPredicate, IntPredicate, Op, Ordering, Predicate, RmwOp,
+    Target, Terminator, UnaryOp, WorkItemQuery,
+};
+pub use parse::{ParseError, parse};
+pub use print::Commas;
+
+pub use types::{AddressSpace, Constant, Scalar, Type};
+pub use verify::verify;

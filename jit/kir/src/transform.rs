@@ -1,0 +1,107 @@
+//! From a kernel to its work-group function's parts: passes over Kernel IR, one per file, in the order in which they run.
+//!
+//! 1. `borders` cuts the kernel at its barriers and at the uniform branches between them,
+//! 2. `context` decides how each value gets over a border,
+//! 3. `regions` copies what lies between two borders into a function of its own, per-group work first,
+//! 4. `dead_code` removes what a region computes for nobody,
+//! 5. `widen` makes a second body for packs of work-items in SIMD lanes,
+//! 6. `streaming` marks stores of packs that need no cache.
+//!
+//! After Meyer, Aksoy et al., "Implementation Techniques for SPMD Kernels on CPUs" (IWOCL 2023), continuation-based synchronization.
+
+mod borders;
+mod context;
+mod dead_code;
+mod regions;
+mod streaming;
+pub mod widen;
+
+pub use regions::form_regions;
+pub use streaming::stream_stores;
+
+use crate::{ContextSlot, Function, Type};
+use std::fmt::{self, Display, Formatter};
+
+/// What a context slot holds.
+#[derive(Clone, Debug, PartialEq)]
+pub enum ContextKind {
+    /// One value for the work-group.
+    Uniform(Type),
+    /// One value for each work-item.
+    Varying(Type),
+    /// A memory block for each work-item.
+    #[allow(missing_docs)]
+    Memory { size: u64, align: u32 },
+}
+
+/// A kernel cut into barrier regions: what a work-group does, one region after the other.
+#[derive(Clone, Debug)]
+pub struct WorkGroup {
+    /// What crosses the regions' borders.
+    pub context: Vec<ContextKind>,
+    /// The work-group starts with the first.
+    pub regions: Vec<Region>,
+    /// Whether some store may go past the caches.
+    pub streams: bool,
+}
+
+/// What every work-item does between two borders.
+#[derive(Clone, Debug)]
+pub struct Region {
+    /// Block 0 runs once for the work-group, before the work-items; each of them starts at block 1.
+    pub body: Function,
+    /// Where the group goes by [`crate::Terminator::Exit`]. Work-items that return early leave by the `Return`
+    /// exit; the group follows the others.
+    pub exits: Vec<RegionExit>,
+    /// All work-items would do the same and nothing else: the body runs once for the group.
+    pub once: bool,
+    /// The same for packs of work-items, where that pays; `body` does the rest of a row.
+    pub wide: Option<widen::WideBody>,
+}
+
+/// What the work-group does after a region.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[allow(missing_docs)]
+pub enum RegionExit {
+    Return,
+    Region(usize),
+    /// The region of the case that the uniform value equals.
+    Choice {
+        condition: ContextSlot,
+        cases: Vec<(u128, usize)>,
+        default: usize,
+    },
+}
+
+impl Display for WorkGroup {
+    fn fmt(&self, f: &mut Formatter) -> fmt::Result {
+        for (i, kind) in self.context.iter().enumerate() {
+            match kind {
+                ContextKind::Uniform(ty) => writeln!(f, "context #{i}: uniform {ty}")?,
+                ContextKind::Varying(ty) => writeln!(f, "context #{i}: varying {ty}")?,
+                ContextKind::Memory { size, align } => {
+                    writeln!(f, "context #{i}: memory {size} align {align}")?
+                }
+            }
+        }
+        for (i, region) in self.regions.iter().enumerate() {
+            writeln!(f, "region {i}{}", if region.once { " once" } else { "" })?;
+            for (k, exit) in region.exits.iter().enumerate() {
+                match exit {
+                    RegionExit::Return => writeln!(f, "exit {k}: return")?,
+                    RegionExit::Region(r) => writeln!(f, "exit {k}: region {r}")?,
+                    RegionExit::Choice { condition, cases, default } => {
+                        write!(f, "exit {k}: choice #{}", condition.0)?;
+                        cases.iter().try_for_each(|(v, r)| write!(f, ", {v}: region {r}"))?;
+                        writeln!(f, ", default: region {default}")?;
+                    }
+                }
+            }
+            write!(f, "{}", region.body)?;
+            if let Some(wide) = &region.wide {
+                write!(f, "{} lanes\n{}", wide.lanes, wide.body)?;
+            }
+        }
+        Ok(())
+    }
+}

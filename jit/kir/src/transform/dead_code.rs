@@ -1,0 +1,26 @@
+//! Transform: removes instructions whose results nobody uses and that do nothing else.
+
+use crate::{Function, Inst, Value, ValueDef};
+use fixedbitset::FixedBitSet;
+
+/// Keeps what effects, terminators and what they need.
+pub(super) fn remove(function: &mut Function) {
+    let mut live = FixedBitSet::with_capacity(function.inst_count());
+    let mut work: Vec<Value> = Vec::new();
+    for block in &function.blocks {
+        work.extend(block.terminator.operands());
+        for &inst in block.insts.iter().filter(|&&i| function.op(i).has_effect()) {
+            live.insert(inst.index());
+            work.extend(function.op(inst).operands());
+        }
+    }
+    while let Some(value) = work.pop() {
+        if let ValueDef::Inst(inst) = *function.def(value)
+            && !live.put(inst.index())
+        {
+            work.extend(function.op(inst).operands());
+        }
+    }
+    let is_live = |inst: &Inst| live.contains(inst.index());
+    function.blocks.iter_mut().for_each(|block| block.insts.retain(is_live));
+}

@@ -1,0 +1,468 @@
+//! Transform: packs of work-items run through a barrier region together, one in each SIMD lane.
+//!
+//! 1. `slots` decides where the lanes' private memory lies,
+//! 2. the analyses say what is uniform, affine or varying, where lanes part, and which blocks share a mask,
+//! 3. `schedule` puts the blocks into a line in which uniform branches remain,
+//! 4. the widener (here) walks along that line and writes the new body: `instruction`, `memory`, `intrinsic` and `lanes` say
+//!    what becomes of an instruction, `values` of a value, and `variables` turns what changes under masks into SSA form.
+//!
+//! Floating-point results are those of the scalar code: nothing is reassociated. Inactive lanes compute whatever they
+//! hold, but touch no memory and divide by one.
+
+mod atomics;
+mod choice;
+mod cost;
+mod instruction;
+mod intrinsic;
+mod lanes;
+mod memory;
+mod schedule;
+mod slots;
+mod values;
+mod variables;
+
+pub use choice::{Choice, Target as VectorTarget, choose};
+
+use super::{ContextKind, Region};
+use crate::analysis::{ControlFlow, LoopId, Loops, Mask, Masks, MemoryShape, Node, Shape, Shapes};
+use crate::{Block, Constant, Function, IntPredicate, Op, Scalar, Target, Terminator, Type, UnaryOp, Value};
+use fixedbitset::FixedBitSet;
+use schedule::{Schedule, schedule};
+use slots::SlotPlan;
+use std::collections::{HashMap, HashSet};
+use variables::{Variable, Variables};
+
+/// A region's body for so many neighbouring work-items at once. Block 0 is the group's, as in the region's own body;
+/// ids are those of the first lane.
+#[derive(Clone, Debug)]
+pub struct WideBody {
+    /// Vectors have that many lanes.
+    pub lanes: u32,
+    /// Ends in `Return`, or in a branch to it: the way the group goes is told by `SetExit`.
+    pub body: Function,
+}
+
+/// What is known of a region's body before it is widened.
+struct Facts {
+    loops: Loops,
+    shapes: Shapes,
+    masks: Masks,
+    slots: SlotPlan,
+    flow: ControlFlow,
+    /// Values that some instruction or terminator reads.
+    used: FixedBitSet,
+}
+
+impl Facts {
+    /// None if a cycle has several entries.
+    fn new(body: &Function, context: &[ContextKind], lanes: u32) -> Option<Self> {
+        let flow = ControlFlow::new(body);
+        let loops = Loops::new(&flow)?;
+        let slots = SlotPlan::new(body, lanes);
+        let memory = MemoryShape { context, slot_strides: &slots.strides, interleaved: &slots.interleaved };
+        let shapes = Shapes::new(body, &flow, &loops, &memory);
+        let masks = Masks::new(body, &flow, &loops, &shapes);
+        Some(Facts { loops, shapes, masks, slots, flow, used: used_values(body) })
+    }
+}
+
+fn used_values(body: &Function) -> FixedBitSet {
+    let mut used = FixedBitSet::with_capacity(body.value_count());
+    for data in &body.blocks {
+        let operands = data.insts.iter().flat_map(|&i| body.op(i).operands());
+        operands.chain(data.terminator.operands()).for_each(|v| used.insert(v.index()));
+    }
+    used
+}
+
+/// Widens a region's body; none if it can't be done.
+pub fn widen(
+    region: &Region,
+    return_exit: Option<u32>,
+    context: &[ContextKind],
+    lanes: u32,
+) -> Option<WideBody> {
+    let body = &region.body;
+    let facts = Facts::new(body, context, lanes)?;
+    let plan = schedule(body, (&facts.flow, &facts.loops, &facts.shapes, &facts.masks), &|block| {
+        wants_guard(body, &facts.shapes, context, block)
+    });
+    let mut function = Function::new(&format!("{}.x{lanes}", body.name));
+    for param in &body.params {
+        function.add_param(body.ty(param.value).clone(), param.offset, param.passing);
+    }
+    function.slots = facts.slots.slots.clone();
+    function.local_size = body.local_size;
+    function.required_work_group_size = body.required_work_group_size;
+    let left = left_behind(body, &facts.shapes);
+    let mut widener = Widener {
+        body,
+        context,
+        lanes,
+        facts: &facts,
+        return_exit,
+        left,
+        out: Variables::new(function),
+        at: Block(0),
+        user: Block(0),
+        spread: HashMap::new(),
+        temporaries: 0,
+    };
+    widener.run(&plan);
+    Some(WideBody { lanes, body: widener.out.finish() })
+}
+
+/// Values that some user sees behind a divergent loop.
+fn left_behind(body: &Function, shapes: &Shapes) -> HashSet<Value> {
+    let mut left = HashSet::new();
+    for block in body.block_ids() {
+        let data = body.block(block);
+        let operands = data.insts.iter().flat_map(|&i| body.op(i).operands());
+        let operands = operands.chain(data.terminator.operands());
+        left.extend(operands.filter(|&v| shapes.leaves_divergent_loop(v, block)));
+    }
+    left
+}
+
+/// At least that many vector operations are worth a test whether any lane is active.
+const GUARDED_COST: usize = 12;
+
+/// Whether a block must not run without an active lane, because something in it is done once for all, or had better not.
+fn wants_guard(body: &Function, shapes: &Shapes, context: &[ContextKind], block: Block) -> bool {
+    let data = body.block(block);
+    let uniform = |v: Value| shapes.shape_at(v, block) == Shape::Uniform;
+    let acts_once = |op: &Op| match op {
+        Op::Load { pointer, .. } => uniform(*pointer),
+        Op::Store { pointer, .. } => uniform(*pointer),
+        Op::ContextStore(slot, _) => matches!(context[slot.0 as usize], ContextKind::Uniform(_)),
+        Op::Unary { op: UnaryOp::Freeze, .. } => false,
+        op => op.has_effect() || !op.is_speculatable(),
+    };
+    let cost: usize = data.insts.iter().map(|&i| weight(body, shapes, block, i)).sum();
+    cost >= GUARDED_COST
+        || matches!(data.terminator, Terminator::Exit(_))
+        || data.insts.iter().any(|&i| acts_once(body.op(i)))
+}
+
+/// Vector operations of an instruction, roughly.
+fn weight(body: &Function, shapes: &Shapes, block: Block, inst: crate::Inst) -> usize {
+    let Some(result) = body.result(inst) else { return 2 };
+    if shapes.shape_at(result, block) != Shape::Varying {
+        return 0;
+    }
+    let lanes = values::components(body.ty(result)).len();
+    match body.op(inst) {
+        Op::Load { .. } | Op::Call { .. } => 4 * lanes,
+        _ => lanes,
+    }
+}
+
+/// Writes the new body.
+struct Widener<'a> {
+    body: &'a Function,
+    context: &'a [ContextKind],
+    lanes: u32,
+    facts: &'a Facts,
+    return_exit: Option<u32>,
+    /// Values to be kept for users behind divergent loops.
+    left: HashSet<Value>,
+    out: Variables,
+    /// The new block that is being written.
+    at: Block,
+    /// The body's block that it comes from.
+    user: Block,
+    /// Values that are spread over the lanes already, by new block and user.
+    spread: HashMap<(Block, Block, Value), Vec<Value>>,
+    temporaries: u32,
+}
+
+/// The new blocks of a step.
+#[derive(Clone, Copy)]
+struct Place {
+    /// Where control comes to.
+    entry: Block,
+    /// Where it does its work.
+    body: Block,
+}
+
+impl Widener<'_> {
+    fn run(&mut self, plan: &Schedule) {
+        let places = self.places(plan);
+        let end = places[plan.steps.len()].entry;
+        self.at = places[0].body;
+        self.reset(None);
+        for (step, &place) in plan.steps.iter().zip(&places) {
+            if let Node::Block(block) = step.node {
+                self.user = block;
+            }
+            // A header is closed at its loop's end.
+            let is_header = self.is_header(step.node);
+            if !is_header || step.skip.is_some() {
+                self.out.close(place.entry);
+            }
+            if let Some(skip) = step.skip {
+                self.at = place.entry;
+                if let Some(mask) = self.mask() {
+                    self.branch_if_active(mask, place.body, places[skip].entry);
+                }
+                if !is_header {
+                    self.out.close(place.body);
+                }
+            }
+            self.at = place.body;
+            match step.node {
+                Node::Block(block) => self.block(block, &step.ways, &places),
+                Node::Loop(id) => self.loop_end(id, &step.ways, plan, &places),
+            }
+        }
+        self.out.close(end);
+        self.out.end(end, Terminator::Return);
+    }
+
+    /// One block for each step, in order, then the guards' and the end.
+    fn places(&mut self, plan: &Schedule) -> Vec<Place> {
+        let bodies: Vec<Block> = (plan.steps.iter())
+            .map(|step| if self.is_header(step.node) { self.out.add_header() } else { self.out.add_block() })
+            .collect();
+        let places = plan.steps.iter().zip(bodies).map(|(step, body)| {
+            let entry = if step.skip.is_some() { self.out.add_block() } else { body };
+            Place { entry, body }
+        });
+        let mut places: Vec<Place> = places.collect();
+        let end = self.out.add_block();
+        places.push(Place { entry: end, body: end });
+        places
+    }
+
+    fn header_of(&self, block: Block) -> Option<LoopId> {
+        self.facts.loops.innermost(block).filter(|&id| self.facts.loops.get(id).header == block)
+    }
+
+    fn is_header(&self, node: Node) -> bool {
+        matches!(node, Node::Block(block) if self.header_of(block).is_some())
+    }
+
+    /// The lanes that are active where the widener writes; none if all are.
+    fn mask(&mut self) -> Option<Value> {
+        match self.facts.masks.of(self.user) {
+            Mask::Full => None,
+            Mask::Of(first) => Some(self.out.read(self.at, Variable::Mask(first))),
+        }
+    }
+
+    fn block(&mut self, block: Block, ways: &[usize], places: &[Place]) {
+        if let Some(id) = self.header_of(block) {
+            self.reset(Some(id));
+        }
+        for &param in &self.body.block(block).params {
+            self.leave(param);
+        }
+        for &inst in &self.body.block(block).insts {
+            self.instruction(inst);
+        }
+        let next = |way: usize| places[ways[way]].entry;
+        let body = self.body;
+        match &body.block(block).terminator {
+            Terminator::Exit(exit) => {
+                if Some(*exit) != self.return_exit {
+                    self.out.function.push_effect(self.at, Op::SetExit(*exit));
+                }
+                self.out.jump(self.at, next(0));
+            }
+            Terminator::Return | Terminator::Unreachable => self.out.jump(self.at, next(0)),
+            terminator if self.facts.shapes.is_divergent_branch(block) => {
+                self.part(block, terminator);
+                self.out.jump(self.at, next(0));
+            }
+            Terminator::Jump(target) | Terminator::Barrier(target) => {
+                let mask = self.mask();
+                self.pass(block, target, mask);
+                self.out.jump(self.at, next(0));
+            }
+            terminator => self.choose_way(block, terminator, ways, places),
+        }
+    }
+
+    /// A uniform branch stays one; what its edges bring is written on blocks of their own.
+    fn choose_way(&mut self, block: Block, terminator: &Terminator, ways: &[usize], places: &[Place]) {
+        let mut new = terminator.clone();
+        if let Some(condition) = new.condition_mut() {
+            *condition = self.first_lane(*condition);
+        }
+        let edges: Vec<Block> = ways.iter().map(|_| self.out.add_block()).collect();
+        for (target, &edge) in new.targets_mut().into_iter().zip(&edges) {
+            *target = Target::to(edge);
+        }
+        self.out.end(self.at, new);
+        for ((target, edge), &way) in terminator.targets().into_iter().zip(edges).zip(ways) {
+            self.out.close(edge);
+            self.at = edge;
+            let mask = self.mask();
+            self.pass(block, target, mask);
+            self.out.jump(self.at, places[way].entry);
+        }
+    }
+
+    /// Lanes take different edges.
+    fn part(&mut self, block: Block, terminator: &Terminator) {
+        let mask = self.mask();
+        let none = self.constant(self.wide(Scalar::Int(1)), Constant::Zero);
+        match terminator {
+            Terminator::Branch { condition, then, otherwise } => {
+                let condition = self.lanes_of(*condition)[0];
+                let opposite = self.opposite(condition);
+                for (taken, target) in [(condition, then), (opposite, otherwise)] {
+                    let lanes = self.both(mask, taken);
+                    self.pass(block, target, Some(lanes));
+                }
+            }
+            Terminator::Switch { value, cases, default } => {
+                let ty = self.body.ty(*value).clone();
+                let value = self.lanes_of(*value)[0];
+                let mut any = none;
+                for (case, target) in cases {
+                    let case = self.constant(ty.clone(), Constant::Int(*case));
+                    let case = self.splat(case);
+                    let taken = self.compare(IntPredicate::Eq, value, case);
+                    any = self.binary(crate::BinaryOp::Or, any, taken);
+                    let lanes = self.both(mask, taken);
+                    self.pass(block, target, Some(lanes));
+                }
+                let rest = self.opposite(any);
+                let lanes = self.both(mask, rest);
+                self.pass(block, default, Some(lanes));
+            }
+            _ => unreachable!("only a branch or a switch parts lanes"),
+        }
+    }
+
+    fn opposite(&mut self, condition: Value) -> Value {
+        let all = Constant::Elements(vec![(Type::BOOL, Constant::Int(1)); self.lanes as usize]);
+        let all = self.constant(self.wide(Scalar::Int(1)), all);
+        self.binary(crate::BinaryOp::Xor, condition, all)
+    }
+
+    /// The lanes of a mask for which a condition holds; an inactive lane's condition may be poison.
+    fn both(&mut self, mask: Option<Value>, condition: Value) -> Value {
+        let Some(mask) = mask else { return condition };
+        let none = self.constant(self.ty(condition), Constant::Zero);
+        self.select(mask, condition, none)
+    }
+
+    /// What an edge brings to its target: arguments, and the lanes that take it (none: all).
+    fn pass(&mut self, from: Block, target: &Target, lanes: Option<Value>) {
+        let back = self.header_of(target.block).filter(|&id| self.facts.loops.contains(id, from));
+        let params = self.body.block(target.block).params.clone();
+        let brought: Vec<Vec<Value>> =
+            params.iter().zip(&target.arguments).map(|(&p, &a)| self.as_kept(p, a)).collect();
+        for (&param, values) in params.iter().zip(brought) {
+            let varying = self.facts.shapes.shape(param) == Shape::Varying;
+            for (c, value) in values.into_iter().enumerate() {
+                let c = c as u32;
+                let variable =
+                    if back.is_some() { Variable::Next(param, c) } else { Variable::Value(param, c) };
+                let new = match lanes {
+                    Some(lanes) if varying => {
+                        let old = self.out.read(self.at, variable);
+                        self.select(lanes, value, old)
+                    }
+                    _ => value,
+                };
+                self.out.write(self.at, variable, new);
+            }
+        }
+        let waits = match back {
+            Some(id) => self.facts.shapes.is_divergent_loop(id).then_some(Variable::Stay(id)),
+            None => (self.facts.masks.of(target.block) == Mask::Of(target.block))
+                .then_some(Variable::Mask(target.block)),
+        };
+        if let Some(variable) = waits {
+            self.wait(variable, lanes);
+        }
+    }
+
+    fn wait(&mut self, variable: Variable, lanes: Option<Value>) {
+        let ty = self.wide(Scalar::Int(1));
+        let lanes = lanes.unwrap_or_else(|| {
+            let all = Constant::Elements(vec![(Type::BOOL, Constant::Int(1)); self.lanes as usize]);
+            self.out.function.constant(ty, all)
+        });
+        let old = self.out.read(self.at, variable);
+        let none = self.out.function.constant_int(old) == Some(0);
+        let new = if none { lanes } else { self.binary(crate::BinaryOp::Or, old, lanes) };
+        self.out.write(self.at, variable, new);
+    }
+
+    /// An argument in the form in which the parameter is kept.
+    fn as_kept(&mut self, param: Value, argument: Value) -> Vec<Value> {
+        match self.facts.shapes.shape(param) {
+            Shape::Varying => self.lanes_of(argument),
+            _ if self.kept_types(param) == [Type::I64] => vec![self.extended(argument)],
+            _ => vec![self.first_lane(argument)],
+        }
+    }
+
+    /// At the start of a loop's trip, or of the body: no lane waits anywhere in it yet.
+    fn reset(&mut self, level: Option<LoopId>) {
+        let none = self.constant(self.wide(Scalar::Int(1)), Constant::Zero);
+        for &block in self.facts.flow.reverse_post_order() {
+            let header = self.header_of(block);
+            let home = self.facts.loops.innermost(block);
+            let stands_in = match header {
+                Some(id) => self.facts.loops.get(id).parent,
+                None => home,
+            };
+            let params = self.body.block(block).params.clone();
+            if stands_in == level {
+                self.forget(&params, Variable::Value);
+                self.out.write(self.at, Variable::Mask(block), none);
+            } else if header.is_some() && header == level {
+                self.forget(&params, Variable::Next);
+            }
+        }
+        match level {
+            Some(id) => self.out.write(self.at, Variable::Stay(id), none),
+            None => {
+                let mut left: Vec<Value> = self.left.iter().copied().collect();
+                left.sort();
+                for value in left {
+                    for (c, scalar) in values::components(self.body.ty(value)).into_iter().enumerate() {
+                        let poison = self.constant(self.wide(scalar), Constant::Poison);
+                        self.out.write(self.at, Variable::Left(value, c as u32), poison);
+                    }
+                }
+            }
+        }
+    }
+
+    fn forget(&mut self, params: &[Value], variable: fn(Value, u32) -> Variable) {
+        for &param in params {
+            for (c, ty) in self.kept_types(param).into_iter().enumerate() {
+                let poison = self.constant(ty, Constant::Poison);
+                self.out.write(self.at, variable(param, c as u32), poison);
+            }
+        }
+    }
+
+    /// Back to the header while lanes stay in the loop.
+    fn loop_end(&mut self, id: LoopId, ways: &[usize], plan: &Schedule, places: &[Place]) {
+        let header = self.facts.loops.get(id).header;
+        let again = places[plan.step_of[header.index()]].body;
+        if let Some(&out) = ways.get(1) {
+            let stay = self.out.read(self.at, Variable::Stay(id));
+            let edge = self.out.add_block();
+            self.branch_if_active(stay, edge, places[out].entry);
+            self.out.close(edge);
+            self.at = edge;
+            self.out.write(edge, Variable::Mask(header), stay);
+        }
+        for &param in &self.body.block(header).params {
+            for c in 0..self.kept_types(param).len() as u32 {
+                let next = self.out.read(self.at, Variable::Next(param, c));
+                self.out.write(self.at, Variable::Value(param, c), next);
+            }
+        }
+        self.out.jump(self.at, again);
+        self.out.close(again);
+    }
+}

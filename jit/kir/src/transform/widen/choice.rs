@@ -1,0 +1,157 @@
+//! Widening: whether, and how wide.
+
+use super::cost::cost;
+use super::{Facts, WideBody, widen};
+use crate::transform::{ContextKind, Region, RegionExit};
+use crate::{Op, Scalar, Type};
+
+/// The machine's vectors, as far as the choice depends on them.
+#[derive(Clone, Copy, Debug)]
+pub struct Target {
+    /// Bits of a vector register.
+    pub register_bits: u32,
+    /// Lanes that the user asks for, a power of two up to 64; 1 means scalar code.
+    pub forced_lanes: Option<u32>,
+}
+
+impl Target {
+    /// Whether vectors of floats have an approximation of 1/sqrt(x), of 14 bits.
+    pub fn approximates_roots(&self) -> bool {
+        cfg!(target_arch = "x86_64") && self.register_bits >= 512
+    }
+
+    /// Scalar code.
+    pub fn none() -> Self {
+        Target { register_bits: 0, forced_lanes: Some(1) }
+    }
+}
+
+/// What was decided for a region.
+#[derive(Clone, Debug)]
+pub struct Choice {
+    /// The wide body, if there is one.
+    pub wide: Option<WideBody>,
+    /// Why, for the build log.
+    pub reason: String,
+}
+
+/// Packs must be more than so many times as fast as scalar code by estimate.
+const LEAST_GAIN: f64 = 1.0;
+
+/// Larger bodies stay scalar: their vectors would not stay in registers, and building takes its time.
+const MAX_INSTRUCTIONS: usize = 6_000;
+
+/// Decides for one region.
+pub fn choose(region: &Region, context: &[ContextKind], target: Target) -> Choice {
+    let no = |reason: &str| Choice { wide: None, reason: reason.into() };
+    if region.once {
+        return no("runs once for the group");
+    }
+    let insts = || region.body.blocks.iter().flat_map(|b| &b.insts).map(|&i| region.body.op(i));
+    if insts().count() > MAX_INSTRUCTIONS {
+        return no("too large");
+    }
+    let odd_context = |op: &Op| match op {
+        Op::ContextLoad(slot) | Op::ContextStore(slot, _) => {
+            let kind = &context[slot.0 as usize];
+            !matches!(kind, ContextKind::Uniform(_)) && super::Widener::context_elements(kind).is_none()
+        }
+        _ => false,
+    };
+    if insts().any(odd_context) {
+        return no("keeps structures over a barrier");
+    }
+    let lanes = target.forced_lanes.unwrap_or_else(|| natural_lanes(region, context, target));
+    if lanes < 2 {
+        return no("scalar, as asked for or as its own vectors fill registers");
+    }
+    let row = region.body.required_work_group_size.map(|size| size[0]);
+    let row = row.filter(|row| target.forced_lanes.is_none() && !row.is_multiple_of(lanes));
+    let widths = std::iter::successors(Some(lanes), |n| (row.is_some() && *n > 2).then_some(n / 2));
+    let tried =
+        widths.filter_map(|lanes| Some((lanes, gain(region, context, (lanes, target.register_bits), row)?)));
+    let Some((lanes, gain)) = tried.max_by(|a, b| a.1.total_cmp(&b.1)) else {
+        return no("a loop with several entries");
+    };
+    if target.forced_lanes.is_none() && gain <= LEAST_GAIN {
+        return no(&format!("scalar: {lanes} lanes would be {gain:.1} times as fast by estimate"));
+    }
+    let return_exit = region.exits.iter().position(|e| *e == RegionExit::Return).map(|k| k as u32);
+    match widen(region, return_exit, context, lanes) {
+        Some(wide) => {
+            Choice { wide: Some(wide), reason: format!("{lanes} lanes, {gain:.1} times as fast by estimate") }
+        }
+        None => no("a loop with several entries"),
+    }
+}
+
+/// How many times as fast packs would be by estimate, for long rows or those of so many work-items, of which some
+/// fill no pack. None for a loop with several entries.
+fn gain(region: &Region, context: &[ContextKind], shape: (u32, u32), row: Option<u32>) -> Option<f64> {
+    let lanes = shape.0;
+    let facts = Facts::new(&region.body, context, lanes)?;
+    let cost = cost(&region.body, &facts, context, shape);
+    let (packs, rest) = row.map_or((1, 0), |row| (row / lanes, row % lanes));
+    let time = f64::from(packs) * cost.pack.max(1.0) + f64::from(rest) * cost.scalar;
+    Some(cost.scalar * f64::from(packs * lanes + rest) / time)
+}
+
+/// As many lanes as the widest common scalar has in a register; one if the kernel's own vectors fill registers.
+fn natural_lanes(region: &Region, context: &[ContextKind], target: Target) -> u32 {
+    let body = &region.body;
+    let Some(facts) = Facts::new(body, context, 8) else { return 1 };
+    let (mut narrow, mut wide, mut values, mut long_vectors) = (0, 0, 0, 0);
+    for block in body.block_ids() {
+        for &inst in &body.block(block).insts {
+            let Some(value) = body.result(inst) else { continue };
+            let varying = facts.shapes.shape_at(value, block) == crate::analysis::Shape::Varying;
+            let (Some(scalar), true) = (body.ty(value).scalar(), varying) else { continue };
+            values += 1;
+            long_vectors += usize::from(body.ty(value).lanes() >= LONG_VECTOR);
+            let is_wide = matches!(scalar, Scalar::Double | Scalar::Int(64))
+                && !matches!(body.op(inst), Op::Cast { .. })
+                && !matches!(body.ty(value), Type::Scalar(Scalar::Pointer(_)));
+            *(if is_wide { &mut wide } else { &mut narrow }) += body.ty(value).lanes();
+        }
+    }
+    if 2 * long_vectors > values {
+        return 1;
+    }
+    target.register_bits / if 2 * wide > narrow { 64 } else { 32 }
+}
+
+/// OpenCL vectors of so many components fill registers as they are; in lanes, each would need as many registers.
+const LONG_VECTOR: u32 = 8;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::parse;
+    use crate::transform::form_regions;
+
+    fn lanes(required: &str) -> Option<u32> {
+        let text = format!(
+            "kernel \"k\"(%0: ptr(global) @ 0) {{\n{required}b0:
+  %1: i64 = global_id 0
+  %2: ptr(global) = address %0 + %1*4 + 0
+  %3: i32 = load %2, align 4
+  %4: i32 = mul %3, %3
+  %5: i32 = mul %4, %3
+  store %2, %5, align 4
+  return\n}}"
+        );
+        let group = form_regions(parse(&text).unwrap_or_else(|e| panic!("{e}\n{text}")));
+        let target = Target { register_bits: 512, forced_lanes: None };
+        choose(&group.regions[0], &group.context, target).wide.map(|wide| wide.lanes)
+    }
+
+    #[test]
+    fn lanes_fit_the_rows_of_a_required_size() {
+        assert_eq!(lanes(""), Some(16));
+        for (row, expected) in
+            [(64, Some(16)), (8, Some(8)), (24, Some(8)), (100, Some(16)), (4, Some(4)), (1, None)]
+        {
+            assert_eq!(lanes(&format!("  work_group_size {row} 2 1\n")), expected, "{row}");
+        }
+    }
+}

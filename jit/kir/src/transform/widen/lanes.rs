@@ -1,0 +1,159 @@
+//! Widening: what can't be done for all lanes at once is done for one active lane after the other.
+
+use super::Widener;
+use super::values::components;
+use super::variables::Variable;
+use crate::{BinaryOp, CastOp, Constant, Flags, IntPredicate, Op, Scalar, Target, Terminator, Type, Value};
+
+impl Widener<'_> {
+    /// The operation on each active lane's operands, first lane first; `result` is the body's value that it yields.
+    pub(super) fn each_lane(&mut self, op: &Op, result: Option<Value>) -> Vec<Value> {
+        let ty = result.map(|v| self.body.ty(v).clone());
+        let scalars = ty.as_ref().map_or(Vec::new(), components);
+        // What the lanes need is spread before the loop.
+        let operands: Vec<Vec<Value>> = op
+            .operands()
+            .iter()
+            .map(|&v| if self.is_uniform(v) { vec![self.first_lane(v)] } else { self.lanes_of(v) })
+            .collect();
+        let short = matches!(op, Op::AtomicRmw { .. }) && self.lanes <= 16;
+        if short && let (None, [_] | []) = (self.mask(), &scalars[..]) {
+            return self.every_lane(op, &operands, ty);
+        }
+        let left = self.new_variable();
+        let results: Vec<Variable> = scalars.iter().map(|_| self.new_variable()).collect();
+        let bits = self.active_bits();
+        self.out.write(self.at, left, bits);
+        for (&variable, &scalar) in results.iter().zip(&scalars) {
+            let none = self.constant(self.wide(scalar), Constant::Poison);
+            self.out.write(self.at, variable, none);
+        }
+        let (turn, done) = (self.out.add_header(), self.out.add_block());
+        match self.mask() {
+            None => self.out.jump(self.at, turn),
+            Some(_) => self.branch_if_any(bits, turn, done),
+        }
+        self.at = turn;
+        let bits = self.out.read(turn, left);
+        let lane = self.first_bit(bits);
+        let copy = self.one_turn(op, &operands, lane);
+        if let Some(ty) = ty {
+            let value = self.push(ty, copy);
+            let parts = self.take_apart(value);
+            for (&variable, part) in results.iter().zip(parts) {
+                let all = self.out.read(self.at, variable);
+                let new =
+                    self.push(self.ty(all), Op::InsertElement { vector: all, element: part, index: lane });
+                self.out.write(self.at, variable, new);
+            }
+        } else {
+            self.out.function.push_effect(self.at, copy);
+        }
+        let one = self.constant(self.ty(bits), Constant::Int(1));
+        let below = self.binary(BinaryOp::Sub, bits, one);
+        let rest = self.binary(BinaryOp::And, bits, below);
+        self.out.write(self.at, left, rest);
+        self.branch_if_any(rest, turn, done);
+        self.out.close(turn);
+        self.out.close(done);
+        self.at = done;
+        results.into_iter().map(|variable| self.out.read(done, variable)).collect()
+    }
+
+    /// All lanes are active: one after the other without a loop.
+    fn every_lane(&mut self, op: &Op, operands: &[Vec<Value>], ty: Option<Type>) -> Vec<Value> {
+        let wide = ty.as_ref().and_then(Type::scalar).map(|scalar| self.wide(scalar));
+        let mut all = wide.map(|wide| self.constant(wide, Constant::Poison));
+        for lane in 0..self.lanes {
+            let lane = self.constant(Type::I32, Constant::Int(lane.into()));
+            let copy = self.one_turn(op, operands, lane);
+            match (&ty, all) {
+                (Some(ty), Some(vector)) => {
+                    let element = self.push(ty.clone(), copy);
+                    all =
+                        Some(self.push(self.ty(vector), Op::InsertElement { vector, element, index: lane }));
+                }
+                _ => {
+                    self.out.function.push_effect(self.at, copy);
+                }
+            }
+        }
+        all.into_iter().collect()
+    }
+
+    /// The operation with one lane's operands.
+    fn one_turn(&mut self, op: &Op, operands: &[Vec<Value>], lane: Value) -> Op {
+        let mut copy = op.clone();
+        for ((operand, lanes), original) in copy.operands_mut().into_iter().zip(operands).zip(op.operands()) {
+            *operand =
+                if self.is_uniform(original) { lanes[0] } else { self.lane_value(original, lanes, lane) };
+        }
+        copy
+    }
+
+    fn lane_value(&mut self, original: Value, lanes: &[Value], lane: Value) -> Value {
+        let mut parts = Vec::new();
+        for &all in lanes {
+            let scalar = Type::Scalar(self.ty(all).scalar().unwrap_or(Scalar::Int(32)));
+            parts.push(self.push(scalar, Op::ExtractElement { vector: all, index: lane }));
+        }
+        let ty = self.body.ty(original).clone();
+        self.put_together(&ty, &mut parts.into_iter())
+    }
+
+    /// The value in some active lane, of which it is known that they all have the same.
+    pub(super) fn one_lane(&mut self, value: Value) -> Value {
+        if self.is_uniform(value) {
+            return self.first_lane(value);
+        }
+        let bits = self.active_bits();
+        let lane = self.first_bit(bits);
+        let lanes = self.lanes_of(value);
+        self.lane_value(value, &lanes, lane)
+    }
+
+    fn new_variable(&mut self) -> Variable {
+        self.temporaries += 1;
+        Variable::Temporary(self.temporaries)
+    }
+
+    /// The active lanes as an integer's bits.
+    pub(super) fn active_bits(&mut self) -> Value {
+        let ty = Type::int(self.lanes);
+        match self.mask() {
+            Some(mask) => self.cast(CastOp::BitCast, ty, mask),
+            None => {
+                let all = if self.lanes >= 128 { u128::MAX } else { (1 << self.lanes) - 1 };
+                self.constant(ty, Constant::Int(all))
+            }
+        }
+    }
+
+    fn first_bit(&mut self, bits: Value) -> Value {
+        let ty = self.ty(bits);
+        let certain = self.constant(Type::BOOL, Constant::Int(1));
+        let name = format!("llvm.cttz.i{}", self.lanes);
+        let arguments = vec![bits, certain];
+        let lane = self.push(ty.clone(), Op::Intrinsic { name: name.into(), flags: Flags::NONE, arguments });
+        match self.lanes {
+            0..32 => self.cast(CastOp::ZExt, Type::I32, lane),
+            32 => lane,
+            _ => self.cast(CastOp::Trunc, Type::I32, lane),
+        }
+    }
+
+    /// Ends the current block: on to `then` if any bit is set.
+    pub(super) fn branch_if_any(&mut self, bits: Value, then: crate::Block, otherwise: crate::Block) {
+        let zero = self.constant(self.ty(bits), Constant::Int(0));
+        let condition = self.compare(IntPredicate::Ne, bits, zero);
+        let branch =
+            Terminator::Branch { condition, then: Target::to(then), otherwise: Target::to(otherwise) };
+        self.out.end(self.at, branch);
+    }
+
+    /// Ends the current block: on to `then` if any lane of the mask is active.
+    pub(super) fn branch_if_active(&mut self, mask: Value, then: crate::Block, otherwise: crate::Block) {
+        let bits = self.cast(CastOp::BitCast, Type::int(self.lanes), mask);
+        self.branch_if_any(bits, then, otherwise);
+    }
+}

@@ -1,0 +1,234 @@
+//! Widening: loads and stores. Neighbours become one wide access, the rest gathers and scatters. No lane touches what its
+//! work-item would not.
+
+use super::Widener;
+use super::slots::access_size;
+use super::values::components;
+use crate::ContextSlot;
+use crate::analysis::Shape;
+use crate::transform::ContextKind;
+use crate::{Constant, Op, Scalar, Type, Value};
+
+/// How the lanes' accesses to a scalar or vector lie in memory.
+enum Pattern {
+    /// Each lane's components follow on those of the lane before; so many elements for each lane.
+    Block(Value, u32),
+    /// Component c of all lanes lies together, so many bytes behind component c-1 of all lanes.
+    Planes(Value, i64),
+    /// Anywhere: a vector of pointers, bytes to the next component.
+    Scattered(Value, i64),
+}
+
+impl Widener<'_> {
+    fn pattern(&mut self, pointer: Value, size: i64, count: u32, padded: Option<u32>) -> Pattern {
+        let interleaved = self.facts.slots.is_interleaved(pointer);
+        let plane = if interleaved { size * i64::from(self.lanes) } else { size };
+        let stride = match self.shape(pointer) {
+            Shape::Affine { stride, .. } => stride,
+            _ => return Pattern::Scattered(self.lanes_of(pointer)[0], plane),
+        };
+        if stride == size && (interleaved || count == 1) {
+            return Pattern::Planes(self.first_lane(pointer), plane);
+        }
+        let block = [Some(count), padded].into_iter().flatten().find(|&n| stride == size * i64::from(n));
+        match block {
+            Some(elements) if !interleaved => Pattern::Block(self.first_lane(pointer), elements),
+            _ => Pattern::Scattered(self.lanes_of(pointer)[0], plane),
+        }
+    }
+
+    fn offset(&mut self, pointer: Value, bytes: i64) -> Value {
+        if bytes == 0 {
+            return pointer;
+        }
+        let op = Op::Address { base: pointer, index: None, scale: 1, offset: bytes, inbounds: false };
+        self.push(self.ty(pointer), op)
+    }
+
+    /// A vector load of consecutive elements or a gather, by the pointer's type.
+    fn load_lanes(&mut self, ty: Type, pointer: Value, mask: Option<Value>, align: u32) -> Value {
+        let wide = matches!(self.ty(pointer), Type::Vector(..));
+        match mask {
+            None if !wide => self.push(ty, Op::Load { pointer, align, volatile: false, ordering: None }),
+            mask => {
+                let mask = mask.unwrap_or_else(|| self.all_lanes(ty.lanes()));
+                self.push(ty, Op::MaskedLoad { pointer, mask, align })
+            }
+        }
+    }
+
+    fn store_lanes(&mut self, value: Value, pointer: Value, mask: Option<Value>, align: u32) {
+        let wide = matches!(self.ty(pointer), Type::Vector(..));
+        let op = match mask {
+            None if !wide => Op::Store { pointer, value, align, volatile: false, ordering: None },
+            mask => {
+                let lanes = self.ty(value).lanes();
+                let mask = mask.unwrap_or_else(|| self.all_lanes(lanes));
+                Op::MaskedStore { pointer, value, mask, align }
+            }
+        };
+        self.out.function.push_effect(self.at, op);
+    }
+
+    fn all_lanes(&mut self, lanes: u32) -> Value {
+        let all = Constant::Elements(vec![(Type::BOOL, Constant::Int(1)); lanes as usize]);
+        self.constant(Type::Vector(Scalar::Int(1), lanes), all)
+    }
+
+    /// Each lane's bit once for every element that it accesses.
+    fn repeat_mask(&mut self, mask: Option<Value>, elements: u32, used: u32) -> Option<Value> {
+        if mask.is_none() && used == elements {
+            return None;
+        }
+        let lanes = self.lanes;
+        let ty = Type::Vector(Scalar::Int(1), lanes * elements);
+        let first = mask.unwrap_or_else(|| self.all_lanes(lanes));
+        let none = self.constant(self.ty(first), Constant::Zero);
+        let places = (0..lanes)
+            .flat_map(|l| (0..elements).map(move |e| if e < used { l as i32 } else { lanes as i32 }));
+        let places: Vec<i32> = places.collect();
+        Some(self.push(ty, Op::Shuffle { first, second: none, mask: places.into() }))
+    }
+
+    /// None if lanes must take turns.
+    pub(super) fn load(&mut self, pointer: Value, ty: &Type, align: u32) -> Option<Vec<Value>> {
+        let size = access_size(ty)? as i64;
+        let (scalar, count) = (ty.scalar()?, ty.lanes());
+        // A vector of three may be read with its padding where it is aligned as a whole.
+        let padded = (count == 3 && i64::from(align) >= 4 * size).then_some(4);
+        let mask = self.mask();
+        let wide = self.wide(scalar);
+        let element_align = |c: u32, plane: i64| if c == 0 { align } else { align.min(lowest_bit(plane)) };
+        Some(match self.pattern(pointer, size, count, padded) {
+            Pattern::Block(first, elements) => {
+                let mask = self.repeat_mask(mask, elements, elements);
+                let block = self.load_lanes(Type::Vector(scalar, self.lanes * elements), first, mask, align);
+                let any = self.constant(self.ty(block), Constant::Poison);
+                (0..count)
+                    .map(|c| {
+                        let places: Vec<i32> = (0..self.lanes).map(|l| (l * elements + c) as i32).collect();
+                        let op = Op::Shuffle { first: block, second: any, mask: places.into() };
+                        self.push(wide.clone(), op)
+                    })
+                    .collect()
+            }
+            Pattern::Planes(first, plane) | Pattern::Scattered(first, plane) => (0..count)
+                .map(|c| {
+                    let pointer = self.offset(first, plane * i64::from(c));
+                    self.load_lanes(wide.clone(), pointer, mask, element_align(c, plane))
+                })
+                .collect(),
+        })
+    }
+
+    pub(super) fn store(&mut self, pointer: Value, value: Value, align: u32) {
+        let ty = self.body.ty(value).clone();
+        let op = Op::Store { pointer, value, align, volatile: false, ordering: None };
+        if self.is_uniform(pointer) && self.is_uniform(value) {
+            let (pointer, value) = (self.first_lane(pointer), self.first_lane(value));
+            let op = Op::Store { pointer, value, align, volatile: false, ordering: None };
+            self.out.function.push_effect(self.at, op);
+            return;
+        }
+        let (Some(size), false) = (access_size(&ty), self.is_uniform(pointer)) else {
+            self.each_lane(&op, None);
+            return;
+        };
+        let (size, count, mask) = (size as i64, ty.lanes(), self.mask());
+        let lanes = self.lanes_of(value);
+        match self.pattern(pointer, size, count, None) {
+            Pattern::Block(first, elements) => {
+                let block = self.interleave(&lanes, elements);
+                let mask = self.repeat_mask(mask, elements, count);
+                self.store_lanes(block, first, mask, align);
+            }
+            Pattern::Planes(first, plane) | Pattern::Scattered(first, plane) => {
+                for (c, lane) in lanes.into_iter().enumerate() {
+                    let pointer = self.offset(first, plane * c as i64);
+                    let align = if c == 0 { align } else { align.min(lowest_bit(plane)) };
+                    self.store_lanes(lane, pointer, mask, align);
+                }
+            }
+        }
+    }
+
+    /// One vector of all lanes' components, lane by lane, with any value behind each lane's own up to `elements`.
+    fn interleave(&mut self, parts: &[Value], elements: u32) -> Value {
+        // Pairs of vectors are laid end to end until all is one vector, which is then put in order.
+        let scalar = self.ty(parts[0]).scalar().unwrap_or(Scalar::Int(8));
+        let mut level: Vec<Value> = parts.to_vec();
+        let filled = parts.len().next_power_of_two();
+        let any = self.constant(self.ty(parts[0]), Constant::Poison);
+        level.resize(filled, any);
+        while level.len() > 1 {
+            let width = self.ty(level[0]).lanes();
+            let order: Vec<i32> = (0..2 * width as i32).collect();
+            level = level
+                .chunks(2)
+                .map(|pair| {
+                    let op = Op::Shuffle { first: pair[0], second: pair[1], mask: order.clone().into() };
+                    self.push(Type::Vector(scalar, 2 * width), op)
+                })
+                .collect();
+        }
+        let all = level[0];
+        let any = self.constant(self.ty(all), Constant::Poison);
+        let places: Vec<i32> = (0..self.lanes)
+            .flat_map(|l| {
+                let lanes = self.lanes;
+                let count = parts.len() as u32;
+                (0..elements).map(move |c| if c < count { (c * lanes + l) as i32 } else { -1 })
+            })
+            .collect();
+        let ty = Type::Vector(scalar, self.lanes * elements);
+        self.push(ty, Op::Shuffle { first: all, second: any, mask: places.into() })
+    }
+
+    /// Elements that a varying context slot keeps for each lane; none if its lanes can't be loaded together.
+    pub(super) fn context_elements(kind: &ContextKind) -> Option<u32> {
+        let ContextKind::Varying(ty) = kind else { return None };
+        match ty {
+            Type::Scalar(_) => Some(1),
+            Type::Vector(s, _) if access_size(ty).is_some() => Some((ty.size() * 8 / s.bits()) as u32),
+            _ => None,
+        }
+    }
+
+    pub(super) fn context_load(&mut self, slot: ContextSlot, scalars: &[Scalar]) -> Vec<Value> {
+        let elements = Self::context_elements(self.context_kind(slot)).unwrap_or(1);
+        let block = self.push(Type::Vector(scalars[0], self.lanes * elements), Op::ContextLoad(slot));
+        if elements == 1 {
+            return vec![block];
+        }
+        let any = self.constant(self.ty(block), Constant::Poison);
+        (0..scalars.len() as u32)
+            .map(|c| {
+                let places: Vec<i32> = (0..self.lanes).map(|l| (l * elements + c) as i32).collect();
+                let op = Op::Shuffle { first: block, second: any, mask: places.into() };
+                self.push(self.wide(scalars[0]), op)
+            })
+            .collect()
+    }
+
+    /// The thread's own memory: what inactive lanes keep is written back.
+    pub(super) fn context_store(&mut self, slot: ContextSlot, value: Value) {
+        if matches!(self.context_kind(slot), ContextKind::Uniform(_)) {
+            let value = self.one_lane(value);
+            self.out.function.push_effect(self.at, Op::ContextStore(slot, value));
+            return;
+        }
+        let elements = Self::context_elements(self.context_kind(slot)).unwrap_or(1);
+        let mut lanes = self.lanes_of(value);
+        if let Some(mask) = self.mask() {
+            let scalars = components(self.body.ty(value));
+            let old = self.context_load(slot, &scalars);
+            lanes = lanes.into_iter().zip(old).map(|(new, old)| self.select(mask, new, old)).collect();
+        }
+        let block = if elements == 1 { lanes[0] } else { self.interleave(&lanes, elements) };
+        self.out.function.push_effect(self.at, Op::ContextStore(slot, block));
+    }
+}
+
+fn lowest_bit(bytes: i64) -> u32 {
+    1 << bytes.trailing_zeros().min(7)
+}

@@ -1,0 +1,209 @@
+//! Widening: in which order a pack runs through the blocks of a region.
+//!
+//! Partial linearization (Moll and Hack, PLDI 2018): blocks stand in a topological order in which loops stay together;
+//! uniform branches stay branches; where lanes part, the ways are run one after the other, each under its mask, while lanes
+//! wait at the later ones. At every point control goes to the first block at which lanes may wait, so that none is passed over.
+
+use crate::analysis::{ControlFlow, LoopId, Loops, Mask, Masks, Node, Shapes, linear_order};
+use crate::{Block, Function};
+use std::collections::BTreeSet;
+
+/// One node of the order: a block, or the end of a loop's trip (where lanes that stay in the loop wait for each other).
+#[derive(Clone, Debug)]
+pub(super) struct Step {
+    /// The block, or the loop whose trip ends.
+    pub node: Node,
+    /// Where to go instead if no lane is active; without it the block runs.
+    pub skip: Option<usize>,
+    /// Where to go next, as step numbers: one for each target of a uniform branch, else the only one. A loop's end goes
+    /// on to the header, and from a divergent loop to the second when no lane is left. The steps' count means the end.
+    pub ways: Vec<usize>,
+}
+
+/// The steps in order.
+pub(super) struct Schedule {
+    pub steps: Vec<Step>,
+    /// The step of each block.
+    pub step_of: Vec<usize>,
+}
+
+/// The order for a body; `wants_guard` says whether a block must not, or had better not run without an active lane.
+pub(super) fn schedule(
+    function: &Function,
+    (flow, loops, shapes, masks): (&ControlFlow, &Loops, &Shapes, &Masks),
+    wants_guard: &dyn Fn(Block) -> bool,
+) -> Schedule {
+    let order = linear_order(function, flow, loops);
+    let mut step_of = vec![order.len(); function.blocks.len()];
+    let mut end_of = vec![order.len(); loops.count()];
+    for (i, node) in order.iter().enumerate() {
+        match node {
+            Node::Block(block) => step_of[block.index()] = i,
+            Node::Loop(id) => end_of[id.0] = i,
+        }
+    }
+    let size = order.len();
+    let planner = Planner {
+        function,
+        loops,
+        shapes,
+        masks,
+        wants_guard,
+        order,
+        step_of,
+        end_of,
+        waiting: vec![BTreeSet::new(); size + 1],
+        maybe_empty: vec![false; size + 1],
+    };
+    planner.plan()
+}
+
+struct Planner<'a> {
+    function: &'a Function,
+    loops: &'a Loops,
+    shapes: &'a Shapes,
+    masks: &'a Masks,
+    wants_guard: &'a dyn Fn(Block) -> bool,
+    order: Vec<Node>,
+    step_of: Vec<usize>,
+    end_of: Vec<usize>,
+    /// The later steps at which lanes may wait when control comes to a step.
+    waiting: Vec<BTreeSet<usize>>,
+    /// Whether control may come there although no lane does.
+    maybe_empty: Vec<bool>,
+}
+
+impl Planner<'_> {
+    fn plan(mut self) -> Schedule {
+        let mut steps = Vec::new();
+        for at in 0..self.order.len() {
+            let step = match self.order[at] {
+                Node::Block(block) => self.block(at, block),
+                Node::Loop(id) => self.loop_end(at, id),
+            };
+            steps.push(step);
+        }
+        Schedule { steps, step_of: self.step_of }
+    }
+
+    fn block(&mut self, at: usize, block: Block) -> Step {
+        let empty = match self.masks.of(block) {
+            Mask::Full => false,
+            Mask::Of(first) if first == block => self.maybe_empty[at],
+            Mask::Of(first) => self.maybe_empty[self.step_of[first.index()]],
+        };
+        self.maybe_empty[at] = empty;
+        let waiting = self.waiting[at].clone();
+        let targets: Vec<Block> =
+            self.function.block(block).terminator.targets().iter().map(|t| t.block).collect();
+        let is_header = self.loops.innermost(block).is_some_and(|id| self.loops.get(id).header == block);
+        let decides = targets.len() > 1 && !self.shapes.is_divergent_branch(block);
+        let mut skip = None;
+        if empty
+            && let Some(&first) = waiting.first()
+            && (is_header || decides || (self.wants_guard)(block))
+        {
+            self.maybe_empty[at] = false;
+            self.go(at, first, waiting.clone());
+            self.maybe_empty[first] = true;
+            skip = Some(first);
+        }
+        let ways = if targets.is_empty() {
+            let to = self.leave(self.loops.innermost(block), None);
+            vec![self.certain(at, to, waiting)]
+        } else if self.shapes.is_divergent_branch(block) {
+            let from = self.loops.innermost(block);
+            let to: BTreeSet<usize> = targets.iter().map(|&t| self.leave(from, Some(t))).collect();
+            vec![self.part(at, to, waiting)]
+        } else {
+            let from = self.loops.innermost(block);
+            targets
+                .iter()
+                .map(|&target| {
+                    let to = self.leave(from, Some(target));
+                    // All lanes of a uniform loop leave it together: none waits in it.
+                    let kept = waiting.iter().copied().filter(|&w| !self.left_behind(block, to, w)).collect();
+                    self.certain(at, to, kept)
+                })
+                .collect()
+        };
+        Step { node: Node::Block(block), skip, ways }
+    }
+
+    fn loop_end(&mut self, at: usize, id: LoopId) -> Step {
+        let header = self.loops.get(id).header;
+        let mut ways = vec![self.step_of[header.index()]];
+        if self.shapes.is_divergent_loop(id) {
+            let parent = self.loops.get(id).parent;
+            let to: BTreeSet<usize> =
+                self.exits(id).into_iter().map(|target| self.leave(parent, target)).collect();
+            let waiting = self.waiting[at].clone();
+            let only = to.iter().copied().next().filter(|_| to.len() == 1);
+            self.maybe_empty[at] = false;
+            ways.push(match only {
+                Some(to) => self.certain(at, to, waiting),
+                None => self.part(at, to, waiting),
+            });
+        }
+        Step { node: Node::Loop(id), skip: None, ways }
+    }
+
+    /// The blocks to which a loop is left; none stands for the function's end.
+    fn exits(&self, id: LoopId) -> Vec<Option<Block>> {
+        let blocks = self.loops.get(id).blocks.ones().map(|b| Block(b as u32));
+        let targets = blocks.flat_map(|b| {
+            let targets = self.function.block(b).terminator.targets();
+            let none = targets.is_empty().then_some(None);
+            targets.into_iter().map(|t| Some(t.block)).chain(none).collect::<Vec<_>>()
+        });
+        targets.filter(|t| t.is_none_or(|b| !self.loops.contains(id, b))).collect()
+    }
+
+    /// The step at which a lane waits that goes to `target` (none: the end) from within `from`: trips of loops and
+    /// divergent loops end together.
+    fn leave(&self, from: Option<LoopId>, target: Option<Block>) -> usize {
+        for id in self.loops.around(from) {
+            match target {
+                Some(block) if self.loops.get(id).header == block => return self.end_of[id.0],
+                Some(block) if self.loops.contains(id, block) => break,
+                _ if self.shapes.is_divergent_loop(id) => return self.end_of[id.0],
+                _ => {}
+            }
+        }
+        target.map_or(self.order.len(), |block| self.step_of[block.index()])
+    }
+
+    fn left_behind(&self, from: Block, to: usize, waiting: usize) -> bool {
+        let inside = |id: LoopId, step: usize| match self.order.get(step) {
+            Some(Node::Block(block)) => self.loops.contains(id, *block),
+            Some(Node::Loop(inner)) => self.loops.contains(id, self.loops.get(*inner).header),
+            None => false,
+        };
+        self.loops.around(self.loops.innermost(from)).any(|id| !inside(id, to) && inside(id, waiting))
+    }
+
+    /// All active lanes go to one step.
+    fn certain(&mut self, at: usize, to: usize, mut waiting: BTreeSet<usize>) -> usize {
+        waiting.insert(to);
+        let next = waiting.first().copied().unwrap_or(to);
+        if next != to || self.maybe_empty[at] {
+            self.maybe_empty[to] = true;
+        }
+        self.go(at, next, waiting);
+        next
+    }
+
+    /// Active lanes go to several steps.
+    fn part(&mut self, at: usize, to: BTreeSet<usize>, mut waiting: BTreeSet<usize>) -> usize {
+        to.iter().for_each(|&t| self.maybe_empty[t] = true);
+        waiting.extend(to);
+        let next = waiting.first().copied().unwrap_or(self.order.len());
+        self.go(at, next, waiting);
+        next
+    }
+
+    fn go(&mut self, at: usize, next: usize, waiting: BTreeSet<usize>) {
+        debug_assert!(next > at, "control went back from {at} to {next}");
+        self.waiting[next].extend(waiting.into_iter().filter(|&w| w != next));
+    }
+}

@@ -1,0 +1,117 @@
+//! Widening: where the lanes' private memory lies. A slot whose accesses are all of one element size is interleaved:
+//! element by element, each for all lanes, so that lanes with the same index access neighbours. Other slots lie lane after lane.
+
+use crate::{Function, Op, Slot, SlotData, Terminator, Type, Value};
+use fixedbitset::FixedBitSet;
+
+/// The slots of a widened body.
+pub(super) struct SlotPlan {
+    /// Bytes between the same variable of two neighbouring lanes.
+    pub strides: Vec<i64>,
+    /// Their sizes for all lanes together.
+    pub slots: Vec<SlotData>,
+    /// The pointers into interleaved slots.
+    pub interleaved: FixedBitSet,
+}
+
+impl SlotPlan {
+    pub fn new(body: &Function, lanes: u32) -> Self {
+        let mut plan = SlotPlan {
+            strides: Vec::new(),
+            slots: Vec::new(),
+            interleaved: FixedBitSet::with_capacity(body.value_count()),
+        };
+        let uses = Uses::new(body);
+        for (i, slot) in body.slots.iter().enumerate() {
+            let align = u64::from(slot.align.max(1));
+            let (stride, size) = match uses.element_size(body, Slot(i as u32)) {
+                Some((element, pointers)) => {
+                    plan.interleaved.union_with(&pointers);
+                    (element, slot.size.next_multiple_of(element))
+                }
+                None => {
+                    let size = slot.size.next_multiple_of(align);
+                    (size, size)
+                }
+            };
+            plan.strides.push(stride as i64);
+            plan.slots.push(SlotData { size: size * u64::from(lanes), align: slot.align.max(64) });
+        }
+        plan
+    }
+
+    /// Whether a pointer leads into an interleaved slot.
+    pub fn is_interleaved(&self, pointer: Value) -> bool {
+        self.interleaved.contains(pointer.index())
+    }
+}
+
+/// Who uses each value.
+struct Uses {
+    by: Vec<Vec<crate::Inst>>,
+    passed_on: FixedBitSet,
+}
+
+impl Uses {
+    fn new(body: &Function) -> Self {
+        let mut uses = Uses {
+            by: vec![Vec::new(); body.value_count()],
+            passed_on: FixedBitSet::with_capacity(body.value_count()),
+        };
+        for block in &body.blocks {
+            for &inst in &block.insts {
+                body.op(inst).operands().iter().for_each(|v| uses.by[v.index()].push(inst));
+            }
+            let operands = Terminator::operands(&block.terminator);
+            uses.passed_on.extend(operands.iter().map(|v| v.index()));
+        }
+        uses
+    }
+
+    /// The size of the elements as which alone a slot is accessed, and the pointers that do; none if there are several.
+    fn element_size(&self, body: &Function, slot: Slot) -> Option<(u64, FixedBitSet)> {
+        let mut size = None;
+        let mut pointers = FixedBitSet::with_capacity(body.value_count());
+        let addresses = body.blocks.iter().flat_map(|b| &b.insts);
+        let mut work: Vec<Value> = addresses
+            .filter(|&&i| *body.op(i) == Op::SlotAddress(slot))
+            .filter_map(|&i| body.result(i))
+            .collect();
+        let mut steps: Vec<i64> = Vec::new();
+        while let Some(pointer) = work.pop() {
+            if self.passed_on.contains(pointer.index()) {
+                return None;
+            }
+            pointers.insert(pointer.index());
+            for &user in &self.by[pointer.index()] {
+                let accessed = match body.op(user) {
+                    Op::Address { base, index, scale, offset, .. }
+                        if *base == pointer && *index != Some(pointer) =>
+                    {
+                        steps.push(*offset);
+                        steps.extend(index.map(|_| *scale));
+                        work.extend(body.result(user));
+                        continue;
+                    }
+                    Op::Load { volatile: false, ordering: None, .. } => body.result(user).map(|v| body.ty(v)),
+                    Op::Store { value, volatile: false, ordering: None, .. } if *value != pointer => {
+                        Some(body.ty(*value))
+                    }
+                    _ => None,
+                };
+                let element = access_size(accessed?)?;
+                if *size.get_or_insert(element) != element {
+                    return None;
+                }
+            }
+        }
+        let size = size?;
+        steps.iter().all(|step| step % size as i64 == 0).then_some((size, pointers))
+    }
+}
+
+/// Bytes of a scalar, or of a vector's elements, if they fill their bytes.
+pub(super) fn access_size(ty: &Type) -> Option<u64> {
+    let (Type::Scalar(s) | Type::Vector(s, _)) = ty else { return None };
+    matches!(s.bits(), 8 | 16 | 32 | 64).then(|| s.bits() / 8)
+}

@@ -1,0 +1,93 @@
+//! The application's side of the compiler: processes that compile, a memory of what they yielded, and the loader that puts
+//! their code into this process. Nothing of LLVM is linked here, and nothing of OpenCL's object model is known.
+//!
+//! ```text
+//! bytes -> check, link, build -> process -> CompiledProgram -> load -> loader -> LoadedKernel, callable
+//! ```
+
+mod clang;
+mod loader;
+mod object_file;
+pub mod process;
+pub mod settings;
+
+pub use clang::find as find_clang;
+pub use loader::{LoadError, LoadedProgram};
+pub use process::warm_up;
+
+use process::Request;
+use spirula_interface::inputs::Inputs;
+use spirula_interface::options::{CompileError, CompileOptions};
+use spirula_interface::program::{CompiledProgram, KernelInfo, RawWorkGroupFn};
+use spirula_interface::protocol::{Job, Product};
+use spirula_interface::translation::{Translated, Translation};
+use std::sync::Arc;
+
+/// Reads a module and checks it against the SPIR rules; yields remarks. Errors: [`CompileError::InvalidBinary`] for
+/// what is no valid SPIR of this device's kind, [`CompileError::Failed`] for a rule that it breaks.
+pub fn check(module: &[u8], options: &CompileOptions) -> Result<String, CompileError> {
+    match process::run(Request::anew(&Job::Check { module, inputs: inputs(options)? })?)? {
+        Product::Checked(remarks) => Ok(remarks),
+        _ => Err(wrong_product()),
+    }
+}
+
+/// Links modules into one without generating code: a library, or an executable's IR. Returns bitcode.
+pub fn link(modules: &[&[u8]], options: &CompileOptions) -> Result<Vec<u8>, CompileError> {
+    let job = Job::Link { modules: modules.to_vec(), inputs: inputs(options)? };
+    match process::run(Request::anew(&job)?)? {
+        Product::Linked(bitcode) => Ok(bitcode),
+        _ => Err(wrong_product()),
+    }
+}
+
+/// Builds an executable program from one or more modules.
+pub fn build(modules: &[&[u8]], options: &CompileOptions) -> Result<CompiledProgram, CompileError> {
+    let job = Job::Build { modules: modules.to_vec(), inputs: inputs(options)? };
+    match process::run(Request::repeatable(&job)?)? {
+        Product::Built(program) => Ok(program),
+        _ => Err(wrong_product()),
+    }
+}
+
+/// Translates OpenCL C to SPIR. Errors: [`CompileError::Failed`] with the compiler's diagnostics.
+pub fn translate(translation: Translation) -> Result<Translated, CompileError> {
+    let repeatable = process::is_repeatable(&translation);
+    let job = Job::Translate(translation);
+    let request = if repeatable { Request::repeatable(&job)? } else { Request::anew(&job)? };
+    match process::run(request)? {
+        Product::Translated(translated) => Ok(translated),
+        _ => Err(wrong_product()),
+    }
+}
+
+fn inputs(options: &CompileOptions) -> Result<Inputs, CompileError> {
+    Ok(Inputs::new(options.clone(), settings::get().compiler.clone(), process::target()?))
+}
+
+fn wrong_product() -> CompileError {
+    CompileError::Crashed("the compiler process answered another question".into())
+}
+
+/// A kernel's entry, which keeps its program loaded.
+#[derive(Clone, Debug)]
+pub struct LoadedKernel {
+    /// Keeps the code mapped.
+    pub program: Arc<LoadedProgram>,
+    /// What the host must know.
+    pub info: Arc<KernelInfo>,
+    /// Valid while `program` lives.
+    pub entry: RawWorkGroupFn,
+}
+
+/// Loads the objects; returns the kernels in their order.
+pub fn load(compiled: &CompiledProgram) -> Result<Vec<LoadedKernel>, LoadError> {
+    let (program, entries) = loader::load(compiled)?;
+    let program = Arc::new(program);
+    let kernel = |(info, entry): (&KernelInfo, _)| LoadedKernel {
+        program: program.clone(),
+        info: Arc::new(info.clone()),
+        entry,
+    };
+    Ok(std::iter::zip(&compiled.kernels, entries).map(kernel).collect())
+}

@@ -1,0 +1,109 @@
+//! The supervised compiler process: a hostile or unlucky module may crash, hang or bloat it, never the application.
+//!
+//! ```text
+//! application                                    spirula-compiler (no child of the application's)
+//!   run(request) -> pool -> Worker::perform  == socket ==>  worker::serve -> compile, on a large stack
+//!                   |  start, reuse, recycle                |  dies with its socket, by its alarm, at its memory limit
+//!                   v                                       v  crash note: signal, LLVM's last words
+//!                 spawn: runs the program that `locate` finds beside this very library
+//! ```
+//!
+//! There is no compiling inside the application. A process that can't be started is an error of the build that needed it,
+//! which says what was tried; the next build tries again. The answers to the last requests are kept (`recent`).
+//!
+//! The border keeps crashes, hangs and memory away from the application. It is no sandbox: who takes over LLVM with a
+//! module of evil intent has the rights of the user, in the worker and through the code it returns.
+
+pub mod locate;
+pub mod pool;
+mod recent;
+pub mod spawn;
+
+use crate::settings;
+use pool::{Pool, PoolError};
+use recent::Recent;
+use spirula_interface::options::CompileError;
+use spirula_interface::protocol::{self, Conditions, Job, Product};
+use spirula_interface::target::Target;
+use spirula_interface::translation::Translation;
+use std::sync::LazyLock;
+
+static RECENT: Recent = Recent::new();
+static POOL: LazyLock<Pool> = LazyLock::new(|| Pool::new(locate::compiler));
+
+/// A job ready to be sent.
+#[derive(Clone, Debug)]
+pub struct Request {
+    /// The job's bytes.
+    pub job: Vec<u8>,
+    /// See [`Job::verb`].
+    pub verb: &'static str,
+    /// Whether the same bytes have the same answer tomorrow.
+    repeatable: bool,
+}
+
+impl Request {
+    /// A job that is to be done each time it is asked for.
+    pub fn anew(job: &Job) -> Result<Request, CompileError> {
+        Request::new(job, false)
+    }
+
+    /// A job whose answer depends on nothing but its bytes, and may be remembered.
+    pub fn repeatable(job: &Job) -> Result<Request, CompileError> {
+        Request::new(job, true)
+    }
+
+    fn new(job: &Job, repeatable: bool) -> Result<Request, CompileError> {
+        let too_large = |error| CompileError::Failed(format!("error: the modules can't be sent: {error}\n"));
+        Ok(Request { job: protocol::encode(job).map_err(too_large)?, verb: job.verb(), repeatable })
+    }
+}
+
+/// Whether a translation depends on no file that may change.
+pub fn is_repeatable(translation: &Translation) -> bool {
+    recent::is_repeatable(translation)
+}
+
+/// Has a compiler process do a job, unless it was done lately.
+pub fn run(request: Request) -> Result<Product, CompileError> {
+    // What is dumped is written by the compiler at work.
+    let remembered = request.repeatable && settings::get().dump.is_none();
+    if remembered && let Some(product) = RECENT.find(&request.job) {
+        return Ok(product);
+    }
+    let product = run_anew(&request)?;
+    if remembered {
+        RECENT.keep(request.job, &product);
+    }
+    Ok(product)
+}
+
+fn run_anew(request: &Request) -> Result<Product, CompileError> {
+    let settings = settings::get();
+    let seconds = u32::try_from(settings.time_limit.as_secs()).unwrap_or(u32::MAX).max(1);
+    let conditions = Conditions { seconds, dump: settings.dump.clone() };
+    match POOL.run(request, &conditions) {
+        Ok(result) => result,
+        Err(PoolError::NotStarted(error)) => Err(unavailable(&error)),
+        Err(PoolError::Crashed(note)) => {
+            Err(CompileError::Crashed(format!("the compiler process {note} while {}", request.verb)))
+        }
+    }
+}
+
+/// What code is to be generated for: this machine, as the compiler sees it.
+pub fn target() -> Result<Target, CompileError> {
+    POOL.target().map_err(|error| match error {
+        PoolError::NotStarted(error) | PoolError::Crashed(error) => unavailable(&error),
+    })
+}
+
+fn unavailable(error: &str) -> CompileError {
+    CompileError::Unavailable(format!("error: the compiler process can't be started: {error}\n"))
+}
+
+/// Starts a worker in the background, so that the first request finds it ready. Never fails.
+pub fn warm_up() {
+    // Without a thread the first request starts the worker.
+    let _ = std::thread::Builder::new().name("spirula-warm-up".into()).spawn(|| POOL.warm_up());
+}

@@ -1,0 +1,273 @@
+//! Workers on demand, as many as CPUs, one request at a time each; replaced when they die, grow or have done much.
+
+use super::Request;
+use super::spawn::Launch;
+use crate::settings;
+use spirula_interface::identity;
+use spirula_interface::options::CompileError;
+use spirula_interface::protocol::{self, Conditions, Hello, Product, Reply, Tag};
+use spirula_interface::target::Target;
+use std::io::{self, Read};
+use std::os::fd::AsFd;
+use std::os::unix::net::UnixStream;
+use std::path::PathBuf;
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+/// Requests that a worker serves before it is replaced: what leaks in LLVM leaks no further.
+const MAX_REQUESTS: u32 = 500;
+/// Resident bytes after which it is replaced.
+const MAX_RESIDENT: u64 = 1 << 30;
+/// A worker says hello within this time, also on a machine that swaps.
+const HELLO_LIMIT: Duration = Duration::from_secs(30);
+/// A worker that is over its time ends itself. One that has not done so after this long is no longer waited for.
+const GRACE: Duration = Duration::from_secs(3);
+
+/// Why a request got no answer.
+#[derive(Debug)]
+pub enum PoolError {
+    /// There is no worker, and none can be had.
+    NotStarted(String),
+    /// The worker died over this request: "aborted (SIGABRT), saying …".
+    Crashed(String),
+}
+
+/// Says where the compiler program is, or why there is none. Asked for every worker, so that a compiler that appears later
+/// is found then.
+pub type Locate = fn() -> Result<PathBuf, String>;
+
+/// The application's workers.
+pub struct Pool {
+    locate: Locate,
+    state: Mutex<State>,
+    returned: Condvar,
+}
+
+struct State {
+    /// The process that these workers belong to: after `fork`, the child starts its own.
+    owner: u32,
+    idle: Vec<Worker>,
+    /// Idle and busy ones.
+    live: usize,
+    /// How many there may be: as many as CPUs.
+    limit: usize,
+    /// What the first worker said of the machine.
+    target: Option<Target>,
+}
+
+impl State {
+    fn new() -> Self {
+        let limit = std::thread::available_parallelism().map_or(1, |count| count.get());
+        State { owner: std::process::id(), idle: Vec::new(), live: 0, limit, target: None }
+    }
+}
+
+impl Pool {
+    /// An empty pool.
+    pub fn new(locate: Locate) -> Self {
+        Pool { locate, state: Mutex::new(State::new()), returned: Condvar::new() }
+    }
+
+    /// Has a worker do the job.
+    pub fn run(
+        &self,
+        request: &Request,
+        conditions: &Conditions,
+    ) -> Result<Result<Product, CompileError>, PoolError> {
+        loop {
+            let mut seat = self.take_seat()?;
+            match seat.perform(request, conditions) {
+                Ok(Answer::Reply(reply)) => return Ok(reply.result),
+                Ok(Answer::Left) => {}
+                Err(note) => return Err(PoolError::Crashed(note)),
+            }
+        }
+    }
+
+    /// The machine, as the workers see it.
+    pub fn target(&self) -> Result<Target, PoolError> {
+        if let Some(target) = &self.lock().target {
+            return Ok(target.clone());
+        }
+        self.take_seat()?;
+        // The seat's worker has said so; a fork in between would be the caller's own.
+        self.lock()
+            .target
+            .clone()
+            .ok_or_else(|| PoolError::NotStarted("it does not know this machine".into()))
+    }
+
+    /// Starts a worker unless there is one.
+    pub fn warm_up(&self) {
+        if self.lock().live == 0 {
+            // The first request meets the same failure, and reports it.
+            let _ = self.take_seat();
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        if state.owner != std::process::id() {
+            // Closes copies of the parent's sockets; the parent's workers do not notice.
+            *state = State::new();
+        }
+        state
+    }
+
+    /// Waits for a place among the workers: an idle one, or a new one where there is room. If none can be started, those
+    /// that are there will do.
+    fn take_seat(&self) -> Result<Seat<'_>, PoolError> {
+        let mut state = self.lock();
+        let mut failure = None;
+        loop {
+            if let Some(worker) = state.idle.pop() {
+                return Ok(Seat { pool: self, worker: Some(worker) });
+            }
+            if failure.is_none() && state.live < state.limit {
+                state.live += 1;
+                drop(state);
+                let started = (self.locate)().and_then(Worker::start);
+                state = self.lock();
+                match started {
+                    Ok(worker) => {
+                        state.target.get_or_insert_with(|| worker.host.clone());
+                        return Ok(Seat { pool: self, worker: Some(worker) });
+                    }
+                    Err(error) => {
+                        state.live = state.live.saturating_sub(1);
+                        failure = Some(error);
+                        // Whoever waits for this place must learn that it is free, and that it may stay so.
+                        self.returned.notify_all();
+                        continue;
+                    }
+                }
+            }
+            match failure.take_if(|_| state.live == 0) {
+                Some(error) => return Err(PoolError::NotStarted(error)),
+                None => state = self.returned.wait(state).unwrap_or_else(PoisonError::into_inner),
+            }
+        }
+    }
+}
+
+/// One caller's place: its worker goes back to the idle ones at the end, or is gone.
+struct Seat<'p> {
+    pool: &'p Pool,
+    worker: Option<Worker>,
+}
+
+impl Seat<'_> {
+    /// Has the worker do the job, and lets it go if it should not do another.
+    fn perform(&mut self, request: &Request, conditions: &Conditions) -> Result<Answer, String> {
+        let Some(mut worker) = self.worker.take() else { return Ok(Answer::Left) };
+        let answer = worker.perform(request, conditions);
+        match &answer {
+            Ok(Answer::Reply(reply)) if worker.served < MAX_REQUESTS && reply.resident <= MAX_RESIDENT => {
+                self.worker = Some(worker);
+            }
+            // Reaches the worker even if a forked child of the application holds the socket too.
+            _ => drop(worker.socket.shutdown(std::net::Shutdown::Both)),
+        }
+        answer
+    }
+}
+
+impl Drop for Seat<'_> {
+    fn drop(&mut self) {
+        let mut state = self.pool.lock();
+        match self.worker.take() {
+            Some(worker) => state.idle.push(worker),
+            None => state.live = state.live.saturating_sub(1),
+        }
+        drop(state);
+        // All: when no worker can be had any more, everybody must learn it.
+        self.pool.returned.notify_all();
+    }
+}
+
+/// The application's end of a worker.
+struct Worker {
+    socket: UnixStream,
+    served: u32,
+    /// The machine as it sees it.
+    host: Target,
+}
+
+/// What a worker says to a request when it does not die of it.
+enum Answer {
+    Reply(Reply),
+    /// It had already left when the request came.
+    Left,
+}
+
+impl Worker {
+    /// The error says what was tried.
+    fn start(program: PathBuf) -> Result<Self, String> {
+        let named = |error: &dyn std::fmt::Display| format!("{}: {error}", program.display());
+        let launch = Launch::new(&program, settings::get().compiler_stderr).map_err(|error| named(&error))?;
+        let socket = launch.start().map_err(|error| named(&error))?;
+        let mut worker = Worker { socket, served: 0, host: Target::default() };
+        let silent = "it ended or kept silent instead of saying which build it is";
+        let (tag, payload) =
+            protocol::receive(worker.until(Instant::now() + HELLO_LIMIT)).map_err(|_| named(&silent))?;
+        match protocol::decode::<Hello>(&payload) {
+            Ok(hello) if tag == Tag::Hello && hello.build == identity::BUILD => {
+                let threads = std::thread::available_parallelism().map_or(1, |count| count.get());
+                worker.host = Target { threads: u32::try_from(threads).unwrap_or(1), ..hello.host };
+                Ok(worker)
+            }
+            Ok(hello) if tag == Tag::Hello => {
+                let error =
+                    format!("it is of build {}, this library of build {}", hello.build, identity::BUILD);
+                Err(named(&error))
+            }
+            _ => Err(named(&"it is of another build than this library")),
+        }
+    }
+
+    /// The error is what became of the worker, to follow "the compiler process".
+    fn perform(&mut self, request: &Request, conditions: &Conditions) -> Result<Answer, String> {
+        let limit = Duration::from_secs(conditions.seconds.into()) + GRACE;
+        let deadline = Instant::now() + limit;
+        let _ = self.socket.set_write_timeout(Some(limit));
+        let first = self.served == 0;
+        self.served += 1;
+        // A worker that has left can't be written to, but its last frame can still be read.
+        let sent = protocol::send_request(self.socket.as_fd(), conditions, &request.job);
+        match protocol::receive(self.until(deadline)) {
+            Ok((Tag::Reply, payload)) => protocol::decode(&payload)
+                .map(Answer::Reply)
+                .map_err(|error| format!("answered with nonsense ({error})")),
+            Ok((Tag::Crash, note)) => Err(String::from_utf8_lossy(&note).trim_end().to_owned()),
+            Ok((Tag::Bye, _)) => Ok(Answer::Left),
+            Ok((Tag::Hello | Tag::Request, _)) => Err("answered with nonsense".into()),
+            Err(error) if matches!(error.kind(), io::ErrorKind::TimedOut | io::ErrorKind::WouldBlock) => {
+                Err("exceeded its time limit (SPIRULA_COMPILER_TIMEOUT sets it)".into())
+            }
+            // Killed while idle, which is nobody's fault here. One that was just started gets no second try.
+            Err(_) if sent.is_err() && !first => Ok(Answer::Left),
+            Err(_) => Err("ended without a word (out of memory, or killed)".into()),
+        }
+    }
+
+    fn until(&self, deadline: Instant) -> UntilDeadline<'_> {
+        UntilDeadline { socket: &self.socket, deadline }
+    }
+}
+
+/// Reads that fail once the deadline is over, however little comes each time.
+struct UntilDeadline<'w> {
+    socket: &'w UnixStream,
+    deadline: Instant,
+}
+
+impl Read for UntilDeadline<'_> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let left = self.deadline.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return Err(io::ErrorKind::TimedOut.into());
+        }
+        self.socket.set_read_timeout(Some(left))?;
+        self.socket.read(buffer)
+    }
+}

@@ -1,0 +1,109 @@
+//! What was compiled lately is not compiled again: applications build one program for each of their contexts, devices or
+//! objects. A question's bytes lead to the answer's, up to a number of bytes altogether.
+
+use spirula_interface::protocol::Product;
+use spirula_interface::translation::Translation;
+use std::collections::VecDeque;
+use std::sync::{Mutex, PoisonError};
+
+/// Bytes of questions and answers that are kept.
+const CAPACITY: usize = 16 << 20;
+
+/// Whether a translation depends on nothing but what it says: the files in the folders may change. (No option names a file:
+/// they come from a list of known ones.)
+pub fn is_repeatable(translation: &Translation) -> bool {
+    let mut texts = translation.headers.iter().map(|(_, text)| text).chain([&translation.source]);
+    // `#include`, `#include_next`, `#import`, `__has_include`, however its letters are spread over lines.
+    let may_include = |text: &String| {
+        let text = text.replace("\\\n", "").replace("\\\r\n", "");
+        ["include", "import", "embed"].iter().any(|word| text.contains(word)) || text.contains("??/")
+    };
+    translation.include_folders.is_empty() || !texts.any(may_include)
+}
+
+/// Answers to the last questions.
+#[derive(Default)]
+pub struct Recent(Mutex<VecDeque<(Vec<u8>, Vec<u8>)>>);
+
+impl Recent {
+    /// Nothing yet.
+    pub const fn new() -> Self {
+        Recent(Mutex::new(VecDeque::new()))
+    }
+
+    /// The answer, if it is still known.
+    pub fn find(&self, key: &[u8]) -> Option<Product> {
+        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let place = known.iter().position(|(question, _)| question == key)?;
+        let entry = known.remove(place)?;
+        let product = postcard::from_bytes(&entry.1).ok();
+        known.push_front(entry);
+        product
+    }
+
+    /// Keeps an answer; the ones that were not asked for longest make room.
+    pub fn keep(&self, key: Vec<u8>, product: &Product) {
+        let Ok(answer) = postcard::to_stdvec(product) else { return };
+        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        known.push_front((key, answer));
+        let mut bytes = 0;
+        let fitting = known.iter().take_while(|(question, answer)| {
+            bytes += question.len() + answer.len();
+            bytes <= CAPACITY
+        });
+        let fitting = fitting.count();
+        known.truncate(fitting);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use spirula_interface::translation::{Clang, Translated};
+
+    fn product(size: usize) -> Product {
+        Product::Translated(Translated { module: vec![7; size], log: "a warning".into() })
+    }
+
+    fn size(found: Option<Product>) -> Option<usize> {
+        match found {
+            Some(Product::Translated(translated)) => Some(translated.module.len()),
+            _ => None,
+        }
+    }
+
+    #[test]
+    fn the_same_question_has_the_same_answer_until_others_need_the_room() {
+        let recent = Recent::new();
+        assert_eq!(size(recent.find(b"a")), None);
+        let part = CAPACITY / 4;
+        for (text, size) in [(b"a", part), (b"b", part + 1), (b"c", part + 2)] {
+            recent.keep(text.to_vec(), &product(size));
+        }
+        assert_eq!(size(recent.find(b"a")), Some(part));
+        // Now "b" is the one that nobody has asked for longest.
+        recent.keep(b"d".to_vec(), &product(part + 3));
+        let found = [b"a", b"b", b"c", b"d"].map(|text| size(recent.find(text)));
+        assert_eq!(found, [Some(part), None, Some(part + 2), Some(part + 3)]);
+        recent.keep(b"e".to_vec(), &product(CAPACITY));
+        assert_eq!(size(recent.find(b"e")), None);
+    }
+
+    #[test]
+    fn only_what_cannot_change_is_kept() {
+        let is_kept = |text: &str, folders: &[&str]| {
+            is_repeatable(&Translation {
+                clang: Clang { program: "clang".into(), headers: "/".into() },
+                source: text.into(),
+                headers: vec![("h".into(), "int a;".into())],
+                include_folders: folders.iter().map(Into::into).collect(),
+                options: vec![],
+            })
+        };
+        assert!(is_kept("#include <h>", &[]));
+        assert!(is_kept("kernel void k() {}", &["/usr"]));
+        for text in ["#include <h>", "#incl\\\nude <h>", "#incl\\\r\nude <h>", "#import <h>", "#embed <h>"] {
+            assert!(!is_kept(text, &["/usr"]), "{text}");
+        }
+    }
+}

@@ -1,0 +1,181 @@
+//! The user's settings: the only place that reads `SPIRULA_*` variables. They are read once, when the first one is needed,
+//! as glibc's `secure_getenv` would: a program with more rights than its user (set-uid, file capabilities) obeys none.
+//! `docs/settings.md` lists them; a test holds it against [`VARIABLES`].
+
+use spirula_interface::settings::Settings;
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::sync::LazyLock;
+use std::time::Duration;
+
+/// A variable of the environment, as the documentation lists it.
+pub struct Variable {
+    /// Its name.
+    pub name: &'static str,
+    /// What may be written, in short.
+    pub values: &'static str,
+    /// What it does.
+    pub meaning: &'static str,
+}
+
+/// Every variable that is read.
+pub const VARIABLES: &[Variable] = &[
+    Variable {
+        name: "SPIRULA_CLANG",
+        values: "a path",
+        meaning: "the clang 22 that translates OpenCL C; without it `clang-22` or `clang` in `PATH`, then the one beside \
+                  LLVM 22",
+    },
+    Variable {
+        name: "SPIRULA_COMPILER",
+        values: "a path",
+        meaning: "the program `spirula-compiler`; without it the one beside the library or in the folder `spirula` there",
+    },
+    Variable {
+        name: "SPIRULA_COMPILER_STDERR",
+        values: "anything",
+        meaning: "compiler processes write to the application's stderr instead of into the build log",
+    },
+    Variable {
+        name: "SPIRULA_COMPILER_TIMEOUT",
+        values: "seconds, 120 by default",
+        meaning: "how long one compilation may take",
+    },
+    Variable {
+        name: "SPIRULA_DUMP",
+        values: "a folder",
+        meaning: "gets what each stage of the last build yielded, as text",
+    },
+    Variable {
+        name: "SPIRULA_INCLUDE",
+        values: "folders, separated by `:`",
+        meaning: "where every OpenCL C source may include files from, behind its own `-I`",
+    },
+    Variable {
+        name: "SPIRULA_REMARKS",
+        values: "anything",
+        meaning: "the build log says what was decided for each kernel",
+    },
+    Variable {
+        name: "SPIRULA_VECTOR_WIDTH",
+        values: "1, 2, 4, 8, 16, 32 or 64",
+        meaning: "work-items that share vector instructions, instead of what the cost model chooses; 1 is scalar code",
+    },
+];
+
+/// What the environment said.
+#[derive(Clone, Debug, PartialEq)]
+pub struct UserSettings {
+    /// What changes the code that is made.
+    pub compiler: Settings,
+    /// `SPIRULA_CLANG`.
+    pub clang: Option<PathBuf>,
+    /// `PATH`, which a program with more rights than its user does not search.
+    pub search_path: Vec<PathBuf>,
+    /// `SPIRULA_COMPILER`.
+    pub compiler_program: Option<PathBuf>,
+    /// `SPIRULA_COMPILER_STDERR`.
+    pub compiler_stderr: bool,
+    /// `SPIRULA_COMPILER_TIMEOUT`.
+    pub time_limit: Duration,
+    /// `SPIRULA_DUMP`.
+    pub dump: Option<PathBuf>,
+    /// `SPIRULA_INCLUDE`, as absolute paths.
+    pub include_folders: Vec<PathBuf>,
+}
+
+impl UserSettings {
+    /// From a function that knows the variables.
+    fn read(variable: impl Fn(&str) -> Option<OsString>) -> Self {
+        let number = |name: &str| variable(name)?.to_str()?.parse::<u32>().ok();
+        let path = |name: &str| variable(name).filter(|value| !value.is_empty()).map(PathBuf::from);
+        let paths = |name: &str| -> Vec<PathBuf> {
+            variable(name).iter().flat_map(std::env::split_paths).filter(|path| path != "").collect()
+        };
+        let seconds = number("SPIRULA_COMPILER_TIMEOUT").filter(|&seconds| seconds > 0).unwrap_or(120);
+        let absolute = |path: PathBuf| std::path::absolute(path).ok();
+        UserSettings {
+            compiler: Settings {
+                vector_width: number("SPIRULA_VECTOR_WIDTH").filter(|n| n.is_power_of_two() && *n <= 64),
+                remarks: variable("SPIRULA_REMARKS").is_some(),
+            },
+            clang: path("SPIRULA_CLANG"),
+            search_path: paths("PATH"),
+            compiler_program: path("SPIRULA_COMPILER"),
+            compiler_stderr: variable("SPIRULA_COMPILER_STDERR").is_some(),
+            time_limit: Duration::from_secs(seconds.into()),
+            dump: path("SPIRULA_DUMP").and_then(absolute),
+            include_folders: paths("SPIRULA_INCLUDE").into_iter().filter_map(absolute).collect(),
+        }
+    }
+}
+
+/// The settings of this process.
+pub fn get() -> &'static UserSettings {
+    static SETTINGS: LazyLock<UserSettings> = LazyLock::new(|| {
+        let secure = has_more_rights_than_its_user();
+        UserSettings::read(|name| if secure { None } else { std::env::var_os(name) })
+    });
+    &SETTINGS
+}
+
+/// Whether the system started this program in secure-execution mode (ld.so(8)).
+fn has_more_rights_than_its_user() -> bool {
+    // SAFETY: reads a word that the kernel gave the process.
+    unsafe { libc::getauxval(libc::AT_SECURE) != 0 }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(variables: &[(&str, &str)]) -> UserSettings {
+        UserSettings::read(|name| variables.iter().find(|(n, _)| *n == name).map(|(_, value)| value.into()))
+    }
+
+    #[test]
+    fn every_listed_variable_changes_something_and_no_other_is_asked_for() {
+        let nothing = read(&[]);
+        for variable in VARIABLES {
+            assert_ne!(read(&[(variable.name, "16")]), nothing, "{} is listed but not read", variable.name);
+        }
+        UserSettings::read(|name| {
+            let known = name == "PATH" || VARIABLES.iter().any(|variable| variable.name == name);
+            assert!(known, "{name} is read but not listed");
+            None
+        });
+    }
+
+    #[test]
+    fn nonsense_is_as_nothing() {
+        let nothing = read(&[]);
+        for value in ["3", "128", "-1", "x", ""] {
+            assert_eq!(read(&[("SPIRULA_VECTOR_WIDTH", value)]), nothing);
+        }
+        for value in ["0", "-5", "soon", ""] {
+            assert_eq!(read(&[("SPIRULA_COMPILER_TIMEOUT", value)]), nothing);
+        }
+        assert_eq!(read(&[("SPIRULA_CLANG", ""), ("SPIRULA_INCLUDE", ""), ("SPIRULA_DUMP", "")]), nothing);
+    }
+
+    /// `SPIRULA_UPDATE=1 cargo test -p spirula-service settings` writes the page anew.
+    #[test]
+    fn the_page_lists_every_variable() {
+        let mut page = String::from(
+            "# Settings\n\nVariables of the environment, read once by the library. A program that has more rights than its \
+             user (set-uid) obeys none of them.\n\n| variable | values | what it does |\n|---|---|---|\n",
+        );
+        for Variable { name, values, meaning } in VARIABLES {
+            page += &format!("| `{name}` | {values} | {meaning} |\n");
+        }
+        let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/settings.md");
+        if std::env::var_os("SPIRULA_UPDATE").is_some() {
+            std::fs::write(&path, &page).unwrap();
+        }
+        let written = std::fs::read_to_string(&path).unwrap_or_default();
+        assert_eq!(
+            written, page,
+            "docs/settings.md is out of date: SPIRULA_UPDATE=1 cargo test -p spirula-service settings"
+        );
+    }
+}
