@@ -20,6 +20,7 @@ fn compile() -> Result<(), String> {
     let output = Path::new(&variable("OUT_DIR")?).join("builtins.bc");
     let mut command = Command::new(&rustc);
     command.args(["--crate-name=spirula_builtins", "--crate-type=lib", "--edition=2024", "--emit=llvm-bc"]);
+    command.arg("--cfg=spirula_bitcode");
     command.args([
         "-Copt-level=3",
         "-Cpanic=abort",
