@@ -1,13 +1,13 @@
 //! Kernels: their arguments, checked as they are set, and what the device says of them.
 
-use crate::device::{Device, MAX_WORK_GROUP_SIZE};
 use crate::error::{Error, Result, Status};
-use crate::launch::{ArgumentBlock, BLOCK_ALIGN, Code, Invocation};
+use crate::execute::launch::{ArgumentBlock, BLOCK_ALIGN, Code, Invocation};
+use crate::execute::scheduler::Pace;
+use crate::execute::variants::{Specialized, Variant};
+use crate::memory::sampler::Sampler;
 use crate::memory::{Mem, MemFlags};
+use crate::platform::device::{Device, MAX_WORK_GROUP_SIZE};
 use crate::program::Program;
-use crate::sampler::Sampler;
-use crate::scheduler::Pace;
-use crate::specialize::{Specialized, Variant};
 use spirula_jit::program::{AccessQualifier, ArgumentKind, KernelInfo, Launch};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 

@@ -1,5 +1,7 @@
 //! What the operating system tells of the machine: CPUs that may be used, memory, caches, limits of the container.
 
+pub mod affinity;
+
 use std::fs;
 use std::path::Path;
 

@@ -1,6 +1,8 @@
 //! The platform: Spirula itself and its one device.
 
-use crate::device::Device;
+pub mod device;
+
+use device::Device;
 use std::sync::{Arc, LazyLock};
 
 /// An extension, or something else that has a name and a version, as `CL_MAKE_VERSION` takes it.

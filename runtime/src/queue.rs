@@ -7,17 +7,18 @@
 //! for one of them (clFinish, clWaitForEvents, a blocking read), which spares two thread switches. Short commands don't
 //! even wake the queue's thread before somebody flushes, waits, asks, or [`DEFERRED`] of them have come together.
 
+mod callbacks;
+pub mod event;
 mod front;
 
-use crate::affinity;
-use crate::callbacks;
 use crate::command::{Command, Work};
 use crate::context::Context;
-use crate::device::Device;
 use crate::error::{Error, Result, Status};
-use crate::event::{Event, status};
-use crate::scheduler::STACK_SIZE;
+use crate::execute::scheduler::STACK_SIZE;
+use crate::machine::affinity;
+use crate::platform::device::Device;
 use crossbeam::channel::{Receiver, Sender, unbounded};
+use event::{Event, status};
 use front::Front;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering, fence};

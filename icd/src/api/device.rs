@@ -7,8 +7,8 @@ use crate::error::{Status, fail_if};
 use crate::handle::{ClObject, Link};
 use crate::info::{self, Answer, Answered, query, unknown};
 use opencl_sys as cl;
-use spirula_runtime::device::{Device as Core, DeviceInfo, ImageLimits, driver_uuid};
 use spirula_runtime::platform::Platform as CorePlatform;
+use spirula_runtime::platform::device::{Device as Core, DeviceInfo, ImageLimits, driver_uuid};
 use std::ffi::c_void;
 use std::sync::Arc;
 

@@ -1,13 +1,14 @@
 //! Kernel launches: the checks of clEnqueueNDRangeKernel and the choice of a work-group size.
 
-use super::{Command, CommandType, Work, group_size};
-use crate::device::Device;
+use super::{Command, CommandType, Work};
 use crate::error::{Result, Status};
+use crate::execute::group_size;
+use crate::execute::launch::Invocation;
+use crate::execute::output::{record, stdout};
+use crate::execute::scheduler::Pace;
 use crate::kernel::Kernel;
-use crate::launch::Invocation;
 use crate::memory::Mem;
-use crate::printf::{record, stdout};
-use crate::scheduler::Pace;
+use crate::platform::device::Device;
 use spirula_jit::program::{KernelInfo, Launch};
 use std::sync::Arc;
 

@@ -2,9 +2,9 @@
 
 use super::options::Options;
 use super::steps::{Built, Failure};
-use crate::device::DeviceInfo;
 use crate::error::Status;
 use crate::platform::Platform;
+use crate::platform::device::DeviceInfo;
 use spirula_jit::api::{self, Translation};
 use std::path::PathBuf;
 use std::sync::Arc;

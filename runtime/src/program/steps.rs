@@ -2,9 +2,9 @@
 
 use super::{BinaryType, BuiltKernel};
 use crate::error::Status;
-use crate::launch::Code;
+use crate::execute::launch::Code;
+use crate::execute::variants::{Maker, Specialized, Variant};
 use crate::platform::SPIR_VERSIONS;
-use crate::specialize::{Maker, Specialized, Variant};
 use spirula_jit::api::{self, CompileError, CompileOptions, LoadedKernel, MathOptions, Specialization};
 use spirula_jit::program::{CompiledProgram, KernelInfo};
 use std::sync::Arc;

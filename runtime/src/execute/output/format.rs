@@ -1,12 +1,7 @@
-//! What kernels print. The files are the way of a record: `buffer` -> `record` -> this file -> `stdout`.
-//!
-//! This file is printf's text: a format string and the arguments' bytes, as a kernel stored them, to what C would print
+//! printf's text: a format string and the arguments' bytes, as a kernel stored them, to what C would print
 //! (OpenCL C 1.2, 6.12.13). No allocation depends on the application but by widths and precisions, which are bounded.
 
-pub(crate) mod buffer;
 mod number;
-pub(crate) mod record;
-pub(crate) mod stdout;
 #[cfg(test)]
 mod tests;
 

@@ -1,6 +1,6 @@
 //! Each thread's memory for the work-groups it runs: local memory and scratch, reused from launch to launch.
 
-use crate::launch::BLOCK_ALIGN;
+use crate::execute::launch::BLOCK_ALIGN;
 use crate::memory::raw::{Allocation, PAGE, Span};
 use std::cell::Cell;
 

@@ -1,11 +1,11 @@
 //! The CPU device: what `clGetDeviceInfo` tells, found out from the machine once.
 
-use crate::affinity::{self, Cpus, Domain};
+use crate::execute::output::buffer::Buffers;
+use crate::execute::scheduler::Scheduler;
+use crate::machine::affinity::{self, Cpus, Domain};
 use crate::machine::{self, CpuInfo};
 use crate::memory::raw::PAGE;
 use crate::platform::{DEVICE_EXTENSIONS, Extension, OPENCL_C_FEATURES, OPENCL_C_VERSIONS, SPIR_VERSIONS};
-use crate::printf::buffer::Buffers;
-use crate::scheduler::Scheduler;
 use std::sync::Arc;
 
 /// A CPU device.

@@ -3,7 +3,7 @@
 
 #![allow(unsafe_code)]
 
-use crate::arena::Arena;
+use crate::execute::arena::Arena;
 use crate::memory::raw::{Allocation, Span};
 use spirula_jit::api::{LoadedKernel, LoadedProgram};
 use spirula_jit::program::{Launch, RawWorkGroupFn};

@@ -3,7 +3,7 @@
 #![allow(unsafe_code)]
 
 use super::*;
-use crate::launch::{ArgumentBlock, Code};
+use crate::execute::launch::{ArgumentBlock, Code};
 use spirula_jit::program::{Launch, RawWorkGroupFn};
 
 /// An invocation of `groups` groups of `items` items whose argument block holds the address of `counters`.

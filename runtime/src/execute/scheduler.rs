@@ -5,11 +5,11 @@
 //! chunks shrink towards the end, so that all finish together. The counter lives in an `Arc`, so that helpers that come
 //! late find nothing to do, and nobody waits for them.
 
-use crate::affinity::{self, Cpus};
-use crate::arena::Arena;
-use crate::device::Device;
 use crate::error::{Result, Status};
-use crate::launch::Invocation;
+use crate::execute::arena::Arena;
+use crate::execute::launch::Invocation;
+use crate::machine::affinity::{self, Cpus};
+use crate::platform::device::Device;
 use rayon::{ThreadPool, ThreadPoolBuilder};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};

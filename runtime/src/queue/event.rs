@@ -1,11 +1,10 @@
 //! Events: a command's progress from queued to complete, its times, who waits for it and who is told.
 
-use crate::callbacks;
+use super::{Executor, callbacks};
 use crate::command::CommandType;
 use crate::context::Context;
-use crate::device::Device;
 use crate::error::{Result, Status};
-use crate::queue::Executor;
+use crate::platform::device::Device;
 use std::sync::atomic::{AtomicI32, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
 
@@ -48,7 +47,7 @@ struct Audience {
 /// Called with the status that was reached, or the error.
 pub type StatusCallback = Box<dyn FnOnce(i32) + Send>;
 
-/// CL_PROFILING_COMMAND_*, in ns of [`crate::device::Device::timer`].
+/// CL_PROFILING_COMMAND_*, in ns of [`crate::platform::device::Device::timer`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[allow(missing_docs)]
 pub struct Profile {

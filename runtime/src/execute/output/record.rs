@@ -1,6 +1,6 @@
 //! printf: the records that a launch left, back to what they print.
 
-use super::{Argument, format};
+use super::format::{Argument, format};
 use spirula_jit::printf::{self as layout, Call, Printf, UNIT};
 
 /// What the records print, in order. `buffer` begins with the first record; a record that isn't whole, or of no call that
