@@ -1,7 +1,8 @@
 //! Kernels: their arguments, checked as they are set, and what the device says of them.
 
 use crate::error::{Error, Result, Status};
-use crate::execute::launch::{ArgumentBlock, BLOCK_ALIGN, Code, Invocation};
+use crate::execute::arena::{BLOCK_ALIGN, MAX_SCRATCH};
+use crate::execute::launch::{ArgumentBlock, Code, Invocation};
 use crate::execute::scheduler::Pace;
 use crate::execute::variants::{Specialized, Variant};
 use crate::memory::sampler::Sampler;
@@ -68,9 +69,6 @@ pub struct WorkGroupInfo {
     /// CL_KERNEL_PRIVATE_MEM_SIZE per work-item.
     pub private_mem_size: u64,
 }
-
-/// Scratch of a work-group; larger groups of a kernel that needs more are refused.
-pub(crate) const MAX_SCRATCH: u64 = 64 << 20;
 
 impl Kernel {
     /// clCreateKernel. CL_INVALID_PROGRAM_EXECUTABLE, CL_INVALID_KERNEL_NAME.

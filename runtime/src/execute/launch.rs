@@ -3,7 +3,7 @@
 
 #![allow(unsafe_code)]
 
-use crate::execute::arena::Arena;
+use crate::execute::arena::{Arena, BLOCK_ALIGN};
 use crate::memory::raw::{Allocation, Span};
 use spirula_jit::api::{LoadedKernel, LoadedProgram};
 use spirula_jit::program::{Launch, RawWorkGroupFn};
@@ -33,9 +33,6 @@ impl Code {
         Code { entry, denormals_are_zero: false, _program: None }
     }
 }
-
-/// Alignment of what generated code is given.
-pub(crate) const BLOCK_ALIGN: usize = 128;
 
 /// The bytes of a kernel's arguments, as [`spirula_jit::program::ArgumentInfo::offset`] lays them out.
 #[derive(Debug)]

@@ -1,11 +1,11 @@
 //! The CPU device: what `clGetDeviceInfo` tells, found out from the machine once.
 
+use super::extensions::{DEVICE_EXTENSIONS, Extension, OPENCL_C_FEATURES, OPENCL_C_VERSIONS, SPIR_VERSIONS};
 use crate::execute::output::buffer::Buffers;
 use crate::execute::scheduler::Scheduler;
 use crate::machine::affinity::{self, Cpus, Domain};
 use crate::machine::{self, CpuInfo};
 use crate::memory::raw::PAGE;
-use crate::platform::{DEVICE_EXTENSIONS, Extension, OPENCL_C_FEATURES, OPENCL_C_VERSIONS, SPIR_VERSIONS};
 use std::sync::Arc;
 
 /// A CPU device.
@@ -176,12 +176,6 @@ impl Device {
         };
         parts.iter().map(make).collect()
     }
-
-    /// Nanoseconds of the monotonic clock that event profiling uses.
-    pub fn timer() -> u64 {
-        let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
-        now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
-    }
 }
 
 /// CL_DRIVER_UUID: the same for the same version of Spirula.
@@ -284,13 +278,5 @@ mod tests {
         assert!(images.max_read_args >= 128 && images.max_write_args >= 8 && images.max_samplers >= 16);
         assert!(info.printf_buffer_size >= 1 << 20);
         assert!(info.compute_units >= 1 && !info.name.is_empty());
-    }
-
-    #[test]
-    fn the_timer_runs() {
-        let before = Device::timer();
-        std::thread::sleep(std::time::Duration::from_millis(2));
-        let passed = Device::timer() - before;
-        assert!((2_000_000..10_000_000_000).contains(&passed), "{passed} ns");
     }
 }

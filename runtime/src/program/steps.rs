@@ -4,7 +4,7 @@ use super::{BinaryType, BuiltKernel};
 use crate::error::Status;
 use crate::execute::launch::Code;
 use crate::execute::variants::{Maker, Specialized, Variant};
-use crate::platform::SPIR_VERSIONS;
+use crate::platform::extensions::SPIR_VERSIONS;
 use spirula_jit::api::{self, CompileError, CompileOptions, LoadedKernel, MathOptions, Specialization};
 use spirula_jit::program::{CompiledProgram, KernelInfo};
 use std::sync::Arc;
