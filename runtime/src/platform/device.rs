@@ -14,7 +14,7 @@ pub struct Device {
     /// What `clGetDeviceInfo` tells.
     pub info: DeviceInfo,
     pub(crate) scheduler: Scheduler,
-    pub(crate) printf_buffers: Buffers,
+    pub(crate) output_buffers: Buffers,
     /// The CPUs that its threads run on, all that the process may use if they are not bound; empty when unknown.
     cpus: Cpus,
 }
@@ -137,7 +137,7 @@ const LOCAL_MEM_SIZE: u64 = 256 << 10;
 /// Alignment of sub-buffers and of OpenCL's largest type, long16 (128 bytes).
 const BASE_ALIGN_BITS: u32 = 1024;
 /// CL_DEVICE_PRINTF_BUFFER_SIZE, in bytes of text, whose records may be longer.
-const PRINTF_TEXT_SIZE: usize = spirula_jit::printf::BUFFER_SIZE / 16;
+const OUTPUT_TEXT_SIZE: usize = spirula_jit::printf::BUFFER_SIZE / 16;
 
 impl Device {
     /// Looks at the machine.
@@ -149,7 +149,7 @@ impl Device {
 
     fn new(info: DeviceInfo, cpus: Cpus, bound: Option<Cpus>) -> Device {
         let scheduler = Scheduler::new(info.compute_units as usize, bound);
-        Device { info, scheduler, printf_buffers: Buffers::default(), cpus }
+        Device { info, scheduler, output_buffers: Buffers::default(), cpus }
     }
 
     /// The parts that its CPUs have by this domain; None unless there are two at least.
@@ -226,7 +226,7 @@ impl DeviceInfo {
             mem_base_addr_align_bits: BASE_ALIGN_BITS,
             address_bits: usize::BITS,
             profiling_timer_resolution: 1,
-            printf_buffer_size: PRINTF_TEXT_SIZE,
+            printf_buffer_size: OUTPUT_TEXT_SIZE,
             compiler_available: spirula_jit::api::find_clang().is_some(),
             linker_available: true,
             spir_versions: SPIR_VERSIONS,

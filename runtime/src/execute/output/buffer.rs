@@ -1,4 +1,4 @@
-//! printf: the buffers that launches leave their records in. A device keeps those that are free.
+//! The buffers that launches leave their records in. A device keeps those that are free.
 
 use crate::memory::raw::{Allocation, Span};
 use spirula_jit::printf::{BUFFER_SIZE, FIRST_RECORD};
