@@ -4,7 +4,7 @@
 #![allow(unsafe_code)]
 
 use crate::execute::arena::{Arena, BLOCK_ALIGN};
-use crate::memory::raw::{Allocation, Span};
+use crate::memory::raw::Allocation;
 use spirula_jit::api::{LoadedKernel, LoadedProgram};
 use spirula_jit::program::{Launch, RawWorkGroupFn};
 use std::sync::Arc;
@@ -48,7 +48,7 @@ impl ArgumentBlock {
 
     /// Puts `bytes` at `offset`. Panics outside the block.
     pub(crate) fn put(&mut self, offset: usize, bytes: &[u8]) {
-        self.0.span().slice(offset, bytes.len()).write(Span::of(bytes));
+        self.0.span().slice(offset, bytes.len()).write(bytes);
     }
 }
 
