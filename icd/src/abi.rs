@@ -92,11 +92,6 @@ impl<T: Copy> In<T> {
         In(std::ptr::null())
     }
 
-    /// A value of ours, for a call from one entry point to another; it must outlive the call.
-    pub fn of(value: &T) -> Self {
-        In(value)
-    }
-
     /// Whether the application passed none.
     pub fn is_null(&self) -> bool {
         self.0.is_null()
@@ -192,14 +187,6 @@ impl<T: Copy> Out<T> {
 pub struct Text(*const c_char);
 
 impl Text {
-    /// For strings that came in a list.
-    ///
-    /// # Safety
-    /// As [`FromAbi::from_abi`].
-    unsafe fn new(raw: *const c_char) -> Self {
-        Text(raw)
-    }
-
     /// Whether the application passed none.
     pub fn is_null(&self) -> bool {
         self.0.is_null()
@@ -228,12 +215,33 @@ impl Text {
     }
 }
 
+impl<R: Copy> In<R> {
+    /// `count` parameters of a list, if there is one; `raw` makes each what C would have passed for it.
+    fn parameters<T: FromAbi>(&self, count: usize, raw: impl Fn(R) -> T::Raw) -> Option<Vec<T>> {
+        let list = self.list(count)?;
+        // SAFETY: the file's contract holds for the pointers in a list as for the list.
+        Some(list.into_iter().map(|element| unsafe { T::from_abi(raw(element)) }).collect())
+    }
+}
+
 impl In<*const c_char> {
     /// `count` strings.
     pub fn texts(&self, count: u32) -> Vec<Text> {
-        let raw = self.list(count as usize).unwrap_or_default();
-        // SAFETY: the file's contract holds for the strings of a list as for the list.
-        raw.into_iter().map(|raw| unsafe { Text::new(raw) }).collect()
+        self.parameters(count as usize, |raw| raw).unwrap_or_default()
+    }
+}
+
+impl In<*const u8> {
+    /// `count` stretches of memory.
+    pub fn memories(&self, count: usize) -> Option<Vec<HostConst>> {
+        self.parameters(count, <*const u8>::cast)
+    }
+}
+
+impl In<*mut c_void> {
+    /// `count` stretches of memory to be written.
+    pub fn memories(&self, count: usize) -> Option<Vec<HostMut>> {
+        self.parameters(count, |raw| raw)
     }
 }
 
@@ -242,11 +250,6 @@ impl In<*const c_char> {
 pub struct HostConst(*const c_void);
 
 impl HostConst {
-    /// Memory whose address came in a list.
-    pub fn new(address: *const c_void) -> Self {
-        HostConst(address)
-    }
-
     /// Whether the application passed none.
     pub fn is_null(&self) -> bool {
         self.0.is_null()
@@ -282,11 +285,6 @@ impl HostConst {
 pub struct HostMut(*mut c_void);
 
 impl HostMut {
-    /// Memory whose address came in a list.
-    pub fn new(address: *mut c_void) -> Self {
-        HostMut(address)
-    }
-
     /// Whether the application passed none.
     pub fn is_null(&self) -> bool {
         self.0.is_null()

@@ -96,9 +96,9 @@ impl Answer {
     pub fn scattered(self, values: &[impl AsRef<[u8]>]) -> Status<Answered> {
         let size = size_of::<*mut c_void>() * values.len();
         fail_if(!self.to.is_null() && self.size < size, CL_INVALID_VALUE)?;
-        let addresses: Option<Vec<*mut u8>> = self.to.cast::<*mut u8>().as_in().list(values.len());
-        for (value, address) in values.iter().zip(addresses.unwrap_or_default()) {
-            HostMut::new(address.cast()).write_bytes(value.as_ref());
+        let places = self.to.cast::<*mut c_void>().as_in().memories(values.len());
+        for (value, place) in values.iter().zip(places.unwrap_or_default()) {
+            place.write_bytes(value.as_ref());
         }
         self.size_ret.write(size);
         Ok(Answered(()))
@@ -138,7 +138,9 @@ mod tests {
 
     /// Asks for a `u32` 7 with room for `size` bytes in a buffer of sixes.
     fn ask(size: usize, room: Option<&mut [u8; 8]>, size_ret: Option<&mut usize>) -> Status {
-        let to = HostMut::new(room.map_or(std::ptr::null_mut(), |room| room.as_mut_ptr().cast()));
+        let room = room.map_or(std::ptr::null_mut(), |room| room.as_mut_ptr().cast());
+        // SAFETY: null, or room for 8 bytes, and no test says that it has more.
+        let to = unsafe { HostMut::from_abi(room) };
         // SAFETY: null, or a live usize.
         let size_ret = unsafe { Out::from_abi(size_ret.map_or(std::ptr::null_mut(), std::ptr::from_mut)) };
         query(size, to, size_ret, |answer| answer.value(7_u32))
@@ -169,7 +171,8 @@ mod tests {
     #[test]
     fn strings_end_with_one_zero() {
         let mut room = [6_u8; 4];
-        let to = HostMut::new(room.as_mut_ptr().cast());
+        // SAFETY: room for 4 bytes, and no more are said to be there.
+        let to = unsafe { HostMut::from_abi(room.as_mut_ptr().cast()) };
         // SAFETY: null.
         let nowhere = || unsafe { Out::from_abi(std::ptr::null_mut()) };
         assert_eq!(query(4, to, nowhere(), |answer| answer.text("a\0b")), Ok(()));

@@ -1,7 +1,7 @@
 //! Contexts: devices that share memory objects, and the application's error callback.
 
-use crate::device::Device;
-use crate::svm::Svm;
+use crate::memory::svm::Svm;
+use crate::platform::device::Device;
 use std::sync::Arc;
 
 /// Called with a message and, possibly, private data when something fails asynchronously (clCreateContext's

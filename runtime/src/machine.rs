@@ -1,5 +1,7 @@
 //! What the operating system tells of the machine: CPUs that may be used, memory, caches, limits of the container.
 
+pub mod affinity;
+
 use std::fs;
 use std::path::Path;
 
@@ -18,6 +20,12 @@ impl CpuInfo {
         let mut lines = self.text.lines().filter_map(|line| line.split_once(':'));
         lines.find(|(name, _)| name.trim() == key).map(|(_, value)| value.trim())
     }
+}
+
+/// Nanoseconds of the monotonic clock, which event profiling and clGetHostTimer tell.
+pub fn timer() -> u64 {
+    let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
+    now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
 }
 
 /// CPUs that this process may run on: its affinity mask, bounded by the cgroup's quota.
@@ -144,5 +152,13 @@ mod tests {
     fn the_machine_has_cpus_and_memory() {
         assert!((1..=4096).contains(&usable_cpus()));
         assert!(memory_size() > 64 << 20);
+    }
+
+    #[test]
+    fn the_timer_runs() {
+        let before = timer();
+        std::thread::sleep(std::time::Duration::from_millis(2));
+        let passed = timer() - before;
+        assert!((2_000_000..10_000_000_000).contains(&passed), "{passed} ns");
     }
 }

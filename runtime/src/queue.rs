@@ -7,21 +7,22 @@
 //! for one of them (clFinish, clWaitForEvents, a blocking read), which spares two thread switches. Short commands don't
 //! even wake the queue's thread before somebody flushes, waits, asks, or [`DEFERRED`] of them have come together.
 
+mod callbacks;
+pub mod event;
 mod front;
 
-use crate::affinity;
-use crate::callbacks;
 use crate::command::{Command, Work};
 use crate::context::Context;
-use crate::device::Device;
 use crate::error::{Error, Result, Status};
-use crate::event::{Event, status};
-use crate::scheduler::STACK_SIZE;
+use crate::execute::scheduler::STACK_SIZE;
+use crate::machine::affinity;
+use crate::platform::device::Device;
 use crossbeam::channel::{Receiver, Sender, unbounded};
+use event::{Event, Runner, status};
 use front::Front;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering, fence};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, TryLockError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, TryLockError, Weak};
 use std::thread::Thread;
 
 /// So many short commands may wait for a flush.
@@ -93,7 +94,7 @@ impl Queue {
         for event in wait {
             event.flush();
             if self.out_of_order {
-                event.wake_at_end(&self.executor);
+                event.wake_at_end(self.executor());
             }
         }
         // The application's threads run where they like.
@@ -103,8 +104,7 @@ impl Queue {
         if !command.anywhere {
             self.executor.worker()?;
         }
-        let executor = Arc::downgrade(&self.executor);
-        let event = Event::of_command(&self.context, command.command_type, executor, self.profiling);
+        let event = Event::of_command(&self.context, command.command_type, self.executor(), self.profiling);
         let short = command.short;
         let pending = Pending { command: Some(command), wait: wait.to_vec(), event: event.clone() };
         {
@@ -123,16 +123,22 @@ impl Queue {
             };
         }
         if !short || self.executor.deferred.fetch_add(1, Ordering::Relaxed) >= DEFERRED {
-            self.executor.wake()?;
+            self.executor.wake_worker()?;
         }
         Ok(event)
+    }
+
+    /// The executor as its events know it.
+    fn executor(&self) -> Weak<dyn Runner> {
+        let executor: Weak<Executor> = Arc::downgrade(&self.executor);
+        executor
     }
 
     /// clFlush.
     pub fn flush(&self) -> Result<()> {
         match self.executor.commands.is_empty() {
             true => Ok(()),
-            false => self.executor.wake(),
+            false => self.executor.wake_worker(),
         }
     }
 
@@ -162,7 +168,7 @@ impl Drop for Queue {
 
 /// The end of a queue at which commands are run.
 #[derive(Debug)]
-pub(crate) struct Executor {
+struct Executor {
     device: Arc<Device>,
     commands: Receiver<Pending>,
     out_of_order: bool,
@@ -179,15 +185,15 @@ pub(crate) struct Executor {
 
 impl Executor {
     /// Has the queue's thread look for commands. CL_OUT_OF_HOST_MEMORY if there is none and it can't begin.
-    pub(crate) fn wake(self: &Arc<Self>) -> Result<()> {
+    fn wake_worker(self: &Arc<Self>) -> Result<()> {
         self.deferred.store(0, Ordering::Relaxed);
         self.worker()?.unpark();
         Ok(())
     }
 
-    /// As [`Executor::wake`] where nobody can be told of a failure: who waits runs the commands then.
-    pub(crate) fn try_wake(self: &Arc<Self>) {
-        if let Err(error) = self.wake() {
+    /// As [`Executor::wake_worker`] where nobody can be told of a failure: who waits runs the commands then.
+    fn try_wake(self: &Arc<Self>) {
+        if let Err(error) = self.wake_worker() {
             tracing::error!("{error}");
         }
     }
@@ -263,9 +269,14 @@ impl Executor {
             false => front.take_first(&self.commands, welcome),
         }
     }
+}
 
-    /// Runs commands on this thread until `event` has ended, or until a command must wait for others or must not run here.
-    pub(crate) fn help_until(self: &Arc<Self>, event: &Event) {
+impl Runner for Executor {
+    fn wake(self: Arc<Self>) {
+        self.try_wake();
+    }
+
+    fn help_until(self: Arc<Self>, event: &Event) {
         let mut left = true;
         if let Some(mut front) = self.try_front() {
             while !event.has_ended()

@@ -7,8 +7,9 @@ use crate::error::{Status, fail_if};
 use crate::handle::{ClObject, Link};
 use crate::info::{self, Answer, Answered, query, unknown};
 use opencl_sys as cl;
-use spirula_runtime::device::{Device as Core, DeviceInfo, ImageLimits, driver_uuid};
+use spirula_runtime::machine::timer;
 use spirula_runtime::platform::Platform as CorePlatform;
+use spirula_runtime::platform::device::{Device as Core, DeviceInfo, ImageLimits, driver_uuid};
 use std::ffi::c_void;
 use std::sync::Arc;
 
@@ -258,7 +259,7 @@ pub fn device_and_host_timer(
     device.get()?;
     // CL_INVALID_VALUE if host_timestamp or device_timestamp is NULL.
     fail_if(device_timestamp.is_null() || host_timestamp.is_null(), cl::CL_INVALID_VALUE)?;
-    let now = Core::timer();
+    let now = timer();
     device_timestamp.write(now);
     host_timestamp.write(now);
     Ok(())
@@ -269,6 +270,6 @@ pub fn host_timer(device: Handle<Device>, host_timestamp: Out<u64>) -> Status {
     device.get()?;
     // CL_INVALID_VALUE if host_timestamp is NULL.
     fail_if(host_timestamp.is_null(), cl::CL_INVALID_VALUE)?;
-    host_timestamp.write(Core::timer());
+    host_timestamp.write(timer());
     Ok(())
 }

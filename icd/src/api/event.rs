@@ -8,7 +8,7 @@ use crate::error::{Status, fail, fail_if};
 use crate::handle::{ClObject, Link, NewHandle};
 use crate::info::{query, unknown};
 use opencl_sys as cl;
-use spirula_runtime::event::{self, Event as Core};
+use spirula_runtime::queue::event::{self, Event as Core};
 use std::sync::Arc;
 
 /// A `cl_event`.

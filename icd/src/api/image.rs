@@ -56,13 +56,26 @@ pub fn create_with_properties(
     image_desc: In<cl::cl_image_desc>,
     host_ptr: HostMut,
 ) -> Status<NewHandle> {
-    let context = context.get()?;
+    context.get()?;
     let properties = no_properties(&properties)?;
+    create_described(context, properties, mem_flags, image_format, image_desc.get(), host_ptr)
+}
+
+/// The part that all ways to make an image share.
+fn create_described(
+    context: Handle<Context>,
+    properties: Vec<cl::cl_mem_properties>,
+    mem_flags: cl::cl_mem_flags,
+    image_format: In<cl::cl_image_format>,
+    image_desc: Option<cl::cl_image_desc>,
+    host_ptr: HostMut,
+) -> Status<NewHandle> {
+    let context = context.get()?;
     let flags = flags(mem_flags)?;
     // CL_INVALID_IMAGE_FORMAT_DESCRIPTOR if … image_format is NULL.
     let format = image_format.get().ok_or(Code(cl::CL_INVALID_IMAGE_FORMAT_DESCRIPTOR))?;
     // CL_INVALID_IMAGE_DESCRIPTOR if values specified in image_desc are not valid or if image_desc is NULL.
-    let desc = image_desc.get().ok_or(Code(cl::CL_INVALID_IMAGE_DESCRIPTOR))?;
+    let desc = image_desc.ok_or(Code(cl::CL_INVALID_IMAGE_DESCRIPTOR))?;
     let kind = kind_of(desc.image_type).ok_or(Code(cl::CL_INVALID_IMAGE_DESCRIPTOR))?;
     let buffer = match desc.buffer {
         buffer if buffer.is_null() => None,
@@ -148,10 +161,12 @@ fn create_old(
         num_samples: 0,
         buffer: std::ptr::null_mut(),
     };
-    create(context, flags, image_format, In::of(&desc), host_ptr).map_err(|code| match code.0 {
-        cl::CL_INVALID_IMAGE_DESCRIPTOR => Code(cl::CL_INVALID_IMAGE_SIZE),
-        _ => code,
-    })
+    create_described(context, Vec::new(), flags, image_format, Some(desc), host_ptr).map_err(
+        |code| match code.0 {
+            cl::CL_INVALID_IMAGE_DESCRIPTOR => Code(cl::CL_INVALID_IMAGE_SIZE),
+            _ => code,
+        },
+    )
 }
 
 /// clGetSupportedImageFormats.

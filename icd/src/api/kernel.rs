@@ -62,11 +62,11 @@ pub fn create_all(
 /// clSetKernelArg.
 pub fn set_arg(kernel: Handle<Kernel>, arg_index: u32, arg_size: usize, arg_value: HostConst) -> Status {
     let kernel = kernel.get()?;
-    let index = arg_index as usize;
     // CL_INVALID_ARG_INDEX if arg_index is not a valid argument index.
     // CL_INVALID_ARG_VALUE if arg_value … is not a valid value.
     // CL_INVALID_ARG_SIZE if arg_size does not match the size of the data type …
-    let value = match kernel.core.argument_kind(index, arg_size, arg_value.is_null())? {
+    let argument = kernel.core.argument(arg_index as usize, arg_size, arg_value.is_null())?;
+    let value = match argument.kind() {
         ArgumentKind::Value { .. } => {
             ArgumentValue::Bytes(arg_value.bytes(arg_size).ok_or(Code(cl::CL_INVALID_ARG_VALUE))?)
         }
@@ -84,7 +84,7 @@ pub fn set_arg(kernel: Handle<Kernel>, arg_index: u32, arg_size: usize, arg_valu
             ArgumentValue::Sampler(Ref::<Sampler>::find(object)?.core.clone())
         }
     };
-    Ok(kernel.core.set_argument(index, value)?)
+    Ok(argument.set(value)?)
 }
 
 /// clGetKernelInfo.
@@ -232,10 +232,7 @@ pub fn set_arg_svm_pointer(kernel: Handle<Kernel>, arg_index: u32, arg_value: Ho
     // CL_INVALID_ARG_INDEX if arg_index is not a valid argument index. CL_INVALID_ARG_VALUE if arg_value … is not a valid
     // value: such as for an argument that is no pointer to global or constant memory.
     let address = arg_value.address().expose_provenance();
-    let kind = kernel.core.info.arguments.get(arg_index as usize).map(|argument| argument.kind);
-    fail_if(kind.is_none(), cl::CL_INVALID_ARG_INDEX)?;
-    fail_if(kind != Some(ArgumentKind::Buffer), cl::CL_INVALID_ARG_VALUE)?;
-    Ok(kernel.core.set_argument(arg_index as usize, ArgumentValue::Address(address))?)
+    Ok(kernel.core.set_address(arg_index as usize, address)?)
 }
 
 /// clSetKernelExecInfo (OpenCL 2.0): what it tells, nobody needs to know.

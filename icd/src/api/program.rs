@@ -85,10 +85,9 @@ pub fn create_with_binary(
     context.own_devices(num_devices, &device_list)?;
     // CL_INVALID_VALUE if lengths or binaries are NULL or if any entry in lengths[i] is zero or binaries[i] is NULL.
     let count = num_devices as usize;
-    let (Some(lengths), Some(binaries)) = (lengths.list(count), binaries.as_in().list(count)) else {
+    let (Some(lengths), Some(binaries)) = (lengths.list(count), binaries.as_in().memories(count)) else {
         return fail(cl::CL_INVALID_VALUE);
     };
-    let binaries: Vec<HostConst> = binaries.into_iter().map(|binary| HostConst::new(binary.cast())).collect();
     let missing = |(binary, length): (&HostConst, &usize)| binary.is_null() || *length == 0;
     if binaries.iter().zip(&lengths).any(missing) {
         binary_status.write_list(&vec![cl::CL_INVALID_VALUE; count]);

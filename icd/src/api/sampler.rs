@@ -6,7 +6,7 @@ use crate::error::{Status, fail, fail_if};
 use crate::handle::{ClObject, Link, NewHandle};
 use crate::info::{query, unknown};
 use opencl_sys as cl;
-use spirula_runtime::sampler::Sampler as Core;
+use spirula_runtime::memory::sampler::Sampler as Core;
 use std::collections::HashSet;
 use std::sync::Arc;
 

@@ -6,8 +6,8 @@ use crate::error::{Status, fail, fail_if};
 use crate::handle::{Link, NewHandle, Ref};
 use crate::info::{Answer, Answered, unknown};
 use opencl_sys as cl;
-use spirula_runtime::affinity::Domain;
-use spirula_runtime::device::Part;
+use spirula_runtime::machine::affinity::Domain;
+use spirula_runtime::platform::device::Part;
 use std::ffi::c_void;
 
 /// How a device was made of another.

@@ -2,9 +2,9 @@
 
 use super::{BinaryType, BuiltKernel};
 use crate::error::Status;
-use crate::launch::Code;
-use crate::platform::SPIR_VERSIONS;
-use crate::specialize::{Maker, Specialized, Variant};
+use crate::execute::launch::Code;
+use crate::execute::variants::{Maker, Specialized, Variant};
+use crate::platform::extensions::SPIR_VERSIONS;
 use spirula_interface::options::{CompileError, CompileOptions, MathOptions, Specialization};
 use spirula_interface::program::{CompiledProgram, KernelInfo};
 use spirula_service::{self as service, LoadedKernel};

@@ -3,9 +3,9 @@
 use super::*;
 use crate::command::ndrange::ndrange;
 use crate::command::{CommandType, buffer};
-use crate::event::wait_for_all;
 use crate::kernel::tests::{context, empty, info, kernel};
 use crate::memory::{Mem, MemFlags};
+use crate::queue::event::wait_for_all;
 use std::slice::from_ref;
 use std::sync::mpsc;
 use std::time::{Duration, Instant};

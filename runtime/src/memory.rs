@@ -5,6 +5,8 @@ pub mod format;
 pub mod image;
 pub mod raw;
 pub(crate) mod rect;
+pub mod sampler;
+pub mod svm;
 
 pub use flags::{MapFlags, MemFlags};
 pub use format::ImageFormat;

@@ -1,11 +1,10 @@
 //! Events: a command's progress from queued to complete, its times, who waits for it and who is told.
 
-use crate::callbacks;
+use super::callbacks;
 use crate::command::CommandType;
 use crate::context::Context;
-use crate::device::Device;
 use crate::error::{Result, Status};
-use crate::queue::Executor;
+use crate::machine::timer;
 use std::sync::atomic::{AtomicI32, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
 
@@ -21,6 +20,14 @@ pub mod status {
     pub const QUEUED: i32 = 3;
 }
 
+/// Who runs commands: what a queue is to its events, and to those that its commands wait for.
+pub(crate) trait Runner: Send + Sync {
+    /// Has the commands looked through that can run by now.
+    fn wake(self: Arc<Self>);
+    /// Runs commands on this thread until `event` has ended, or until a command must wait for others or must not run here.
+    fn help_until(self: Arc<Self>, event: &Event);
+}
+
 /// A `cl_event`: a command's or a user's.
 pub struct Event {
     /// CL_EVENT_CONTEXT.
@@ -28,7 +35,7 @@ pub struct Event {
     /// CL_EVENT_COMMAND_TYPE.
     pub command_type: CommandType,
     /// Who runs the command; None for user events.
-    executor: Option<Weak<Executor>>,
+    runner: Option<Weak<dyn Runner>>,
     status: AtomicI32,
     /// Queued, submitted, started, ended; if the queue profiles.
     times: Option<[AtomicU64; 4]>,
@@ -41,14 +48,14 @@ pub struct Event {
 struct Audience {
     waiting: usize,
     /// Out-of-order queues with commands that wait for this event.
-    queues: Vec<Weak<Executor>>,
+    queues: Vec<Weak<dyn Runner>>,
     callbacks: Vec<(i32, StatusCallback)>,
 }
 
 /// Called with the status that was reached, or the error.
 pub type StatusCallback = Box<dyn FnOnce(i32) + Send>;
 
-/// CL_PROFILING_COMMAND_*, in ns of [`crate::device::Device::timer`].
+/// CL_PROFILING_COMMAND_*, in ns of [`crate::machine::timer`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[allow(missing_docs)]
 pub struct Profile {
@@ -68,10 +75,10 @@ impl Event {
     pub(crate) fn of_command(
         context: &Arc<Context>,
         command_type: CommandType,
-        executor: Weak<Executor>,
+        runner: Weak<dyn Runner>,
         profiling: bool,
     ) -> Arc<Event> {
-        let event = Event::new(context, command_type, Some(executor), status::QUEUED, profiling);
+        let event = Event::new(context, command_type, Some(runner), status::QUEUED, profiling);
         event.stamp(status::QUEUED);
         Arc::new(event)
     }
@@ -79,14 +86,14 @@ impl Event {
     fn new(
         context: &Arc<Context>,
         command_type: CommandType,
-        executor: Option<Weak<Executor>>,
+        runner: Option<Weak<dyn Runner>>,
         status: i32,
         profiling: bool,
     ) -> Event {
         Event {
             context: context.clone(),
             command_type,
-            executor,
+            runner,
             status: AtomicI32::new(status),
             times: profiling.then(Default::default),
             audience: Mutex::default(),
@@ -128,18 +135,17 @@ impl Event {
     /// Makes sure that the command's queue works.
     pub(crate) fn flush(&self) {
         if !self.has_ended()
-            && let Some(executor) = self.executor.as_ref().and_then(Weak::upgrade)
+            && let Some(runner) = self.runner.as_ref().and_then(Weak::upgrade)
         {
-            executor.try_wake();
+            runner.wake();
         }
     }
 
     /// Has the queue look for commands that are ready when this event has ended.
-    pub(crate) fn wake_at_end(&self, executor: &Arc<Executor>) {
+    pub(crate) fn wake_at_end(&self, queue: Weak<dyn Runner>) {
         let mut audience = self.audience();
-        let known = |queue: &Weak<Executor>| std::ptr::eq(queue.as_ptr(), Arc::as_ptr(executor));
-        if !self.has_ended() && !audience.queues.iter().any(known) {
-            audience.queues.push(Arc::downgrade(executor));
+        if !self.has_ended() && !audience.queues.iter().any(|known| known.ptr_eq(&queue)) {
+            audience.queues.push(queue);
         }
     }
 
@@ -147,9 +153,9 @@ impl Event {
     /// nobody else does.
     pub fn wait(&self) -> Result<(), i32> {
         if !self.has_ended()
-            && let Some(executor) = self.executor.as_ref().and_then(Weak::upgrade)
+            && let Some(runner) = self.runner.as_ref().and_then(Weak::upgrade)
         {
-            executor.help_until(self);
+            runner.help_until(self);
         }
         self.block()
     }
@@ -214,7 +220,7 @@ impl Event {
     fn stamp(&self, status: i32) {
         if let Some(times) = &self.times {
             let index = (status::QUEUED - status.max(status::COMPLETE)) as usize;
-            times[index].store(Device::timer(), Ordering::Relaxed);
+            times[index].store(timer(), Ordering::Relaxed);
         }
     }
 
@@ -239,7 +245,7 @@ impl Event {
             due.into_iter().for_each(|(trigger, callback)| callbacks::call(self.told(trigger), callback));
         }
         drop(audience);
-        queues.iter().filter_map(Weak::upgrade).for_each(|queue| queue.try_wake());
+        queues.iter().filter_map(Weak::upgrade).for_each(|queue| queue.wake());
         true
     }
 }

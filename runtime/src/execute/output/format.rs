@@ -1,21 +1,16 @@
-//! What kernels print. The files are the way of a record: `buffer` -> `record` -> this file -> `stdout`.
-//!
-//! This file is printf's text: a format string and the arguments' bytes, as a kernel stored them, to what C would print
+//! printf's text: a format string and the arguments' bytes, as a kernel stored them, to what C would print
 //! (OpenCL C 1.2, 6.12.13). No allocation depends on the application but by widths and precisions, which are bounded.
 
-pub(crate) mod buffer;
 mod number;
-pub(crate) mod record;
-pub(crate) mod stdout;
 #[cfg(test)]
 mod tests;
 
 use spirula_interface::printf::{Conversion, Piece, pieces};
 use std::iter::repeat_n;
 
-/// An argument of a call.
+/// The value of a call's argument.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Argument<'a> {
+pub enum Value<'a> {
     /// A number, vector or pointer: little-endian, 1 to 8 bytes an element. Three-component vectors may have a fourth.
     Bytes(&'a [u8]),
     /// A string, without its NUL.
@@ -24,7 +19,7 @@ pub enum Argument<'a> {
 
 /// Appends what a call prints. A conversion that OpenCL C doesn't have is copied as it stands; one without an argument of
 /// its kind prints nothing. (Both are undefined.)
-pub fn format(text: &[u8], arguments: &[Argument], out: &mut Vec<u8>) {
+pub fn format(text: &[u8], arguments: &[Value], out: &mut Vec<u8>) {
     let mut arguments = arguments.iter();
     for piece in pieces(text) {
         match piece {
@@ -40,14 +35,14 @@ pub fn format(text: &[u8], arguments: &[Argument], out: &mut Vec<u8>) {
 struct Printer(Conversion);
 
 impl Printer {
-    fn print(&self, argument: Argument, out: &mut Vec<u8>) {
+    fn print(&self, argument: Value, out: &mut Vec<u8>) {
         match (argument, self.0.lanes) {
-            (Argument::Text(text), _) if self.0.letter == b's' => {
+            (Value::Text(text), _) if self.0.letter == b's' => {
                 let shown = self.0.precision.unwrap_or(text.len()).min(text.len());
                 self.pad(b"", &text[..shown], false, out);
             }
-            (Argument::Bytes(bytes), None) => self.print_element(bytes, out),
-            (Argument::Bytes(bytes), Some(lanes)) => {
+            (Value::Bytes(bytes), None) => self.print_element(bytes, out),
+            (Value::Bytes(bytes), Some(lanes)) => {
                 // A padded vector of three has more than a third for each.
                 let size = (bytes.len() / lanes).checked_ilog2().map_or(0, |log| 1 << log);
                 for (lane, element) in bytes.chunks(size.max(1)).take(lanes).enumerate() {

@@ -3,7 +3,7 @@
 #![allow(unsafe_code)]
 
 use super::*;
-use crate::launch::{ArgumentBlock, Code};
+use crate::execute::launch::{ArgumentBlock, Code};
 use spirula_interface::program::{Launch, RawWorkGroupFn};
 
 /// An invocation of `groups` groups of `items` items whose argument block holds the address of `counters`.
@@ -60,8 +60,8 @@ unsafe extern "C" fn count_slowly(
     scratch: *mut u8,
 ) {
     for group in first..end {
-        let until = Device::timer() + 20_000;
-        while Device::timer() < until {
+        let until = timer() + 20_000;
+        while timer() < until {
             std::hint::spin_loop();
         }
         // SAFETY: the same arguments.

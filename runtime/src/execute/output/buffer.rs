@@ -1,6 +1,6 @@
-//! printf: the buffers that launches leave their records in. A device keeps those that are free.
+//! The buffers that launches leave their records in. A device keeps those that are free.
 
-use crate::memory::raw::{Allocation, Span};
+use crate::memory::raw::Allocation;
 use spirula_interface::printf::{BUFFER_SIZE, FIRST_RECORD};
 use std::sync::{Mutex, PoisonError};
 
@@ -56,7 +56,7 @@ impl Buffer {
     /// Makes it empty, when only its first `used` bytes were written to.
     fn clear(&self, used: usize) {
         self.0.span().slice(0, used).fill(&[0]);
-        self.0.span().write(Span::of(&(FIRST_RECORD as u64).to_le_bytes()));
+        self.0.span().write((FIRST_RECORD as u64).to_le_bytes().as_slice());
     }
 }
 
@@ -65,8 +65,8 @@ mod tests {
     use super::*;
 
     fn leave(buffer: &Buffer, end: u64, record: &[u8]) {
-        buffer.0.span().slice(FIRST_RECORD, record.len()).write(Span::of(record));
-        buffer.0.span().write(Span::of(&end.to_le_bytes()));
+        buffer.0.span().slice(FIRST_RECORD, record.len()).write(record);
+        buffer.0.span().write(end.to_le_bytes().as_slice());
     }
 
     #[test]

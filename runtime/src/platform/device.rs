@@ -1,11 +1,11 @@
 //! The CPU device: what `clGetDeviceInfo` tells, found out from the machine once.
 
-use crate::affinity::{self, Cpus, Domain};
+use super::extensions::{DEVICE_EXTENSIONS, Extension, OPENCL_C_FEATURES, OPENCL_C_VERSIONS, SPIR_VERSIONS};
+use crate::execute::output::buffer::Buffers;
+use crate::execute::scheduler::Scheduler;
+use crate::machine::affinity::{self, Cpus, Domain};
 use crate::machine::{self, CpuInfo};
 use crate::memory::raw::PAGE;
-use crate::platform::{DEVICE_EXTENSIONS, Extension, OPENCL_C_FEATURES, OPENCL_C_VERSIONS, SPIR_VERSIONS};
-use crate::printf::buffer::Buffers;
-use crate::scheduler::Scheduler;
 use std::sync::Arc;
 
 /// A CPU device.
@@ -14,7 +14,7 @@ pub struct Device {
     /// What `clGetDeviceInfo` tells.
     pub info: DeviceInfo,
     pub(crate) scheduler: Scheduler,
-    pub(crate) printf_buffers: Buffers,
+    pub(crate) output_buffers: Buffers,
     /// The CPUs that its threads run on, all that the process may use if they are not bound; empty when unknown.
     cpus: Cpus,
 }
@@ -137,7 +137,7 @@ const LOCAL_MEM_SIZE: u64 = 256 << 10;
 /// Alignment of sub-buffers and of OpenCL's largest type, long16 (128 bytes).
 const BASE_ALIGN_BITS: u32 = 1024;
 /// CL_DEVICE_PRINTF_BUFFER_SIZE, in bytes of text, whose records may be longer.
-const PRINTF_TEXT_SIZE: usize = spirula_interface::printf::BUFFER_SIZE / 16;
+const OUTPUT_TEXT_SIZE: usize = spirula_interface::printf::BUFFER_SIZE / 16;
 
 impl Device {
     /// Looks at the machine.
@@ -149,7 +149,7 @@ impl Device {
 
     fn new(info: DeviceInfo, cpus: Cpus, bound: Option<Cpus>) -> Device {
         let scheduler = Scheduler::new(info.compute_units as usize, bound);
-        Device { info, scheduler, printf_buffers: Buffers::default(), cpus }
+        Device { info, scheduler, output_buffers: Buffers::default(), cpus }
     }
 
     /// The parts that its CPUs have by this domain; None unless there are two at least.
@@ -175,12 +175,6 @@ impl Device {
             Arc::new(Device::new(info, cpus, bound))
         };
         parts.iter().map(make).collect()
-    }
-
-    /// Nanoseconds of the monotonic clock that event profiling uses.
-    pub fn timer() -> u64 {
-        let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
-        now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
     }
 }
 
@@ -232,7 +226,7 @@ impl DeviceInfo {
             mem_base_addr_align_bits: BASE_ALIGN_BITS,
             address_bits: usize::BITS,
             profiling_timer_resolution: 1,
-            printf_buffer_size: PRINTF_TEXT_SIZE,
+            printf_buffer_size: OUTPUT_TEXT_SIZE,
             compiler_available: spirula_service::find_clang().is_some(),
             linker_available: true,
             spir_versions: SPIR_VERSIONS,
@@ -284,13 +278,5 @@ mod tests {
         assert!(images.max_read_args >= 128 && images.max_write_args >= 8 && images.max_samplers >= 16);
         assert!(info.printf_buffer_size >= 1 << 20);
         assert!(info.compute_units >= 1 && !info.name.is_empty());
-    }
-
-    #[test]
-    fn the_timer_runs() {
-        let before = Device::timer();
-        std::thread::sleep(std::time::Duration::from_millis(2));
-        let passed = Device::timer() - before;
-        assert!((2_000_000..10_000_000_000).contains(&passed), "{passed} ns");
     }
 }

@@ -7,9 +7,9 @@ mod steps;
 
 use crate::context::Context;
 use crate::error::{Error, Result, Status};
-use crate::launch::Code;
-use crate::scheduler::Pace;
-use crate::specialize::Specialized;
+use crate::execute::launch::Code;
+use crate::execute::scheduler::Pace;
+use crate::execute::variants::Specialized;
 use container::Contents;
 use options::{Options, Step};
 use spirula_interface::options::CompileOptions;

@@ -1,9 +1,8 @@
 //! Shared virtual memory (OpenCL 2.0, 5.6). Host and kernels share one address space, so all of it is fine-grained, the
 //! system's own memory included; what is left is to allocate, and to know what was allocated.
 
+use super::raw::{Allocation, HostPtr, PAGE};
 use crate::error::{Result, Status};
-use crate::memory::HostPtr;
-use crate::memory::raw::{Allocation, PAGE};
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 

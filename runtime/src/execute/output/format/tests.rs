@@ -2,7 +2,7 @@
 
 #![allow(unsafe_code)]
 
-use super::{Argument, format};
+use super::{Value, format};
 use std::ffi::{CString, c_char, c_int};
 
 unsafe extern "C" {
@@ -21,14 +21,14 @@ macro_rules! c {
     }};
 }
 
-fn ours(text: &str, arguments: &[Argument]) -> String {
+fn ours(text: &str, arguments: &[Value]) -> String {
     let mut out = Vec::new();
     format(text.as_bytes(), arguments, &mut out);
     String::from_utf8_lossy(&out).into_owned()
 }
 
 fn one(text: &str, bytes: &[u8]) -> String {
-    ours(text, &[Argument::Bytes(bytes)])
+    ours(text, &[Value::Bytes(bytes)])
 }
 
 const WIDTHS: [&str; 6] = ["", "1", "5", "12", "30", "400"];
@@ -157,7 +157,7 @@ fn characters_strings_and_pointers_are_printed_as_c_does() {
             for precision in PRECISIONS {
                 let format = format!("[%{flags}{width}{precision}s]");
                 let text = c"cut off";
-                let printed = ours(&format, &[Argument::Text(text.to_bytes())]);
+                let printed = ours(&format, &[Value::Text(text.to_bytes())]);
                 assert_eq!(printed, c!(format.as_str(), text.as_ptr()), "{format}");
             }
         }
@@ -217,7 +217,7 @@ fn what_is_undefined_is_harmless() {
                 one(&format!("%{lanes}{letter}"), &[0xff; 9][..length]);
             }
         }
-        ours(&format!("%{letter}"), &[Argument::Text(b"x")]);
+        ours(&format!("%{letter}"), &[Value::Text(b"x")]);
     }
     let wide = one("%99999999999999999999.99999999999999999999d", &[1, 0, 0, 0]);
     assert_eq!(wide.len(), 4095);
@@ -229,7 +229,7 @@ fn what_is_undefined_is_harmless() {
 fn the_fixtures_texts_are_right() {
     let [a, b] = [(-42i32).to_le_bytes(), 48879u32.to_le_bytes()];
     let call = |text: &str, list: &[&[u8]]| {
-        ours(text, &list.iter().map(|bytes| Argument::Bytes(bytes)).collect::<Vec<_>>())
+        ours(text, &list.iter().map(|bytes| Value::Bytes(bytes)).collect::<Vec<_>>())
     };
     assert_eq!(
         call("a=%d b=%u x=%x X=%#X o=%o\n", &[&a, &b, &b, &b, &b]),
@@ -246,7 +246,7 @@ fn the_fixtures_texts_are_right() {
     );
     let (g, one) = ((-1234.5678f64).to_le_bytes(), 1f64.to_le_bytes());
     assert_eq!(call("%8.3f|%-8.1f|%+.0f|%a\n", &[&g, &g, &g, &one]), "-1234.568|-1234.6 |-1235|0x1p+0\n");
-    let words = [b"lit".as_slice(), b"right", b"left", b"cut off"].map(Argument::Text);
+    let words = [b"lit".as_slice(), b"right", b"left", b"cut off"].map(Value::Text);
     assert_eq!(ours("%s|%10s|%-6s|%.3s\n", &words), "lit|     right|left  |cut\n");
     let f = bytes(&[1.0f32, 2.5, -3.0, 0.125], f32::to_le_bytes);
     assert_eq!(call("%.1v4f|%v4g\n", &[&f, &f]), "1.0,2.5,-3.0,0.1|1,2.5,-3,0.125\n");

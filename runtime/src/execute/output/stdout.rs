@@ -1,4 +1,4 @@
-//! printf: to the application's standard output, in order with what it prints itself, which the C library holds back.
+//! What kernels print, to the application's standard output, in order with what it prints itself, which the C library holds back.
 
 #![allow(unsafe_code)]
 

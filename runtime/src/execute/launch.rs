@@ -3,8 +3,8 @@
 
 #![allow(unsafe_code)]
 
-use crate::arena::Arena;
-use crate::memory::raw::{Allocation, Span};
+use crate::execute::arena::{Arena, BLOCK_ALIGN};
+use crate::memory::raw::Allocation;
 use spirula_interface::program::{Launch, RawWorkGroupFn};
 use spirula_service::{LoadedKernel, LoadedProgram};
 use std::sync::Arc;
@@ -34,9 +34,6 @@ impl Code {
     }
 }
 
-/// Alignment of what generated code is given.
-pub(crate) const BLOCK_ALIGN: usize = 128;
-
 /// The bytes of a kernel's arguments, as [`spirula_interface::program::ArgumentInfo::offset`] lays them out.
 #[derive(Debug)]
 pub(crate) struct ArgumentBlock(Allocation);
@@ -51,7 +48,7 @@ impl ArgumentBlock {
 
     /// Puts `bytes` at `offset`. Panics outside the block.
     pub(crate) fn put(&mut self, offset: usize, bytes: &[u8]) {
-        self.0.span().slice(offset, bytes.len()).write(Span::of(bytes));
+        self.0.span().slice(offset, bytes.len()).write(bytes);
     }
 }
 

@@ -12,7 +12,7 @@ const LONGEST_ROW: u64 = 1 << 16;
 const WIDENED_GROUP: u64 = 1024;
 
 /// Divides `global` into groups of at most `most` work-items for `threads` CPUs.
-pub(super) fn good(global: [u64; 3], most: u64, threads: u64) -> [u64; 3] {
+pub(crate) fn good(global: [u64; 3], most: u64, threads: u64) -> [u64; 3] {
     let wanted = wanted(global, threads).min(most);
     let items: u64 = global.iter().product();
     let mut local = [1; 3];
@@ -46,7 +46,7 @@ fn best_divisor(size: u64, room: u64) -> u64 {
 
 /// The groups to run a kernel in that does not see them, if `local` was asked for: the same if their rows fill lanes,
 /// else with longer rows. Each of `threads` CPUs that had a group before has one.
-pub(super) fn unseen(global: [u64; 3], local: [u64; 3], threads: u64) -> [u64; 3] {
+pub(crate) fn unseen(global: [u64; 3], local: [u64; 3], threads: u64) -> [u64; 3] {
     if local[0].is_multiple_of(LANES) {
         return local;
     }
@@ -71,7 +71,7 @@ pub(super) fn unseen(global: [u64; 3], local: [u64; 3], threads: u64) -> [u64; 3
 
 /// For a kernel that does not see its groups, in place of a launch whose rows no good divisor fills: one that runs the
 /// larger part of each row in groups of such a size, and one for what is left of it.
-pub(super) fn split(launch: &Launch, threads: u64) -> Option<(Launch, Launch)> {
+pub(crate) fn split(launch: &Launch, threads: u64) -> Option<(Launch, Launch)> {
     let [width, height, depth] = launch.global_size;
     let wanted = wanted(launch.global_size, threads);
     if launch.local_size[0] >= LANES || width <= wanted {

@@ -5,11 +5,11 @@
 //! chunks shrink towards the end, so that all finish together. The counter lives in an `Arc`, so that helpers that come
 //! late find nothing to do, and nobody waits for them.
 
-use crate::affinity::{self, Cpus};
-use crate::arena::Arena;
-use crate::device::Device;
 use crate::error::{Result, Status};
-use crate::launch::Invocation;
+use crate::execute::arena::Arena;
+use crate::execute::launch::Invocation;
+use crate::machine::affinity::{self, Cpus};
+use crate::machine::timer;
 use rayon::{ThreadPool, ThreadPoolBuilder};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -92,7 +92,7 @@ impl Scheduler {
         let groups = invocation.groups();
         let items = groups.saturating_mul(invocation.group_items());
         let alone = groups <= 1 || self.threads == 1;
-        let started = Device::timer();
+        let started = timer();
         if alone || pace.is_short(items) {
             let (done, ns) = self.run_here(invocation, groups, alone, started)?;
             pace.learn(done * invocation.group_items(), ns);
@@ -120,7 +120,7 @@ impl Scheduler {
             let end = (done + step).min(groups);
             invocation.run(&mut arena, done, end);
             done = end;
-            ns = Device::timer() - started;
+            ns = timer() - started;
         }
         arena.give_back();
         Ok((done, ns))
@@ -134,7 +134,7 @@ impl Scheduler {
             let helped = job.clone();
             pool.spawn(move || helped.help(helpers));
         }
-        let started = Device::timer();
+        let started = timer();
         let arena = arena_for(invocation);
         let done = match arena {
             Ok(mut arena) => {
@@ -149,7 +149,7 @@ impl Scheduler {
             }
         };
         if done > 0 {
-            pace.learn(done * invocation.group_items(), Device::timer() - started);
+            pace.learn(done * invocation.group_items(), timer() - started);
         }
         job.wait();
         Ok(())

@@ -13,7 +13,7 @@ use crate::error::{Code, Status, fail_if};
 use crate::handle::{NewHandle, Ref};
 use opencl_sys as cl;
 use spirula_runtime::command::Command;
-use spirula_runtime::event::Event as CoreEvent;
+use spirula_runtime::queue::event::Event as CoreEvent;
 use std::ffi::c_void;
 use std::sync::Arc;
 

@@ -2,8 +2,8 @@
 //! meanwhile run the general code. It pays most where the general code's packs don't fit a group's rows (tiles of 8 x 8: 17
 //! times as fast), and up to twice where they do and loops depend on the size (tiles of 16 x 16).
 
-use crate::kernel::MAX_SCRATCH;
-use crate::launch::Code;
+use crate::execute::arena::MAX_SCRATCH;
+use crate::execute::launch::Code;
 use spirula_interface::program::{KernelInfo, Launch};
 use std::fmt::{self, Debug, Formatter};
 use std::sync::{Arc, Mutex, PoisonError};

@@ -1,15 +1,15 @@
-//! printf: the records that a launch left, back to what they print.
+//! The records that a launch left, back to what they print.
 
-use super::{Argument, format};
-use spirula_interface::printf::{self as layout, Call, Printf, UNIT};
+use super::format::{Value, format};
+use spirula_interface::printf::{self as layout, Call, Printf as CallTable, UNIT};
 
 /// What the records print, in order. `buffer` begins with the first record; a record that isn't whole, or of no call that
 /// there is, ends it.
-pub fn text(printf: &Printf, buffer: &[u8]) -> Vec<u8> {
+pub(crate) fn text(table: &CallTable, buffer: &[u8]) -> Vec<u8> {
     let mut out = Vec::new();
     let mut reader = Reader(buffer);
     while let Some(number) = reader.unit().and_then(|number| number.checked_sub(1)) {
-        let Some(call) = printf.calls.get(&number) else { break };
+        let Some(call) = table.calls.get(&number) else { break };
         if reader.record(call, &mut out).is_none() {
             break;
         }
@@ -46,16 +46,16 @@ impl<'a> Reader<'a> {
         let mut copied = Vec::new();
         for argument in &call.arguments {
             arguments.push(match argument {
-                layout::Argument::Bytes(bytes) => Argument::Bytes(self.padded(*bytes)?),
-                layout::Argument::Known(text) => Argument::Text(text),
+                layout::Argument::Bytes(bytes) => Value::Bytes(self.padded(*bytes)?),
+                layout::Argument::Known(text) => Value::Text(text),
                 layout::Argument::Copied => {
                     copied.push((arguments.len(), self.unit()?));
-                    Argument::Text(b"")
+                    Value::Text(b"")
                 }
             });
         }
         for (index, length) in copied {
-            arguments[index] = Argument::Text(self.padded(length)?);
+            arguments[index] = Value::Text(self.padded(length)?);
         }
         format(&call.format, &arguments, out);
         Some(())
@@ -66,7 +66,7 @@ impl<'a> Reader<'a> {
 mod tests {
     use super::*;
 
-    fn printf() -> Printf {
+    fn table() -> CallTable {
         let call = |format: &str, arguments: &[layout::Argument]| Call {
             format: format.into(),
             arguments: arguments.to_vec(),
@@ -77,7 +77,7 @@ mod tests {
             (7, call("%s-%hd-%s-%s|", &[Copied, Bytes(2), Known(b"known".to_vec()), Copied])),
             (9, call("-", &[])),
         ];
-        Printf { buffer_offset: 0, calls: calls.into_iter().collect() }
+        CallTable { buffer_offset: 0, calls: calls.into_iter().collect() }
     }
 
     fn units(list: &[u32]) -> Vec<u8> {
@@ -92,18 +92,18 @@ mod tests {
     #[test]
     fn records_are_read_in_order() {
         let buffer = [units(&[10, 1, 42]), strings(), units(&[1, u32::MAX, 10])].concat();
-        assert_eq!(String::from_utf8(text(&printf(), &buffer)).unwrap(), "-42\nabcde-258-known-xy|-1\n-");
+        assert_eq!(String::from_utf8(text(&table(), &buffer)).unwrap(), "-42\nabcde-258-known-xy|-1\n-");
     }
 
     #[test]
     fn what_was_not_written_ends_them() {
         let buffer = [units(&[10, 10, 0, 10])].concat();
-        assert_eq!(text(&printf(), &buffer), b"--");
-        assert_eq!(text(&printf(), &units(&[10, 5, 10])), b"-", "no such call");
+        assert_eq!(text(&table(), &buffer), b"--");
+        assert_eq!(text(&table(), &units(&[10, 5, 10])), b"-", "no such call");
         let strings = strings();
         for length in 0..strings.len() {
-            assert_eq!(text(&printf(), &strings[..length]), b"", "{length}");
+            assert_eq!(text(&table(), &strings[..length]), b"", "{length}");
         }
-        assert_eq!(text(&printf(), &units(&[8, u32::MAX, 0, 0])), b"");
+        assert_eq!(text(&table(), &units(&[8, u32::MAX, 0, 0])), b"");
     }
 }

@@ -1,9 +1,12 @@
 //! Each thread's memory for the work-groups it runs: local memory and scratch, reused from launch to launch.
 
-use crate::launch::BLOCK_ALIGN;
 use crate::memory::raw::{Allocation, PAGE, Span};
 use std::cell::Cell;
 
+/// Alignment of what generated code is given.
+pub(crate) const BLOCK_ALIGN: usize = 128;
+/// Scratch of a work-group; larger groups of a kernel that needs more are refused.
+pub(crate) const MAX_SCRATCH: u64 = 64 << 20;
 /// What a thread keeps between launches at most.
 const KEPT: usize = 8 << 20;
 

@@ -2,7 +2,6 @@
 //! objects until the command ends); [`crate::queue::Queue::submit`] does the rest.
 
 pub mod buffer;
-mod group_size;
 pub mod image;
 pub mod map;
 pub mod ndrange;
