@@ -319,15 +319,17 @@ impl Pending {
     fn run(mut self, device: &Device) {
         self.event.advance(status::SUBMITTED);
         let failed = self.wait.drain(..).filter(|event| event.block().is_err()).count();
+        let Some(command) = self.command.take() else { return };
         if failed > 0 {
+            // Its objects are released, and a mapping is undone, before anyone hears of the end.
+            drop(command);
             self.event.advance(Status::ExecStatusErrorForEventsInWaitList.code());
             return;
         }
-        let Some(command) = self.command.take() else { return };
         self.event.advance(status::RUNNING);
         let result = catch_unwind(AssertUnwindSafe(|| perform(command.work, device)));
         let result = result.unwrap_or_else(|panic| Err(panicked(panic.as_ref())));
-        // With `work` went the objects: they are released before anyone hears of the end.
+        // With `work` went the objects, as above.
         match result {
             Ok(()) => self.event.advance(status::COMPLETE),
             Err(error) => self.fail(&error),
@@ -344,6 +346,7 @@ impl Pending {
 impl Drop for Pending {
     fn drop(&mut self) {
         if !self.event.has_ended() {
+            drop(self.command.take());
             self.fail(&Status::OutOfResources.because("the command was dropped before it ran"));
         }
     }

@@ -1,7 +1,7 @@
 //! The ICD's dispatch table, for calls that the loader must not see: it would itself read a released handle's memory.
 
+use crate::cl::sys::{c_void, cl_int, cl_uint, size_t};
 use crate::cl::{Handle, Object, Platform};
-use cl_sys::{c_void, cl_int, cl_uint, size_t};
 
 /// A clGet*Info function.
 type Info = unsafe extern "system" fn(Handle, cl_uint, size_t, *mut c_void, *mut size_t) -> cl_int;

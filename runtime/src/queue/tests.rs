@@ -106,6 +106,25 @@ fn failures_reach_those_who_wait_and_nobody_else() {
 }
 
 #[test]
+fn a_command_that_may_not_run_lets_go_of_its_objects_first() {
+    struct Slow(Arc<AtomicBool>);
+    impl Drop for Slow {
+        fn drop(&mut self) {
+            std::thread::sleep(Duration::from_millis(20));
+            self.0.store(true, Ordering::SeqCst);
+        }
+    }
+    let context = context();
+    let (queue, gate, gone) = (queue(&context), Event::user(&context), Arc::default());
+    let object = Slow(Arc::clone(&gone));
+    let event = queue.submit(call(move || drop(object)), from_ref(&gate), false).unwrap();
+    queue.flush().unwrap();
+    gate.set_user_status(-1).unwrap();
+    assert_eq!(event.wait(), Err(FAILED_WAIT));
+    assert!(gone.load(Ordering::SeqCst));
+}
+
+#[test]
 fn a_panic_fails_its_command_and_is_reported() {
     let (sender, receiver) = mpsc::channel();
     let devices = context().devices.clone();

@@ -7,6 +7,7 @@ mod events;
 mod handles;
 mod images;
 mod kernels;
+mod lent;
 mod math_options;
 mod memory;
 mod platform;
@@ -38,6 +39,7 @@ fn main() -> ExitCode {
         sub_devices::tests(),
         svm::tests(),
         threads::tests(),
+        lent::tests(),
     ];
     isolate::main(tests.into_iter().flatten().collect(), ExpectedFailures::default())
 }

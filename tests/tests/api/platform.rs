@@ -1,7 +1,7 @@
 //! Platform, device and context: what they say of themselves, and the library's exports.
 
 use crate::setup::{Setup, status, tests};
-use cl_sys::*;
+use spirula_tests::cl::sys::*;
 use spirula_tests::cl::{CL_DEVICE_SPIR_VERSIONS, Context, Device, Object, Platform};
 use spirula_tests::isolate::Outcome;
 use spirula_tests::{call, create, icd};

@@ -1,6 +1,6 @@
 //! What most tests start from.
 
-use cl_sys::CL_SUCCESS;
+use spirula_tests::cl::sys::CL_SUCCESS;
 use spirula_tests::cl::{self, Context, Device, Kernel, Program, Queue, SPIR12, code_name};
 use spirula_tests::fixtures;
 

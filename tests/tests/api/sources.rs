@@ -2,7 +2,7 @@
 //! device without a compiler.
 
 use crate::setup::{Setup, status, tests};
-use cl_sys::*;
+use spirula_tests::cl::sys::*;
 use spirula_tests::cl::{self, Buffer, Kernel, NdRange, Object, Program, SPIR12};
 use spirula_tests::isolate::{self, Failure, Outcome};
 use spirula_tests::{call, create, supervise};

@@ -1,8 +1,8 @@
 //! Sub-devices: what a device can be parted by, what is refused, and kernels that run on a part.
 
 use crate::setup::{Setup, status, tests};
-use cl_sys::*;
 use spirula_tests::call;
+use spirula_tests::cl::sys::*;
 use spirula_tests::cl::{
     Buffer, Context, Handle, Kernel, Object, Program, Queue, Result, SPIR12, query, query_list,
 };
