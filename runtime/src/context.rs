@@ -20,12 +20,14 @@ pub struct Context {
 }
 
 impl Context {
-    /// `devices` must not be empty (CL_INVALID_VALUE is the caller's check).
+    /// `devices` must not be empty (CL_INVALID_VALUE is the caller's check). A compiler is started in the background: who
+    /// makes a context will build a program for it.
     pub fn new(
         devices: Vec<Arc<Device>>,
         properties: Vec<isize>,
         notify: Option<ErrorCallback>,
     ) -> Arc<Context> {
+        spirula_service::warm_up();
         Arc::new(Context { devices, properties, svm: Svm::default(), notify })
     }
 

@@ -97,9 +97,14 @@ impl Pool {
             .ok_or_else(|| PoolError::NotStarted("it does not know this machine".into()))
     }
 
+    /// Whether there is no worker.
+    pub fn is_empty(&self) -> bool {
+        self.lock().live == 0
+    }
+
     /// Starts a worker unless there is one.
     pub fn warm_up(&self) {
-        if self.lock().live == 0 {
+        if self.is_empty() {
             // The first request meets the same failure, and reports it.
             let _ = self.take_seat();
         }
