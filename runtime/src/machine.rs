@@ -20,8 +20,19 @@ impl CpuInfo {
     }
 }
 
+/// The device's compute units: as many as the variable SPIRULA_THREADS says, or one for each CPU that can be used.
+pub(crate) fn compute_units() -> usize {
+    let asked = std::env::var("SPIRULA_THREADS").ok().and_then(|text| parse_threads(&text));
+    asked.unwrap_or_else(usable_cpus)
+}
+
+/// A number of threads that makes sense; more than there are CPUs may.
+fn parse_threads(text: &str) -> Option<usize> {
+    text.trim().parse().ok().filter(|count| (1..=1024).contains(count))
+}
+
 /// CPUs that this process may run on: its affinity mask, bounded by the cgroup's quota.
-pub(crate) fn usable_cpus() -> usize {
+fn usable_cpus() -> usize {
     let allowed = rustix::thread::sched_getaffinity(None).map_or_else(
         |_| std::thread::available_parallelism().map_or(1, usize::from),
         |set| set.count() as usize,
@@ -123,6 +134,12 @@ pub(crate) fn vector_bytes() -> u32 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn threads_are_a_number_that_makes_sense() {
+        let read = ["1", " 8\n", "1024", "0", "-1", "1025", "all", ""].map(parse_threads);
+        assert_eq!(read, [Some(1), Some(8), Some(1024), None, None, None, None, None]);
+    }
 
     #[test]
     fn quotas_round_up_to_whole_cpus() {
