@@ -28,8 +28,13 @@ pub fn timer() -> u64 {
     now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
 }
 
+/// The device's compute units: as many as the variable SPIRULA_THREADS says, or one for each CPU that can be used.
+pub(crate) fn compute_units() -> usize {
+    spirula_service::settings::get().threads.map_or_else(usable_cpus, |threads| threads as usize)
+}
+
 /// CPUs that this process may run on: its affinity mask, bounded by the cgroup's quota.
-pub(crate) fn usable_cpus() -> usize {
+fn usable_cpus() -> usize {
     let allowed = rustix::thread::sched_getaffinity(None).map_or_else(
         |_| std::thread::available_parallelism().map_or(1, usize::from),
         |set| set.count() as usize,

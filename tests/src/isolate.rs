@@ -165,6 +165,7 @@ pub fn main(tests: Vec<Test>, expected: ExpectedFailures) -> ExitCode {
             return ExitCode::FAILURE;
         }
     };
+    shuffle::seed(); // which is printed if it is a new one: before anything else
     let expected = Arc::new(expected);
     let trials = tests.into_iter().map(|test| trial(test, &environment, &expected)).collect();
     let conclusion = libtest_mimic::run(&arguments, trials);

@@ -57,6 +57,11 @@ pub const VARIABLES: &[Variable] = &[
         meaning: "the build log says what was decided for each kernel",
     },
     Variable {
+        name: "SPIRULA_THREADS",
+        values: "1 to 1024",
+        meaning: "compute units of the device, instead of one for each processor that may be used",
+    },
+    Variable {
         name: "SPIRULA_VECTOR_WIDTH",
         values: "1, 2, 4, 8, 16, 32 or 64",
         meaning: "work-items that share vector instructions, instead of what the cost model chooses; 1 is scalar code",
@@ -80,6 +85,8 @@ pub struct UserSettings {
     pub time_limit: Duration,
     /// `SPIRULA_DUMP`.
     pub dump: Option<PathBuf>,
+    /// `SPIRULA_THREADS`.
+    pub threads: Option<u32>,
     /// `SPIRULA_INCLUDE`, as absolute paths.
     pub include_folders: Vec<PathBuf>,
 }
@@ -104,6 +111,7 @@ impl UserSettings {
             compiler_program: path("SPIRULA_COMPILER"),
             compiler_stderr: variable("SPIRULA_COMPILER_STDERR").is_some(),
             time_limit: Duration::from_secs(seconds.into()),
+            threads: number("SPIRULA_THREADS").filter(|count| (1..=1024).contains(count)),
             dump: path("SPIRULA_DUMP").and_then(absolute),
             include_folders: paths("SPIRULA_INCLUDE").into_iter().filter_map(absolute).collect(),
         }
@@ -154,7 +162,9 @@ mod tests {
         }
         for value in ["0", "-5", "soon", ""] {
             assert_eq!(read(&[("SPIRULA_COMPILER_TIMEOUT", value)]), nothing);
+            assert_eq!(read(&[("SPIRULA_THREADS", value)]), nothing);
         }
+        assert_eq!(read(&[("SPIRULA_THREADS", "1025")]), nothing);
         assert_eq!(read(&[("SPIRULA_CLANG", ""), ("SPIRULA_INCLUDE", ""), ("SPIRULA_DUMP", "")]), nothing);
     }
 

@@ -44,7 +44,7 @@ pub struct DeviceInfo {
     pub vendor: String,
     /// CL_DEVICE_VENDOR_ID: PCI id of the CPU's vendor, or 0.
     pub vendor_id: u32,
-    /// CL_DEVICE_MAX_COMPUTE_UNITS: CPUs in the affinity mask, bounded by the cgroup's quota.
+    /// CL_DEVICE_MAX_COMPUTE_UNITS: CPUs in the affinity mask, bounded by the cgroup's quota; or SPIRULA_THREADS.
     pub compute_units: u32,
     /// CL_DEVICE_MAX_CLOCK_FREQUENCY in MHz; 0 when unknown.
     pub max_clock_mhz: u32,
@@ -143,8 +143,7 @@ impl Device {
     /// Looks at the machine.
     pub(crate) fn detect() -> Device {
         let cpu = CpuInfo::read();
-        let compute_units = machine::usable_cpus();
-        Device::new(DeviceInfo::detect(&cpu, compute_units), affinity::allowed(), None)
+        Device::new(DeviceInfo::detect(&cpu, machine::compute_units()), affinity::allowed(), None)
     }
 
     fn new(info: DeviceInfo, cpus: Cpus, bound: Option<Cpus>) -> Device {
@@ -154,7 +153,8 @@ impl Device {
 
     /// The parts that its CPUs have by this domain; None unless there are two at least.
     pub fn parts_by(&self, domain: Domain) -> Option<Vec<Part>> {
-        // With fewer compute units than CPUs (a cgroup's quota, a part by count) nobody can say where they are.
+        // With fewer compute units than CPUs (a cgroup's quota, a part by count) or more (SPIRULA_THREADS), nobody can say
+        // where they are.
         let known = self.cpus.len() == self.info.compute_units as usize;
         let parts = domain.part(&self.cpus).filter(|_| known)?;
         Some(
