@@ -14,40 +14,54 @@ use crate::memory::{ImageInfo, Mem};
 use ndrange::KernelLaunch;
 use std::sync::Arc;
 
-/// `cl_command_type`; discriminants are OpenCL's.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(u32)]
-#[allow(missing_docs)]
-pub enum CommandType {
-    NdrangeKernel = 0x11F0,
-    Task = 0x11F1,
-    NativeKernel = 0x11F2,
-    ReadBuffer = 0x11F3,
-    WriteBuffer = 0x11F4,
-    CopyBuffer = 0x11F5,
-    ReadImage = 0x11F6,
-    WriteImage = 0x11F7,
-    CopyImage = 0x11F8,
-    CopyImageToBuffer = 0x11F9,
-    CopyBufferToImage = 0x11FA,
-    MapBuffer = 0x11FB,
-    MapImage = 0x11FC,
-    UnmapMemObject = 0x11FD,
-    Marker = 0x11FE,
-    ReadBufferRect = 0x1201,
-    WriteBufferRect = 0x1202,
-    CopyBufferRect = 0x1203,
-    User = 0x1204,
-    Barrier = 0x1205,
-    MigrateMemObjects = 0x1206,
-    FillBuffer = 0x1207,
-    FillImage = 0x1208,
-    SvmFree = 0x1209,
-    SvmMemcpy = 0x120A,
-    SvmMemFill = 0x120B,
-    SvmMap = 0x120C,
-    SvmUnmap = 0x120D,
-    SvmMigrateMem = 0x120E,
+/// Declares [`CommandType`] from one table: variant, code, the name in the headers.
+macro_rules! command_types {
+    ($($name:ident = $code:literal, $cl:literal;)*) => {
+        /// `cl_command_type`; discriminants are OpenCL's.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        #[repr(u32)]
+        #[allow(missing_docs)]
+        pub enum CommandType { $($name = $code,)* }
+
+        impl CommandType {
+            /// The name in the headers.
+            pub(crate) fn name(self) -> &'static str {
+                match self { $(CommandType::$name => $cl,)* }
+            }
+        }
+    };
+}
+
+command_types! {
+    NdrangeKernel = 0x11F0, "CL_COMMAND_NDRANGE_KERNEL";
+    Task = 0x11F1, "CL_COMMAND_TASK";
+    NativeKernel = 0x11F2, "CL_COMMAND_NATIVE_KERNEL";
+    ReadBuffer = 0x11F3, "CL_COMMAND_READ_BUFFER";
+    WriteBuffer = 0x11F4, "CL_COMMAND_WRITE_BUFFER";
+    CopyBuffer = 0x11F5, "CL_COMMAND_COPY_BUFFER";
+    ReadImage = 0x11F6, "CL_COMMAND_READ_IMAGE";
+    WriteImage = 0x11F7, "CL_COMMAND_WRITE_IMAGE";
+    CopyImage = 0x11F8, "CL_COMMAND_COPY_IMAGE";
+    CopyImageToBuffer = 0x11F9, "CL_COMMAND_COPY_IMAGE_TO_BUFFER";
+    CopyBufferToImage = 0x11FA, "CL_COMMAND_COPY_BUFFER_TO_IMAGE";
+    MapBuffer = 0x11FB, "CL_COMMAND_MAP_BUFFER";
+    MapImage = 0x11FC, "CL_COMMAND_MAP_IMAGE";
+    UnmapMemObject = 0x11FD, "CL_COMMAND_UNMAP_MEM_OBJECT";
+    Marker = 0x11FE, "CL_COMMAND_MARKER";
+    ReadBufferRect = 0x1201, "CL_COMMAND_READ_BUFFER_RECT";
+    WriteBufferRect = 0x1202, "CL_COMMAND_WRITE_BUFFER_RECT";
+    CopyBufferRect = 0x1203, "CL_COMMAND_COPY_BUFFER_RECT";
+    User = 0x1204, "CL_COMMAND_USER";
+    Barrier = 0x1205, "CL_COMMAND_BARRIER";
+    MigrateMemObjects = 0x1206, "CL_COMMAND_MIGRATE_MEM_OBJECTS";
+    FillBuffer = 0x1207, "CL_COMMAND_FILL_BUFFER";
+    FillImage = 0x1208, "CL_COMMAND_FILL_IMAGE";
+    SvmFree = 0x1209, "CL_COMMAND_SVM_FREE";
+    SvmMemcpy = 0x120A, "CL_COMMAND_SVM_MEMCPY";
+    SvmMemFill = 0x120B, "CL_COMMAND_SVM_MEMFILL";
+    SvmMap = 0x120C, "CL_COMMAND_SVM_MAP";
+    SvmUnmap = 0x120D, "CL_COMMAND_SVM_UNMAP";
+    SvmMigrateMem = 0x120E, "CL_COMMAND_SVM_MIGRATE_MEM";
 }
 
 /// A checked command, not yet queued. It holds the objects it works on.

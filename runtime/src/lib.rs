@@ -5,6 +5,7 @@
 //!
 //! | room | what is in it |
 //! |---|---|
+//! | `error`, `log` | what goes wrong, who is told, and what the user wants to be told |
 //! | `machine` | what the operating system tells of CPUs and memory; binding threads to CPUs |
 //! | `execute` | running work-groups: threads, launches, code for local sizes, what kernels print |
 //! | `platform` | the platform and its device |
@@ -25,6 +26,7 @@ pub mod context;
 pub mod error;
 mod execute;
 pub mod kernel;
+pub mod log;
 pub mod machine;
 pub mod memory;
 pub mod platform;

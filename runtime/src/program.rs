@@ -10,6 +10,7 @@ use crate::error::{Error, Result, Status};
 use crate::execute::launch::Code;
 use crate::execute::scheduler::Pace;
 use crate::execute::variants::Specialized;
+use crate::log;
 use container::Contents;
 use options::{Options, Step};
 use spirula_interface::options::CompileOptions;
@@ -18,6 +19,7 @@ use spirula_interface::translation::Translation;
 use spirula_service as service;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
 use steps::{Built, Failure};
 
 /// Called when an asynchronous build, compilation or link has ended.
@@ -93,6 +95,11 @@ pub enum BinaryType {
 /// The first bytes of SPIR: bitcode, raw or in a wrapper.
 const BITCODE_MAGICS: [&[u8]; 2] = [b"BC\xC0\xDE", &0x0B17_C0DE_u32.to_le_bytes()];
 
+/// A build's callback as a link's.
+fn without_program(notify: BuildNotify) -> LinkNotify {
+    Box::new(move |_| notify())
+}
+
 impl Program {
     fn new(
         context: &Arc<Context>,
@@ -160,7 +167,7 @@ impl Program {
                 steps::build(modules, &parsed.compile, failed)
             }),
         };
-        self.perform(work, notify.map(|notify| Box::new(move |_: &Arc<Program>| notify()) as LinkNotify))
+        self.perform(Step::Build, work, notify.map(without_program))
     }
 
     /// clCompileProgram; the headers are source programs by the names that they are included by. Errors as `build`'s, with
@@ -188,7 +195,7 @@ impl Program {
         let work = move || {
             source::and_then(translation, modules, failed, |modules| steps::compile(modules, &parsed.compile))
         };
-        self.perform(work, notify.map(|notify| Box::new(move |_: &Arc<Program>| notify()) as LinkNotify))
+        self.perform(Step::Compile, work, notify.map(without_program))
     }
 
     /// clLinkProgram. The outer error is about arguments (CL_INVALID_LINKER_OPTIONS, CL_INVALID_OPERATION): no program.
@@ -230,7 +237,7 @@ impl Program {
             true => steps::link(modules, &merged),
             false => steps::build(modules, &merged, Status::LinkProgramFailure),
         };
-        let result = program.perform(work, notify);
+        let result = program.perform(Step::Link, work, notify);
         Ok((program, result))
     }
 
@@ -273,14 +280,17 @@ impl Program {
     /// Does the work of a build here, or on a thread that then notifies.
     fn perform(
         self: &Arc<Program>,
+        step: Step,
         work: impl FnOnce() -> Result<Built, Failure> + Send + 'static,
         notify: Option<LinkNotify>,
     ) -> Result<()> {
-        let Some(notify) = notify else { return self.end(work) };
+        let Some(notify) = notify else { return self.end(step, work) };
         let program = self.clone();
         let begun = std::thread::Builder::new().name("spirula-build".into()).spawn(move || {
-            // The program tells how it ended.
-            let _ = program.end(work);
+            // No function can return the error any more.
+            if let Err(error) = program.end(step, work) {
+                program.context.report(format_args!("{} in the background: {error}", step.function()));
+            }
             notify(&program);
         });
         begun.map(|_| ()).map_err(|error| {
@@ -290,8 +300,13 @@ impl Program {
     }
 
     /// Runs a build's work and takes in the result.
-    fn end(&self, work: impl FnOnce() -> Result<Built, Failure>) -> Result<()> {
-        let result = catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|_| Err(Failure::panicked()));
+    fn end(&self, step: Step, work: impl FnOnce() -> Result<Built, Failure>) -> Result<()> {
+        let (begun, given) = (Instant::now(), self.given());
+        let result = catch_unwind(AssertUnwindSafe(work))
+            .unwrap_or_else(|panic| Err(Failure::from(Error::panicked(panic.as_ref()))));
+        let took = begun.elapsed();
+        let how = result.as_ref().map_or_else(|failure| failure.status.name().into(), Built::summary);
+        log::info(format_args!("{} of {given} took {took:.1?}: {how}", step.function()));
         let mut state = self.state();
         match result {
             Ok(built) => {
@@ -308,6 +323,19 @@ impl Program {
                 state.status = BuildStatus::Error;
                 state.log = log.clone();
                 Err(status.because(log))
+            }
+        }
+    }
+
+    /// What a build takes, in words.
+    fn given(&self) -> String {
+        match &self.source {
+            Some(source) => format!("{} bytes of OpenCL C", source.len()),
+            None => {
+                let state = self.state();
+                let bytes: usize = state.modules.iter().map(Vec::len).sum();
+                let what = if state.compiled.is_some() { "a binary for" } else { "SPIR:" };
+                format!("{what} {} modules, {bytes} bytes", state.modules.len())
             }
         }
     }

@@ -13,8 +13,9 @@ mod front;
 
 use crate::command::{Command, Work};
 use crate::context::Context;
-use crate::error::{Error, Result, Status};
+use crate::error::{Error, Result, Status, code_name};
 use crate::execute::scheduler::STACK_SIZE;
+use crate::log;
 use crate::machine::affinity;
 use crate::platform::device::Device;
 use crossbeam::channel::{Receiver, Sender, unbounded};
@@ -118,7 +119,8 @@ impl Queue {
                 Ok(()) => Ok(event),
                 Err(code) => {
                     let status = Status::from_code(code).unwrap_or(Status::OutOfResources);
-                    Err(status.because(format!("the blocking command ended with {code}")))
+                    let name = event.command_type.name();
+                    Err(status.because(format!("the blocking {name} ended with {}", code_name(code))))
                 }
             };
         }
@@ -194,7 +196,7 @@ impl Executor {
     /// As [`Executor::wake_worker`] where nobody can be told of a failure: who waits runs the commands then.
     fn try_wake(self: &Arc<Self>) {
         if let Err(error) = self.wake_worker() {
-            tracing::error!("{error}");
+            log::error(format_args!("a queue that works only while it is waited for: {error}"));
         }
     }
 
@@ -318,17 +320,22 @@ impl Pending {
 
     fn run(mut self, device: &Device) {
         self.event.advance(status::SUBMITTED);
-        let failed = self.wait.drain(..).filter(|event| event.block().is_err()).count();
+        let ended = self.wait.drain(..).map(|event| event.block().map_err(|code| (event.command_type, code)));
+        let failed = ended.fold(Ok(()), Result::and);
         let Some(command) = self.command.take() else { return };
-        if failed > 0 {
+        if let Err((awaited, code)) = failed {
             // Its objects are released, and a mapping is undone, before anyone hears of the end.
             drop(command);
-            self.event.advance(Status::ExecStatusErrorForEventsInWaitList.code());
+            let why = format!("a {} that it waited for ended with {}", awaited.name(), code_name(code));
+            let error = Status::ExecStatusErrorForEventsInWaitList.because(why);
+            // The application was told of what failed first, or has itself set the user event.
+            log::error(self.failure(&error));
+            self.event.advance(error.code());
             return;
         }
         self.event.advance(status::RUNNING);
         let result = catch_unwind(AssertUnwindSafe(|| perform(command.work, device)));
-        let result = result.unwrap_or_else(|panic| Err(panicked(panic.as_ref())));
+        let result = result.unwrap_or_else(|panic| Err(Error::panicked(panic.as_ref())));
         // With `work` went the objects, as above.
         match result {
             Ok(()) => self.event.advance(status::COMPLETE),
@@ -336,10 +343,18 @@ impl Pending {
         };
     }
 
+    /// Ends the command's event with an error, and tells the application why.
     fn fail(&self, error: &Error) -> bool {
-        let (context, message) = (self.event.context.clone(), error.to_string());
-        callbacks::run(Box::new(move || context.report(&message)));
+        let message = self.failure(error);
+        log::error(&message);
+        if let Some(listener) = self.event.context.listener() {
+            callbacks::run(Box::new(move || listener.tell(&message)));
+        }
         self.event.advance(error.code())
+    }
+
+    fn failure(&self, error: &Error) -> String {
+        format!("{} ended with {error}", self.event.command_type.name())
     }
 }
 
@@ -358,11 +373,6 @@ fn perform(work: Work, device: &Device) -> Result<()> {
         Work::Kernel(launch) => launch.run(device),
         Work::Call(call) => call(),
     }
-}
-
-fn panicked(panic: &(dyn std::any::Any + Send)) -> Error {
-    let text = panic.downcast_ref::<&str>().copied().or(panic.downcast_ref::<String>().map(String::as_str));
-    Status::OutOfResources.because(format!("a command panicked: {}", text.unwrap_or("(no message)")))
 }
 
 #[cfg(test)]

@@ -52,6 +52,11 @@ pub const VARIABLES: &[Variable] = &[
         meaning: "where every OpenCL C source may include files from, behind its own `-I`",
     },
     Variable {
+        name: "SPIRULA_LOG",
+        values: "`error`, `warn`, `info` or `debug`, then `:FILE` if wanted",
+        meaning: "what goes wrong and is worth knowing, as lines on standard error or appended to a file",
+    },
+    Variable {
         name: "SPIRULA_REMARKS",
         values: "anything",
         meaning: "the build log says what was decided for each kernel",
@@ -85,6 +90,8 @@ pub struct UserSettings {
     pub time_limit: Duration,
     /// `SPIRULA_DUMP`.
     pub dump: Option<PathBuf>,
+    /// `SPIRULA_LOG`, as it is written.
+    pub log: Option<OsString>,
     /// `SPIRULA_THREADS`.
     pub threads: Option<u32>,
     /// `SPIRULA_INCLUDE`, as absolute paths.
@@ -111,6 +118,7 @@ impl UserSettings {
             compiler_program: path("SPIRULA_COMPILER"),
             compiler_stderr: variable("SPIRULA_COMPILER_STDERR").is_some(),
             time_limit: Duration::from_secs(seconds.into()),
+            log: variable("SPIRULA_LOG").filter(|value| !value.is_empty()),
             threads: number("SPIRULA_THREADS").filter(|count| (1..=1024).contains(count)),
             dump: path("SPIRULA_DUMP").and_then(absolute),
             include_folders: paths("SPIRULA_INCLUDE").into_iter().filter_map(absolute).collect(),

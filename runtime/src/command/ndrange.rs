@@ -1,7 +1,7 @@
 //! Kernel launches: the checks of clEnqueueNDRangeKernel and the choice of a work-group size.
 
 use super::{Command, CommandType, Work};
-use crate::error::{Result, Status};
+use crate::error::{Error, Result, Status};
 use crate::execute::group_size;
 use crate::execute::launch::Invocation;
 use crate::execute::output::{record, stdout};
@@ -28,10 +28,11 @@ impl KernelLaunch {
     pub(crate) fn run(self, device: &Device) -> Result<()> {
         let KernelLaunch { invocation, rest, info, pace, _memory } = self;
         let mut parts = std::iter::once(invocation).chain(rest);
-        let run = |part| device.scheduler.run(&Arc::new(part), &pace);
+        let named = |error: Error| error.status.because(format!("kernel {}: {}", info.name, error.detail));
+        let run = |part| device.scheduler.run(&Arc::new(part), &pace).map_err(named);
         let Some(calls) = &info.printf else { return parts.try_for_each(run) };
         let buffer = device.output_buffers.take().ok_or_else(|| {
-            Status::OutOfResources.because(format!("{}: no memory for what it prints", info.name))
+            Status::OutOfResources.because(format!("kernel {}: no memory for what it prints", info.name))
         })?;
         let result = parts.try_for_each(|mut part| {
             part.arguments.put(calls.buffer_offset as usize, &buffer.address().to_ne_bytes());

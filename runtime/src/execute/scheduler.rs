@@ -8,6 +8,7 @@
 use crate::error::{Result, Status};
 use crate::execute::arena::Arena;
 use crate::execute::launch::Invocation;
+use crate::log;
 use crate::machine::affinity::{self, Cpus};
 use crate::machine::timer;
 use rayon::{ThreadPool, ThreadPoolBuilder};
@@ -82,7 +83,8 @@ impl Scheduler {
             let builder = ThreadPoolBuilder::new().num_threads(self.threads).stack_size(STACK_SIZE);
             let bound = self.bound.clone();
             let builder = builder.start_handler(move |_| bound.iter().for_each(affinity::bind));
-            builder.thread_name(|index| format!("spirula-{index}")).build().ok()
+            let pool = builder.thread_name(|index| format!("spirula-{index}")).build();
+            pool.inspect_err(|error| log::error(format_args!("kernels run on one thread only: {error}"))).ok()
         };
         self.pool.get_or_init(build).as_ref()
     }

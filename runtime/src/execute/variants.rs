@@ -4,9 +4,11 @@
 
 use crate::execute::arena::MAX_SCRATCH;
 use crate::execute::launch::Code;
+use crate::log;
 use spirula_interface::program::{KernelInfo, Launch};
-use std::fmt::{self, Debug, Formatter};
+use std::fmt::{self, Debug, Display, Formatter};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Instant;
 
 /// Launches of one local size must have taken so long, by estimate, before code is made for it: about what a build takes.
 const WORTH_BUILDING_NS: u64 = 50_000_000;
@@ -23,8 +25,8 @@ pub(crate) struct Variant {
     pub info: Arc<KernelInfo>,
 }
 
-/// Compiles a kernel for a local size; None if that fails.
-pub(crate) type Maker = Box<dyn Fn([u32; 3]) -> Option<Variant> + Send + Sync>;
+/// Compiles a kernel for a local size. Errors: why it can't.
+pub(crate) type Maker = Box<dyn Fn([u32; 3]) -> Result<Variant, String> + Send + Sync>;
 
 /// What is known of one local size.
 enum State {
@@ -92,16 +94,37 @@ impl Specialized {
     fn begin(self: &Arc<Specialized>, info: &Arc<KernelInfo>, local: [u32; 3]) -> bool {
         let (this, general) = (self.clone(), info.clone());
         let work = move || {
-            let made = this.make.as_ref().and_then(|make| make(local));
-            let right = made.filter(|variant| is_same_launch(&general, &variant.info, local));
-            let state = right.map_or(State::General, State::Ready);
+            let state = this.make(&general, local).map_or(State::General, State::Ready);
             let mut sizes = this.sizes.lock().unwrap_or_else(PoisonError::into_inner);
             if let Some((_, old)) = sizes.iter_mut().find(|(size, _)| *size == local.map(u64::from)) {
                 *old = state;
             }
         };
-        std::thread::Builder::new().name("spirula-variant".into()).spawn(work).is_ok()
+        let begun = std::thread::Builder::new().name("spirula-variant".into()).spawn(work);
+        begun.inspect_err(|error| warn(info, local, error)).is_ok()
     }
+
+    /// Makes a variant here, if it can be made.
+    fn make(&self, general: &KernelInfo, local: [u32; 3]) -> Option<Variant> {
+        let begun = Instant::now();
+        let made = self.make.as_ref()?(local).and_then(|variant| {
+            let right = is_same_launch(general, &variant.info, local);
+            right.then_some(variant).ok_or_else(|| "it is called in another way than the general code".into())
+        });
+        match &made {
+            Ok(_) => log::debug(format_args!(
+                "kernel {}: code for work-groups of {local:?} in {:.1?}",
+                general.name,
+                begun.elapsed()
+            )),
+            Err(error) => warn(general, local, error),
+        }
+        made.ok()
+    }
+}
+
+fn warn(kernel: &KernelInfo, local: [u32; 3], why: &dyn Display) {
+    log::warn(format_args!("kernel {}: no code for work-groups of {local:?}: {why}", kernel.name));
 }
 
 /// Whether a launch that was checked for one may run the other.
@@ -142,7 +165,8 @@ mod tests {
     fn sizes_get_code_after_a_while() {
         let general = wide("general");
         let made = |local: [u32; 3]| {
-            (local == [8, 8, 1]).then(|| Variant { code: Code::native(empty), info: wide("special") })
+            let made = || Variant { code: Code::native(empty), info: wide("special") };
+            (local == [8, 8, 1]).then(made).ok_or_else(|| "of the test".into())
         };
         let specialized = Specialized::new(Some(Box::new(made)));
         let odd = launch([8, 8, 1]);
@@ -167,7 +191,8 @@ mod tests {
         let general = wide("general");
         let other = || Arc::new(KernelInfo { static_local_size: 4096, ..info("other", &[]) });
         let made = move |local: [u32; 3]| {
-            (local[0] == 4).then(|| Variant { code: Code::native(empty), info: other() })
+            let made = || Variant { code: Code::native(empty), info: other() };
+            (local[0] == 4).then(made).ok_or_else(|| "of the test".into())
         };
         let specialized = Specialized::new(Some(Box::new(made)));
         for row in [4, 8] {

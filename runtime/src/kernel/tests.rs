@@ -11,7 +11,7 @@ use crate::queue::Queue;
 use spirula_interface::program::{AddressQualifier, ArgumentInfo, RawWorkGroupFn, TypeQualifiers};
 
 pub(crate) fn context() -> Arc<Context> {
-    Context::new(Platform::get().devices().to_vec(), Vec::new(), None)
+    Context::new(Platform::get().devices().to_vec(), Vec::new(), &Arc::default())
 }
 
 /// Arguments of these kinds, 16 bytes apart.

@@ -1,6 +1,7 @@
 //! Which CPUs a device's threads may run on, and the parts of the machine that CPUs share: NUMA nodes and caches (for
 //! clCreateSubDevices by affinity domain).
 
+use crate::log;
 use rustix::thread::CpuSet;
 use std::collections::BTreeSet;
 use std::fs;
@@ -83,7 +84,7 @@ pub(crate) fn bind(cpus: &Cpus) {
     let mut set = CpuSet::new();
     cpus.iter().filter(|&&cpu| cpu < CpuSet::MAX_CPU).for_each(|&cpu| set.set(cpu));
     if let Err(error) = rustix::thread::sched_setaffinity(None, &set) {
-        tracing::warn!("a thread of a sub-device is not bound to {cpus:?}: {error}");
+        log::warn(format_args!("a thread of a sub-device is not bound to its CPUs {cpus:?}: {error}"));
     }
 }
 

@@ -3,7 +3,7 @@
 use super::callbacks;
 use crate::command::CommandType;
 use crate::context::Context;
-use crate::error::{Result, Status};
+use crate::error::{Result, Status, code_name};
 use crate::machine::timer;
 use std::sync::atomic::{AtomicI32, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
@@ -263,7 +263,7 @@ pub fn wait_for_all(events: &[Arc<Event>]) -> Result<()> {
     let failed = events.iter().filter_map(|event| event.wait().err()).fold(None, |_, code| Some(code));
     match failed {
         Some(code) => Err(Status::ExecStatusErrorForEventsInWaitList
-            .because(format!("a command that was waited for ended with {code}"))),
+            .because(format!("a command that was waited for ended with {}", code_name(code)))),
         None => Ok(()),
     }
 }

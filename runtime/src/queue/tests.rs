@@ -3,6 +3,7 @@
 use super::*;
 use crate::command::ndrange::ndrange;
 use crate::command::{CommandType, buffer};
+use crate::context::Listener;
 use crate::kernel::tests::{context, empty, info, kernel};
 use crate::memory::{Mem, MemFlags};
 use crate::queue::event::wait_for_all;
@@ -130,13 +131,15 @@ fn a_panic_fails_its_command_and_is_reported() {
     let devices = context().devices.clone();
     let sender = Mutex::new(sender);
     let report = move |message: &str| sender.lock().unwrap().send(message.to_string()).unwrap();
-    let context = Context::new(devices, Vec::new(), Some(Box::new(report)));
+    let listener = Listener::new(Some(Box::new(report)));
+    let context = Context::new(devices, Vec::new(), &listener);
     let queue = queue(&context);
     for command in [call(|| panic!("on purpose")), short(|| panic!("on purpose"))] {
         let event = queue.submit(command, &[], false).unwrap();
         assert_eq!(event.wait(), Err(Status::OutOfResources.code()));
         let message = receiver.recv_timeout(Duration::from_secs(10)).unwrap();
-        assert!(message.contains("on purpose"), "{message}");
+        let begin = "CL_COMMAND_NATIVE_KERNEL ended with CL_OUT_OF_RESOURCES";
+        assert!(message.starts_with(begin) && message.contains("on purpose"), "{message}");
     }
     assert!(queue.submit(short(|| ()), &[], true).is_ok(), "the queue lives on");
 }

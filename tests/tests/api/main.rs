@@ -3,6 +3,7 @@
 
 mod commands;
 mod conversions;
+mod errors;
 mod events;
 mod handles;
 mod images;
@@ -26,6 +27,7 @@ fn main() -> ExitCode {
     let tests = [
         platform::tests(),
         handles::tests(),
+        errors::tests(),
         memory::tests(),
         images::tests(),
         programs::tests(),
