@@ -3,7 +3,7 @@
 //! bytes -> `read` -> `check` -> `opaque` -> `link::join` -> `metadata` -> [`SpirModule`] -> `harden` -> [`HardenedModule`]
 //! -> `printf` -> `link` (the builtins) -> [`LinkedModule`] -> `cleanup` -> [`CleanModule`] -> `import` -> [`Imported`]
 //!
-//! The files `*_access` and `llvm_edit` are the only files here that touch LLVM's C API.
+//! LLVM's C API is touched in `crate::llvm` only.
 
 mod call_graph;
 mod check;
@@ -12,16 +12,12 @@ mod container;
 mod contraction;
 mod harden;
 mod import;
-mod instruction_access;
 mod link;
-mod llvm_access;
-mod llvm_edit;
 mod metadata;
 mod opaque;
 mod printf;
 mod read;
 mod recorded_options;
-mod symbol_access;
 #[cfg(test)]
 pub(crate) mod testing;
 

@@ -1,7 +1,11 @@
 //! Thin wrappers over LLVM: contexts that keep their diagnostics, modules in and out, passes, machine code.
 
+pub(crate) mod access;
 mod context;
+pub(crate) mod edit;
+mod instruction_access;
 mod module;
+mod symbol_access;
 mod target;
 
 pub use context::Session;

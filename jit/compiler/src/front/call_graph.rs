@@ -1,6 +1,6 @@
 //! Who calls whom in a module: for recursion, for the kernels that need a symbol, and for what must be inlined.
 
-use super::llvm_access::{self as access, Value};
+use crate::llvm::access::{self, Value};
 use inkwell::module::Module;
 use std::collections::{HashMap, HashSet};
 

@@ -2,8 +2,8 @@
 //! a finding of the build log. What a producer did beyond the letter but without ambiguity is accepted.
 
 use super::call_graph::CallGraph;
-use super::llvm_access::{self as access, Type, Value};
-use super::llvm_edit as edit;
+use crate::llvm::access::{self, Type, Value};
+use crate::llvm::edit;
 use inkwell::llvm_sys::{LLVMLinkage, LLVMOpcode, LLVMTypeKind, LLVMValueKind};
 use inkwell::module::Module;
 use spirula_interface::options::{CompileError, CompileOptions};

@@ -3,10 +3,10 @@
 
 use super::call_graph::CallGraph;
 use super::harden::kernel_symbol;
-use super::llvm_access::{self as access, Value};
-use super::llvm_edit as edit;
 use super::{CleanModule, LinkedModule};
 use crate::llvm;
+use crate::llvm::access::{self, Value};
+use crate::llvm::edit;
 use inkwell::module::Module;
 use inkwell::targets::TargetMachine;
 use spirula_interface::options::CompileError;

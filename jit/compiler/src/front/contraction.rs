@@ -1,8 +1,8 @@
 //! Part of step 3 of the front: `opencl.enable.FP_CONTRACT` says that products and sums of a module may be fused (SPIR 1.2,
 //! 2.9.1). It becomes the instructions' own permission, so that it stays with them when modules are joined.
 
-use super::llvm_access as access;
-use super::llvm_edit as edit;
+use crate::llvm::access;
+use crate::llvm::edit;
 use inkwell::llvm_sys::LLVMFastMathAllowContract;
 use inkwell::module::Module;
 

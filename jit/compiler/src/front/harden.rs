@@ -2,10 +2,10 @@
 //! what LLVM doesn't (shift amounts), must not trap where C may (division), and its barriers and calling conventions
 //! are more than SPIR 1.2's bare declarations say.
 
-use super::llvm_access::{self as access, Layout, Type, Value};
-use super::llvm_edit::{self as edit, Editor};
 use super::{HardenedModule, SpirModule};
 use crate::builtin;
+use crate::llvm::access::{self, Layout, Type, Value};
+use crate::llvm::edit::{self, Editor};
 use inkwell::llvm_sys::{LLVMIntPredicate, LLVMLinkage, LLVMOpcode};
 use inkwell::module::Module;
 use inkwell::targets::TargetMachine;

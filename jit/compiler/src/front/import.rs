@@ -10,10 +10,11 @@ mod memory;
 mod tests;
 mod types;
 
+use super::CleanModule;
 use super::harden::kernel_symbol;
-use super::llvm_access::{self as access, Layout, Value};
-use super::{CleanModule, llvm_edit as edit};
 use crate::llvm;
+use crate::llvm::access::{self, Layout, Value};
+use crate::llvm::edit;
 use inkwell::llvm_sys::LLVMLinkage;
 use inkwell::module::Module;
 use inkwell::targets::TargetMachine;

@@ -3,11 +3,11 @@
 
 use super::call_graph::CallGraph;
 use super::harden::{kernel_symbol, set_target};
-use super::llvm_access::{self as access, Type, Value};
-use super::llvm_edit as edit;
 use super::opaque::SAMPLER_INITIALIZER;
 use super::{HardenedModule, LinkedModule, printf};
 use crate::builtin::{self, Resolution, Signature};
+use crate::llvm::access::{self, Type, Value};
+use crate::llvm::edit;
 use crate::llvm::{self, LlvmError, Session};
 use inkwell::llvm_sys::LLVMLinkage;
 use inkwell::module::Module;

@@ -2,7 +2,7 @@
 //! listed by `opencl.kernels`, or attached to the function as today's clang does. Typed pointers don't survive LLVM's
 //! reader, so that argument types come from here.
 
-use super::llvm_access::{self as access, Layout, Type, Value};
+use crate::llvm::access::{self, Layout, Type, Value};
 use inkwell::llvm_sys::LLVMTypeKind;
 use inkwell::module::Module;
 use spirula_interface::options::CompileError;

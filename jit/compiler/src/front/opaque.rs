@@ -1,7 +1,7 @@
 //! Between steps 2 and 3 of the front: today's clang writes images, samplers and events as `target("spirv.…")` types.
 //! They become what SPIR 1.2 has in their place, so that later stages know one form: pointers, and 32 bits for a sampler.
 
-use super::llvm_access as access;
+use crate::llvm::access;
 use crate::llvm::{self, Session};
 use inkwell::module::Module;
 use spirula_interface::options::CompileError;

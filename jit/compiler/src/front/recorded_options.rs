@@ -1,8 +1,8 @@
 //! Part of step 3 of the front: the options about arithmetic that a module was compiled with, as `opencl.compiler.options`
 //! records them (SPIR 1.2, 2.8). They hold for a program if all its modules have them.
 
-use super::llvm_access::{self as access, Value};
-use super::llvm_edit as edit;
+use crate::llvm::access::{self, Value};
+use crate::llvm::edit;
 use inkwell::module::Module;
 use spirula_interface::options::MathOptions;
 use std::ffi::CStr;

@@ -3,7 +3,7 @@
 
 use super::instruction::flags;
 use super::{Import, Importer, types, unsupported};
-use crate::front::llvm_access::Value;
+use crate::llvm::access::Value;
 use inkwell::llvm_sys::LLVMValueKind;
 use spirula_kir as kir;
 use spirula_kir::{Constant, Flags, Op, Type, WorkItemQuery};

@@ -2,7 +2,7 @@
 //! where they are used.
 
 use super::{Import, Importer, types, unsupported};
-use crate::front::llvm_access::Value;
+use crate::llvm::access::Value;
 use inkwell::llvm_sys::LLVMValueKind::*;
 use spirula_kir as kir;
 use spirula_kir::{Constant, Op, Type};

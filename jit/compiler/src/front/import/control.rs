@@ -1,7 +1,7 @@
 //! Import: blocks, phis and terminators.
 
 use super::{Import, Importer, types, unsupported};
-use crate::front::llvm_access::{Block, Value};
+use crate::llvm::access::{Block, Value};
 use inkwell::llvm_sys::LLVMOpcode::*;
 use spirula_kir as kir;
 use spirula_kir::{Target, Terminator};

@@ -1,7 +1,7 @@
 //! Import: memory. Address computations become base + index*scale + offset, allocas private slots.
 
 use super::{Import, Importer, types, unsupported};
-use crate::front::llvm_access::Value;
+use crate::llvm::access::Value;
 use inkwell::llvm_sys::{LLVMAtomicOrdering, LLVMAtomicRMWBinOp, LLVMTypeKind};
 use spirula_kir as kir;
 use spirula_kir::{AddressSpace, CastOp, Constant, Flags, Op, Ordering, RmwOp, Type};

@@ -2,8 +2,9 @@
 
 use super::import;
 use crate::front::harden::{kernel_symbol, set_target};
-use crate::front::{CleanModule, llvm_access as access, llvm_edit as edit, metadata, testing};
+use crate::front::{CleanModule, metadata, testing};
 use crate::llvm::{self, Session};
+use crate::llvm::{access, edit};
 
 /// The kernel `k` of a module as Kernel IR, and the rest as LLVM IR; or the log.
 fn imported(text: &str) -> Result<(String, String), String> {

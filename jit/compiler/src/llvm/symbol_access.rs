@@ -1,6 +1,6 @@
 //! What LLVM knows of functions and global variables, made safe to read.
 
-use super::llvm_access::{Block, Type, Value};
+use super::access::{Block, Type, Value};
 use inkwell::llvm_sys::LLVMLinkage;
 use inkwell::llvm_sys::core::*;
 use std::ffi::c_uint;

@@ -1,7 +1,7 @@
 //! The particulars of LLVM's instructions, made safe to read: flags, orderings, predicates, cases. Each question is
 //! answered neutrally if it is asked of an instruction that it isn't for.
 
-use super::llvm_access::{Block, Type, Value};
+use super::access::{Block, Type, Value};
 use inkwell::llvm_sys::core::*;
 use inkwell::llvm_sys::{
     LLVMAtomicOrdering, LLVMAtomicRMWBinOp, LLVMIntPredicate, LLVMOpcode, LLVMRealPredicate, LLVMValueKind,

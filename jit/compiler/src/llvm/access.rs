@@ -1,5 +1,5 @@
 //! LLVM's C API made safe to read: small copyable handles for the values, types, blocks and metadata of a module.
-//! Every handle borrows the module that it came from; the passes that change a module are in `llvm_edit`.
+//! Every handle borrows the module that it came from; the passes that change a module are in `edit`.
 
 use inkwell::llvm_sys::core::*;
 use inkwell::llvm_sys::prelude::*;
@@ -120,7 +120,7 @@ fn chain<'m>(
 
 /// All functions, declared and defined.
 pub(crate) fn functions<'m>(module: &'m Module<'_>) -> Vec<Value<'m>> {
-    // SAFETY: the module is alive; its functions live as long unless a pass of `llvm_edit` removes them.
+    // SAFETY: the module is alive; its functions live as long unless a pass of `edit` removes them.
     chain(unsafe { LLVMGetFirstFunction(module.as_mut_ptr()) }, LLVMGetNextFunction)
 }
 

@@ -1,8 +1,8 @@
 //! LLVM's C API made safe to change modules with: the edits that the front's stages need, and no others.
 //! A handle to an instruction that was erased must not be used again; stages collect, edit, and let go.
 
-use super::llvm_access::{Type, Value};
-use crate::llvm::{LlvmError, Session};
+use super::access::{Type, Value};
+use super::{LlvmError, Session};
 use inkwell::llvm_sys::bit_reader::LLVMGetBitcodeModuleInContext2;
 use inkwell::llvm_sys::core::*;
 use inkwell::llvm_sys::linker::LLVMLinkModules2;
