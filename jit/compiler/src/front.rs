@@ -21,11 +21,10 @@ mod recorded_options;
 #[cfg(test)]
 pub(crate) mod testing;
 
-use crate::llvm::Session;
+use crate::llvm::{Module, Session};
 pub use cleanup::clean_up;
 pub use harden::harden;
 pub use import::{Imported, import};
-use inkwell::module::Module;
 pub use link::link;
 use spirula_interface::options::{CompileError, CompileOptions, MathOptions};
 use spirula_interface::program::KernelInfo;
@@ -79,13 +78,13 @@ pub fn read_modules<'s>(
 ) -> Result<SpirModule<'s>, CompileError> {
     let mut list = Vec::new();
     for bytes in modules {
-        let module = read::read(session, bytes)?;
+        let mut module = read::read(session, bytes)?;
         check::check(&module, options)?;
-        contraction::allow(&module);
+        contraction::allow(&mut module);
         list.push(opaque::replace(session, module)?);
     }
     let several = list.len() > 1;
-    let compiled_with = recorded_options::common(&list);
+    let compiled_with = recorded_options::common(&mut list);
     let module = link::join(session, list)?;
     if several {
         check::check(&module, options)?; // Recursion and signatures across modules.

@@ -69,6 +69,6 @@ extern "C" fn record(info: LLVMDiagnosticInfoRef, list: *mut c_void) {
     let mut list = list.borrow_mut();
     if list.len() < MAX_DIAGNOSTICS {
         // SAFETY: as above; the description is a message for the caller to dispose of.
-        list.push(take_message(unsafe { core::LLVMGetDiagInfoDescription(info) }));
+        list.push(unsafe { take_message(core::LLVMGetDiagInfoDescription(info)) });
     }
 }

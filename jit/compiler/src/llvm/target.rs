@@ -1,9 +1,8 @@
 //! Target machines, and object files for them.
 
-use super::LlvmError;
+use super::{LlvmError, Module};
 use inkwell::OptimizationLevel;
 use inkwell::llvm_sys::support::LLVMParseCommandLineOptions;
-use inkwell::module::Module;
 use inkwell::targets::{
     CodeModel, FileType, InitializationConfig, RelocMode, Target as Registry, TargetMachine,
 };
@@ -51,9 +50,9 @@ pub fn set_process_options() {
 }
 
 /// Generates code for a module that has the machine's triple and data layout.
-pub fn emit_object(module: &Module, machine: &TargetMachine) -> Result<Vec<u8>, LlvmError> {
+pub fn emit_object(module: &mut Module, machine: &TargetMachine) -> Result<Vec<u8>, LlvmError> {
     let buffer = machine
-        .write_to_memory_buffer(module, FileType::Object)
+        .write_to_memory_buffer(module.inkwell(), FileType::Object)
         .map_err(|error| LlvmError(error.to_string()))?;
     Ok(buffer.as_slice().to_vec())
 }
