@@ -1,4 +1,4 @@
-//! From SPIR bytes to Kernel IR, one stage a file:
+//! From SPIR bytes to Kernel IR, one stage a file, in this order:
 //!
 //! bytes -> `read` -> `check` -> `opaque` -> `link::join` -> `metadata` -> [`SpirModule`] -> `harden` -> [`HardenedModule`]
 //! -> `printf` -> `link` (the builtins) -> [`LinkedModule`] -> `cleanup` -> [`CleanModule`] -> `import` -> [`Imported`]

@@ -1,10 +1,11 @@
 //! The one room for LLVM: nothing else in this crate calls its C API.
 //!
 //! ```text
-//! context, target       sessions that keep LLVM's diagnostics; machines and object files
-//! module, passes        modules in and out, linking; pipelines of passes
-//! view, value, types, symbol, function, instruction, operator, attribute, metadata, layout      reading
-//! edit, builder         changing
+//! context, fatal_error    what LLVM says goes to a list, and what it says last to a handler
+//! target                  machines, and object files for them
+//! module, passes          modules in and out, linked, and through pipelines of passes
+//! view, value, ...        reading what a module contains
+//! edit, builder           changing it
 //! ```
 //!
 //! What a module contains is read through handles, small copyable pointers that follow LLVM's classes:
@@ -29,6 +30,7 @@ pub(crate) mod attribute;
 mod builder;
 mod context;
 mod edit;
+mod fatal_error;
 mod function;
 mod instruction;
 mod layout;
@@ -44,6 +46,7 @@ mod view;
 
 pub use context::Session;
 pub(crate) use edit::Edit;
+pub use fatal_error::on_fatal_error;
 pub(crate) use function::{Block, Function};
 pub(crate) use instruction::{Call, Instruction};
 pub(crate) use layout::Layout;
@@ -52,7 +55,7 @@ pub(crate) use module::link_lazily;
 pub use module::{Module, link_in, parse_bitcode, parse_text, print_text, set_target, verify, write_bitcode};
 pub use passes::run_passes;
 pub(crate) use symbol::{Global, Parameter, Symbol};
-pub use target::{emit_object, host, machine, set_process_options};
+pub use target::{emit_object, host, machine};
 pub(crate) use types::Type;
 pub(crate) use value::Value;
 pub(crate) use view::View;

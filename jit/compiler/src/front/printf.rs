@@ -47,9 +47,13 @@ pub(crate) fn replace<'s>(
 
 /// The calls of printf in the order of the text, to which linking adds none.
 fn sites(module: View) -> Vec<llvm::Call> {
+    let printfs: HashSet<Function> = module.functions().into_iter().filter(is_printf).collect();
+    if printfs.is_empty() {
+        return Vec::new();
+    }
     let instructions = module.defined_functions().into_iter().flat_map(|function| function.instructions());
     let calls = instructions.filter_map(|instruction| instruction.as_call());
-    calls.filter(|call| call.called_function().is_some_and(|callee| is_printf(&callee))).collect()
+    calls.filter(|call| call.called_function().is_some_and(|callee| printfs.contains(&callee))).collect()
 }
 
 /// What each call prints, and the function that is called in its place.

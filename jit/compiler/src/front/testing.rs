@@ -1,4 +1,4 @@
-//! Helpers of the front's tests: modules from text, and the SPIR fixtures.
+//! Helpers of the tests: modules from text, and the SPIR fixtures.
 
 use crate::llvm::{self, Module, Session};
 use std::path::PathBuf;

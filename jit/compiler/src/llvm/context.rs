@@ -40,8 +40,8 @@ impl Session {
         Session { context, diagnostics }
     }
 
-    /// The context, for everything that inkwell makes in one.
-    pub fn context(&self) -> &Context {
+    /// The context, for everything that is made in one.
+    pub(super) fn context(&self) -> &Context {
         &self.context
     }
 

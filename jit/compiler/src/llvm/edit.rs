@@ -1,4 +1,4 @@
-//! Changing a module: the edits that the front's stages need, and no others. [`super`] says why they are safe.
+//! Changing a module: the edits that the stages need, and no others. [`super`] says why they are safe.
 
 use super::Module;
 use super::builder::Builder;
@@ -11,6 +11,7 @@ use inkwell::llvm_sys::LLVMLinkage;
 use inkwell::llvm_sys::core::*;
 use inkwell::llvm_sys::prelude::LLVMValueRef;
 use std::cell::RefCell;
+use std::collections::HashSet;
 use std::ffi::{CStr, c_uint};
 use std::ops::Deref;
 
@@ -22,7 +23,7 @@ pub(crate) struct Edit<'e> {
     erased: &'e Erased,
 }
 
-/// What is to go, each once.
+/// What is to go.
 #[derive(Default)]
 struct Erased {
     instructions: RefCell<Vec<LLVMValueRef>>,
@@ -63,9 +64,9 @@ impl Erased {
             (self.globals, LLVMDeleteGlobal),
         ];
         for (list, delete) in lists {
-            for value in list.into_inner() {
-                // SAFETY: alive, since it is listed once and erasing one listed value frees no other before its turn; of the
-                // list's kind; and unused.
+            let mut seen = HashSet::new();
+            for value in list.into_inner().into_iter().filter(|&value| seen.insert(value)) {
+                // SAFETY: of the list's kind, alive, since none is deleted twice or with what was listed before, and unused.
                 unsafe {
                     if LLVMGetFirstUse(value).is_null() {
                         delete(value);
@@ -76,29 +77,21 @@ impl Erased {
     }
 }
 
-/// Adds to a list what isn't in it.
-fn note(list: &RefCell<Vec<LLVMValueRef>>, value: Value) {
-    let mut list = list.borrow_mut();
-    if !list.contains(&value.raw()) {
-        list.push(value.raw());
-    }
-}
-
 /// Erasing.
 impl<'e> Edit<'e> {
     /// Removes an instruction at the session's end, unless something uses it then.
     pub(crate) fn erase_instruction(self, instruction: Instruction<'e>) {
-        note(&self.erased.instructions, *instruction);
+        self.erased.instructions.borrow_mut().push(instruction.raw());
     }
 
     /// Removes a function at the session's end, unless something uses it then.
     pub(crate) fn erase_function(self, function: Function<'e>) {
-        note(&self.erased.functions, **function);
+        self.erased.functions.borrow_mut().push(function.raw());
     }
 
     /// Removes a global variable at the session's end, unless something uses it then.
     pub(crate) fn erase_global(self, global: Global<'e>) {
-        note(&self.erased.globals, **global);
+        self.erased.globals.borrow_mut().push(global.raw());
     }
 }
 

@@ -3,6 +3,7 @@
 use super::types::Type;
 use super::value::Brand;
 use super::view::View;
+use inkwell::llvm_sys::LLVMTypeKind;
 use inkwell::llvm_sys::prelude::LLVMContextRef;
 use inkwell::llvm_sys::target::*;
 use std::marker::PhantomData;
@@ -44,7 +45,8 @@ impl<'m> Layout<'m> {
 
     /// The byte offset of a structure's member; `None` for what is no sized structure or has no such member.
     pub(crate) fn member_offset(self, structure: Type<'m>, index: u32) -> Option<u64> {
-        let is_member = (index as usize) < structure.members().len() && self.knows(structure);
+        let is_structure = structure.kind() == LLVMTypeKind::LLVMStructTypeKind && self.knows(structure);
+        let is_member = is_structure && u64::from(index) < structure.element_count();
         // SAFETY: a sized structure of the layout's context, and one of its members.
         is_member.then(|| unsafe { LLVMOffsetOfElement(self.raw, structure.raw(), index) })
     }
