@@ -47,14 +47,14 @@ pub fn build(modules: &[&[u8]], inputs: &Inputs, dump: Dump) -> Result<CompiledP
     let linked: LinkedModule = front::link(&session, hardened, &machine)?;
     let clean: CleanModule = front::clean_up(linked, &machine, optimize)?;
     dump.write("clean.ll", || clean.text());
-    let Imported { mut kernels, rest } = front::import(clean, &machine)?;
+    let Imported { mut kernels, mut rest } = front::import(clean, &machine)?;
     if let Some(wanted) = &options.specialization {
         specialize(&mut kernels, wanted);
     }
     let vectors = if optimize { vectors(inputs) } else { VectorTarget::none() };
     let (infos, lowered): (Vec<KernelInfo>, Vec<Lowered>) =
         kernels.into_iter().enumerate().map(|kernel| lower(kernel, vectors, dump)).unzip();
-    let objects = parts::objects(&session, &rest, &lowered, (target, optimize), dump)?;
+    let objects = parts::objects(&session, &mut rest, &lowered, (target, optimize), dump)?;
 
     let mut log = session.take_warnings();
     // Only on demand: clients such as pyopencl warn of every log that says anything.

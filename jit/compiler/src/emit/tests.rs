@@ -59,8 +59,8 @@ impl Ready {
         }
         let lowered = lower(kernel, "entry", vectors);
         let session = Session::new();
-        let module = parse_text(&session, &lowered.ir).unwrap_or_else(|e| panic!("{e}\n{}", lowered.ir));
-        let object = codegen::generate(&session, &module, &["entry".into()], &crate::llvm::host(), true)
+        let mut module = parse_text(&session, &lowered.ir).unwrap_or_else(|e| panic!("{e}\n{}", lowered.ir));
+        let object = codegen::generate(&session, &mut module, &["entry".into()], &crate::llvm::host(), true)
             .unwrap_or_else(|e| panic!("{e}\n{}", lowered.ir));
         let info = KernelInfo {
             name: "k".into(),
