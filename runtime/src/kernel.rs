@@ -420,7 +420,8 @@ impl LocalLayout {
 fn max_group_size(info: &KernelInfo) -> usize {
     let bearable = |items: &usize| info.scratch_size(*items as u64) <= MAX_SCRATCH;
     let mut sizes = std::iter::successors(Some(MAX_WORK_GROUP_SIZE), |size| (*size > 1).then_some(size / 2));
-    let required = info.required_work_group_size.map(|size| size.iter().product::<u32>() as usize);
+    let items = |size: [u32; 3]| size.iter().fold(1_usize, |all, &size| all.saturating_mul(size as usize));
+    let required = info.required_work_group_size.map(items);
     required.or_else(|| sizes.find(bearable)).unwrap_or(1).min(MAX_WORK_GROUP_SIZE)
 }
 

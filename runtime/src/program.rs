@@ -4,6 +4,7 @@ mod container;
 mod options;
 mod source;
 mod steps;
+mod verify;
 
 use crate::context::Context;
 use crate::error::{Error, Result, Status};
@@ -134,6 +135,9 @@ impl Program {
         let invalid = |why: &str| Status::InvalidBinary.because(format!("{why} ({} bytes)", binary.len()));
         if container::is_container(binary) {
             let contents = Contents::decode(binary).map_err(invalid)?;
+            if let Some(compiled) = &contents.compiled {
+                verify::verify(compiled, &context.device().info).map_err(|what| invalid(&what))?;
+            }
             let kind = contents.kind().unwrap_or(BinaryType::None);
             let program = Program::new(context, None, kind, contents.modules);
             program.state().compiled = contents.compiled.map(Arc::new);
@@ -161,10 +165,11 @@ impl Program {
             state.kernels = None;
             (translation, state.modules.clone(), loadable)
         };
+        let device = self.context.device().clone();
         let work = move || match loadable {
-            Some(compiled) => steps::load(compiled, modules, None),
+            Some(compiled) => steps::load(compiled, modules, None, Status::InvalidBinary),
             None => source::and_then(translation, modules, failed, |modules| {
-                steps::build(modules, &parsed.compile, failed)
+                steps::build(modules, &parsed.compile, &device.info, failed)
             }),
         };
         self.perform(Step::Build, work, notify.map(without_program))
@@ -233,9 +238,10 @@ impl Program {
             state.compiled_with = merged.clone();
             state.modules.clone()
         };
+        let device = context.device().clone();
         let work = move || match parsed.create_library {
             true => steps::link(modules, &merged),
-            false => steps::build(modules, &merged, Status::LinkProgramFailure),
+            false => steps::build(modules, &merged, &device.info, Status::LinkProgramFailure),
         };
         let result = program.perform(Step::Link, work, notify);
         Ok((program, result))

@@ -51,9 +51,10 @@ pub struct KernelInfo {
 }
 
 impl KernelInfo {
-    /// Bytes of scratch that a work-group of `items` work-items needs.
+    /// Bytes of scratch that a work-group of `items` work-items needs; a number that doesn't fit is the largest.
     pub fn scratch_size(&self, items: u64) -> u64 {
-        self.scratch_fixed + self.scratch_per_item * items.next_multiple_of(128)
+        let padded = items.checked_next_multiple_of(128).unwrap_or(u64::MAX);
+        self.scratch_per_item.saturating_mul(padded).saturating_add(self.scratch_fixed)
     }
 }
 

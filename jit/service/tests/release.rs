@@ -9,8 +9,8 @@ const EMPTY: &str = "define void @entry(ptr %a, ptr %l, i64 %f, i64 %e, ptr %m, 
 
 fn program() -> CompiledProgram {
     let session = Session::new();
-    let module = parse_text(&session, EMPTY).expect("the test's own text");
-    let object = generate(&session, &module, &["entry".to_owned()], &host(), true).expect("valid code");
+    let mut module = parse_text(&session, EMPTY).expect("the test's own text");
+    let object = generate(&session, &mut module, &["entry".to_owned()], &host(), true).expect("valid code");
     let kernel = KernelInfo {
         name: "entry".into(),
         symbol: "entry".into(),
@@ -37,9 +37,26 @@ fn resident() -> usize {
     pages.split(' ').nth(1).and_then(|pages| pages.parse::<usize>().ok()).expect("pages") * 4096
 }
 
+/// Whether code may run at an address.
+fn is_executable(address: usize) -> bool {
+    let maps = std::fs::read_to_string("/proc/self/maps").expect("Linux");
+    maps.lines().any(|line| {
+        let (range, rest) = line.split_once(' ').expect("a range and more");
+        let (start, end) = range.split_once('-').expect("two addresses");
+        let number = |text| usize::from_str_radix(text, 16).expect("hexadecimal");
+        (number(start)..number(end)).contains(&address) && rest[..4].contains('x')
+    })
+}
+
 #[test]
 fn three_thousand_programs_come_and_go() {
     let program = program();
+    let kernels = load(&program).expect("loads");
+    let (entry, another) = (kernels[0].entry as usize, kernels[0].clone());
+    drop(kernels);
+    assert!(is_executable(entry), "a kernel keeps its program");
+    drop(another);
+    assert!(!is_executable(entry), "code is unmapped with the last kernel");
     let cycle = || assert_eq!(load(&program).expect("loads").len(), 1);
     (0..300).for_each(|_| cycle());
     let before = resident();

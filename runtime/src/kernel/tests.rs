@@ -207,6 +207,15 @@ fn scratch_bounds_the_group() {
 }
 
 #[test]
+fn numbers_that_do_not_fit_are_the_largest() {
+    let greedy = KernelInfo { scratch_per_item: 1 << 57, ..info("greedy", &[]) };
+    assert_eq!((greedy.scratch_size(1), info("", &[]).scratch_size(u64::MAX)), (u64::MAX, u64::MAX));
+    let huge = KernelInfo { required_work_group_size: Some([1 << 16; 3]), ..info("huge", &[]) };
+    let kernel = kernel(&context(), huge, empty);
+    assert_eq!(kernel.work_group_info().work_group_size, MAX_WORK_GROUP_SIZE);
+}
+
+#[test]
 fn programs_with_kernels_are_not_rebuilt() {
     let context = context();
     let program = Program::of_kernels(&context, vec![(info("a", &[]), Code::native(empty))]);

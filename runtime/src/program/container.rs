@@ -2,6 +2,13 @@
 //! this version only.
 //!
 //! Layout: magic (8 bytes), checksum of the rest (8 bytes, little endian), then the [`Contents`] as postcard.
+//!
+//! Nothing proves who made a container: the checksum finds damage, and whoever forges one computes it anew. So no part is
+//! trusted: [`super::verify`] checks what the runtime relies on, jit's loader the objects, and SPIR goes to the compiler's
+//! process as any other does. Whatever the bytes, making, building and asking a program gives a result or an error, and
+//! takes memory in proportion to them, but for the loader's bound. Launching its kernels is another matter: an executable's
+//! machine code does with the application's rights what its maker wanted, as that of a shared library does. Applications
+//! should load executables only from where they would load libraries from, and SPIR from anywhere else.
 
 use super::BinaryType;
 use crate::machine::CpuInfo;

@@ -1,9 +1,11 @@
 //! What building, compiling and linking do: they call the compiler and turn its answers into programs and logs.
 
+use super::verify::verify;
 use super::{BinaryType, BuiltKernel};
 use crate::error::{Error, Status};
 use crate::execute::launch::Code;
 use crate::execute::variants::{Maker, Specialized, Variant};
+use crate::platform::device::DeviceInfo;
 use crate::platform::extensions::SPIR_VERSIONS;
 use spirula_interface::options::{CompileError, CompileOptions, MathOptions, Specialization};
 use spirula_interface::program::{CompiledProgram, KernelInfo};
@@ -73,27 +75,29 @@ fn slices(modules: &[Vec<u8>]) -> Vec<&[u8]> {
     modules.iter().map(Vec::as_slice).collect()
 }
 
-/// Modules to an executable that is loaded.
+/// Modules to an executable that is loaded, and that the device can hold.
 pub(super) fn build(
     modules: Arc<[Vec<u8>]>,
     options: &CompileOptions,
+    device: &DeviceInfo,
     failed: Status,
 ) -> Result<Built, Failure> {
     check_version(options, failed)?;
     let compiled = service::build(&slices(&modules), options).map_err(|error| Failure::of(error, failed))?;
-    load(Arc::new(compiled), modules, Some(options))
+    verify(&compiled, device).map_err(|what| Failure { status: failed, log: format!("error: {what}\n") })?;
+    load(Arc::new(compiled), modules, Some(options), failed)
 }
 
-/// Code to an executable that is loaded; with the options that it was made with, kernels can be made again for a local
-/// size. CL_INVALID_BINARY if it can't be.
+/// Code, whose description was verified, to an executable that is loaded; with the options that it was made with, kernels
+/// can be made again for a local size. `failed` if it can't be.
 pub(super) fn load(
     compiled: Arc<CompiledProgram>,
     modules: Arc<[Vec<u8>]>,
     options: Option<&CompileOptions>,
+    failed: Status,
 ) -> Result<Built, Failure> {
-    let invalid = |log: String| Failure { status: Status::InvalidBinary, log };
-    check_arguments(&compiled).map_err(|error| invalid(format!("error: {error}")))?;
-    let loaded = service::load(&compiled).map_err(|error| invalid(format!("error: {error}")))?;
+    let loaded = service::load(&compiled)
+        .map_err(|error| Failure { status: failed, log: format!("error: {error}\n") })?;
     let built = |kernel: &LoadedKernel| BuiltKernel {
         info: kernel.info.clone(),
         code: Code::of(kernel),
@@ -110,32 +114,17 @@ pub(super) fn load(
     })
 }
 
-/// Makes a kernel again, for a local size.
+/// Makes a kernel again, for a local size. Who uses it compares its description with the kernel's own.
 fn maker(kernel: &KernelInfo, modules: &Arc<[Vec<u8>]>, options: &CompileOptions) -> Maker {
     let (name, modules, options) = (kernel.name.clone(), modules.clone(), options.clone());
     Box::new(move |local_size| {
         let specialization = Some(Specialization { kernel: name.clone(), local_size });
         let options = CompileOptions { specialization, ..options.clone() };
         let compiled = service::build(&slices(&modules), &options).map_err(|error| error.to_string())?;
-        check_arguments(&compiled)?;
         let loaded = service::load(&compiled).map_err(|error| error.to_string())?.pop();
         let kernel = loaded.ok_or_else(|| format!("the compiler left {name} out"))?;
         Ok(Variant { code: Code::of(&kernel), info: kernel.info })
     })
-}
-
-/// Every argument of every kernel lies inside the argument block. Errors: which doesn't.
-fn check_arguments(compiled: &CompiledProgram) -> Result<(), String> {
-    for kernel in &compiled.kernels {
-        let end = |offset: u32, size: u32| u64::from(offset) + u64::from(size);
-        let inside = kernel.arguments.iter().all(|argument| {
-            end(argument.offset, argument.kind.block_size()) <= u64::from(kernel.argument_block_size)
-        });
-        if !inside {
-            return Err(format!("the arguments of kernel {} contradict each other", kernel.name));
-        }
-    }
-    Ok(())
 }
 
 /// A module to an object that can be linked: it is checked, and stays SPIR.
@@ -187,7 +176,9 @@ mod tests {
     #[test]
     fn other_spir_versions_fail_by_name() {
         let options = CompileOptions { spir_std: Some("2.0".into()), ..Default::default() };
-        let failure = build(Arc::from([Vec::new()]), &options, Status::BuildProgramFailure).unwrap_err();
+        let device = &crate::platform::Platform::get().devices()[0].info;
+        let failure =
+            build(Arc::from([Vec::new()]), &options, device, Status::BuildProgramFailure).unwrap_err();
         assert_eq!(failure.status, Status::BuildProgramFailure);
         assert!(failure.log.contains("-spir-std=2.0"));
     }

@@ -5,6 +5,7 @@ mod commands;
 mod conversions;
 mod errors;
 mod events;
+mod forged;
 mod handles;
 mod images;
 mod kernels;
@@ -31,6 +32,7 @@ fn main() -> ExitCode {
         memory::tests(),
         images::tests(),
         programs::tests(),
+        forged::tests(),
         sources::tests(),
         kernels::tests(),
         printf::tests(),

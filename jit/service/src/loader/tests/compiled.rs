@@ -36,9 +36,9 @@ define i32 @helper(i32 %x, i32 %y) {
 /// The object with these entries.
 pub(super) fn object(text: &str, symbols: &[&str]) -> Result<Vec<u8>, CodegenError> {
     let session = Session::new();
-    let module = parse_text(&session, text).expect("the test's own text");
+    let mut module = parse_text(&session, text).expect("the test's own text");
     let entries: Vec<String> = symbols.iter().map(|&symbol| symbol.to_owned()).collect();
-    generate(&session, &module, &entries, &host(), true)
+    generate(&session, &mut module, &entries, &host(), true)
 }
 
 fn compile(text: &str, symbols: &[&str]) -> Result<CompiledProgram, CodegenError> {
@@ -69,8 +69,8 @@ fn an_object_may_be_loaded_twice_and_outlives_its_twin() {
 #[test]
 fn only_entries_are_visible_and_loops_are_vectorized() {
     let session = Session::new();
-    let module = parse_text(&session, ADD_INDEX).unwrap();
-    generate(&session, &module, &["add_index".to_owned()], &host(), true).unwrap();
+    let mut module = parse_text(&session, ADD_INDEX).unwrap();
+    generate(&session, &mut module, &["add_index".to_owned()], &host(), true).unwrap();
     let text = spirula_compiler::llvm::print_text(&module);
     assert!(!text.contains("@helper"), "{text}");
     assert!(text.contains(" x i32>"), "{text}");

@@ -1,0 +1,169 @@
+//! What the runtime relies on in the description of a compiled program, whether that comes out of a program binary, which
+//! may be forged, or from the compiler process. The code itself is the loader's to check.
+
+use crate::platform::device::DeviceInfo;
+use spirula_interface::printf::{Argument, Printf, conversions};
+use spirula_interface::program::{CompiledProgram, KernelInfo};
+use std::collections::HashSet;
+
+/// Bytes of a kernel's arguments at most, those that Spirula adds and gaps included: many times what the device promises
+/// (CL_DEVICE_MAX_PARAMETER_SIZE), so that nothing is refused that might work, and yet no matter for each launch.
+const MAX_ARGUMENT_BLOCK: u32 = 64 << 10;
+/// Work-items that run together at most: bytes in the widest registers.
+const MAX_LANES: u32 = 64;
+/// Bytes of what printf converts at once at most: OpenCL's largest type.
+const MAX_PRINTED: u32 = 128;
+/// Bytes of the address of printf's buffer.
+const ADDRESS: u32 = 8;
+
+/// What can't be right in the program's description, in a sentence that names the kernel.
+pub(super) fn verify(compiled: &CompiledProgram, device: &DeviceInfo) -> Result<(), String> {
+    let mut names = HashSet::new();
+    for kernel in &compiled.kernels {
+        let name = kernel.name.escape_debug();
+        verify_kernel(kernel, device).map_err(|what| format!("the kernel `{name}` {what}"))?;
+        if !names.insert(&kernel.name) {
+            return Err(format!("there are two kernels `{name}`"));
+        }
+    }
+    Ok(())
+}
+
+fn verify_kernel(kernel: &KernelInfo, device: &DeviceInfo) -> Result<(), String> {
+    if kernel.name.is_empty() || kernel.name.contains('\0') {
+        return Err("has a name that an application can't write".into());
+    }
+    let end = verify_arguments(kernel)?;
+    if let Some(printf) = &kernel.printf {
+        verify_printf(printf, end, kernel.argument_block_size)?;
+    }
+    if kernel.required_work_group_size.is_some_and(|size| size.contains(&0)) {
+        return Err("requires work-groups without work-items".into());
+    }
+    if !kernel.lanes.is_power_of_two() || kernel.lanes > MAX_LANES {
+        return Err(format!("runs {} work-items together", kernel.lanes));
+    }
+    let memory = [
+        ("local", kernel.static_local_size),
+        ("private", kernel.private_size),
+        // Of the smallest work-group.
+        ("scratch", kernel.scratch_size(1)),
+    ];
+    let most = device.max_mem_alloc_size;
+    match memory.iter().find(|(_, size)| *size > most) {
+        Some((what, size)) => Err(format!("needs {size} bytes of {what} memory; the device has {most}")),
+        None => Ok(()),
+    }
+}
+
+/// Arguments lie in their order in the argument block, none upon another. Returns where the last one ends.
+fn verify_arguments(kernel: &KernelInfo) -> Result<u32, String> {
+    let block = kernel.argument_block_size;
+    if block > MAX_ARGUMENT_BLOCK {
+        return Err(format!("takes {block} bytes of arguments; {MAX_ARGUMENT_BLOCK} are possible"));
+    }
+    kernel.arguments.iter().enumerate().try_fold(0_u32, |end, (index, argument)| {
+        let (offset, size) = (argument.offset, argument.kind.block_size());
+        let inside = offset.checked_add(size).filter(|&next| offset >= end && next <= block);
+        inside.ok_or_else(|| {
+            format!("has an argument {index} of {size} bytes at {offset}, between {end} and {block}")
+        })
+    })
+}
+
+/// The buffer's address lies behind the arguments, and the arguments that a call converts have sizes that there are.
+fn verify_printf(printf: &Printf, arguments_end: u32, block: u32) -> Result<(), String> {
+    let offset = printf.buffer_offset;
+    let inside = offset.checked_add(ADDRESS).is_some_and(|end| offset >= arguments_end && end <= block);
+    if !inside {
+        return Err(format!("has its printf buffer at {offset}, between {arguments_end} and {block}"));
+    }
+    for (number, call) in &printf.calls {
+        let sized = |argument: &Argument| match argument {
+            Argument::Bytes(size) => (1..=MAX_PRINTED).contains(size),
+            Argument::Known(_) | Argument::Copied => true,
+        };
+        let counted = call.arguments.len() <= conversions(&call.format).len();
+        if !counted || !call.arguments.iter().all(sized) {
+            return Err(format!(
+                "has a call {number} of printf whose arguments and format contradict each other"
+            ));
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::kernel::tests::{context, info};
+    use spirula_interface::printf::Call;
+    use spirula_interface::program::ArgumentKind;
+
+    fn program(kernels: Vec<KernelInfo>) -> CompiledProgram {
+        CompiledProgram { objects: Vec::new(), kernels, log: String::new() }
+    }
+
+    /// Two arguments of 8 bytes at 0 and 16, and printf's buffer at 32.
+    fn kernel() -> KernelInfo {
+        let arguments = vec![Argument::Bytes(4), Argument::Known(b"x".to_vec()), Argument::Copied];
+        let call = Call { format: b"%d%s%s".to_vec(), arguments };
+        KernelInfo {
+            argument_block_size: 40,
+            printf: Some(Printf { buffer_offset: 32, calls: [(0, call)].into() }),
+            required_work_group_size: Some([1, 2, 3]),
+            ..info("good", &[ArgumentKind::Buffer, ArgumentKind::Value { size: 16 }])
+        }
+    }
+
+    fn printf(kernel: &mut KernelInfo) -> &mut Printf {
+        kernel.printf.as_mut().expect("it prints")
+    }
+
+    fn call(kernel: &mut KernelInfo) -> &mut Call {
+        printf(kernel).calls.get_mut(&0).expect("its call")
+    }
+
+    #[test]
+    fn each_contradiction_is_named() {
+        let context = context();
+        let device = &context.device().info;
+        assert_eq!(verify(&program(vec![kernel()]), device), Ok(()));
+        type Case = (fn(&mut KernelInfo), &'static str);
+        let cases: [Case; 22] = [
+            (|k| k.name.clear(), "a name that"),
+            (|k| k.name = "a\0b".into(), "the kernel `a\\0b` has a name that"),
+            (|k| k.arguments[0].offset = 9, "an argument 1 of 16 bytes at 16, between 17 and 40"),
+            (|k| k.arguments[1].offset = 0, "an argument 1 of 16 bytes at 0, between 8 and 40"),
+            (|k| k.arguments[1].offset = 25, "an argument 1 of 16 bytes at 25, between 8 and 40"),
+            (|k| k.arguments[1].offset = u32::MAX, "an argument 1"),
+            (|k| k.arguments[1].kind = ArgumentKind::Value { size: u32::MAX }, "an argument 1 of 4294967295"),
+            (|k| k.argument_block_size = 31, "an argument 1 of 16 bytes at 16, between 8 and 31"),
+            (|k| k.argument_block_size = 65537, "takes 65537 bytes of arguments; 65536"),
+            (|k| printf(k).buffer_offset = 31, "printf buffer at 31, between 32 and 40"),
+            (|k| printf(k).buffer_offset = 33, "printf buffer at 33, between 32 and 40"),
+            (|k| printf(k).buffer_offset = u32::MAX, "printf buffer at 4294967295"),
+            (|k| call(k).arguments[0] = Argument::Bytes(0), "a call 0 of printf"),
+            (|k| call(k).arguments[0] = Argument::Bytes(129), "a call 0 of printf"),
+            (|k| call(k).arguments.push(Argument::Copied), "a call 0 of printf"),
+            (|k| k.required_work_group_size = Some([4, 0, 4]), "without work-items"),
+            (|k| k.lanes = 0, "runs 0 work-items"),
+            (|k| k.lanes = 48, "runs 48 work-items"),
+            (|k| k.lanes = 128, "runs 128 work-items"),
+            (|k| k.static_local_size = u64::MAX, "bytes of local memory"),
+            (|k| k.private_size = 1 << 60, "bytes of private memory"),
+            (
+                |k| k.scratch_per_item = u64::MAX / 128 + 1,
+                "needs 18446744073709551615 bytes of scratch memory",
+            ),
+        ];
+        for (number, (damage, expected)) in cases.iter().enumerate() {
+            let mut bad = kernel();
+            damage(&mut bad);
+            let said = verify(&program(vec![kernel(), bad]), device).expect_err(expected);
+            assert!(said.contains(expected), "case {number}: {said}");
+        }
+        let said = verify(&program(vec![kernel(), kernel()]), device).unwrap_err();
+        assert_eq!(said, "there are two kernels `good`");
+    }
+}
