@@ -10,6 +10,8 @@
 //! Nothing of a program's is known to debuggers and profilers yet. Who adds that finds the functions' names and places
 //! in `link`.
 
+#![deny(unsafe_code)]
+
 mod elf;
 mod error;
 mod externals;
@@ -71,5 +73,5 @@ fn link(
     Ok((LoadedProgram(mapped), entries))
 }
 
-#[cfg(test)]
+#[cfg(all(test, target_arch = "x86_64"))]
 mod tests;

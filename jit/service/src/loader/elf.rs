@@ -6,12 +6,12 @@ use super::error::{Cause, RelocationFault, SectionFault, SymbolFault, readable};
 use super::relocate::Kind;
 use object::elf::*;
 use object::read::elf::{FileHeader, Rela, SectionHeader, Sym};
-use object::{LittleEndian, pod};
+use object::{LittleEndian, ReadRef, pod};
 
 /// Alignment of a section at most: what mapped memory has by itself. OpenCL's largest type has 128.
 const MAX_ALIGNMENT: u64 = super::memory::PAGE as u64;
-/// Bytes of a symbol's name at most. Without a limit, names that overlap take quadratic time.
-const MAX_NAME: usize = 1 << 16;
+/// Bytes of a name at most. Without a limit, names that overlap take quadratic time.
+const MAX_NAME: u64 = 1 << 16;
 /// Flags that a mapped section may have.
 const MAPPED_FLAGS: u32 = SHF_ALLOC | SHF_WRITE | SHF_EXECINSTR | SHF_MERGE | SHF_STRINGS;
 /// Flags that other sections may have: that of relocations says that `sh_info` is a section.
@@ -352,7 +352,7 @@ impl<'a> Reader<'a> {
 
 /// The string that begins at an offset of a table.
 fn string(table: &[u8], offset: u32) -> Option<&[u8]> {
-    let from = table.get(offset as usize..)?;
-    let end = from.iter().take(MAX_NAME + 1).position(|&byte| byte == 0)?;
-    Some(&from[..end])
+    let start = u64::from(offset);
+    let end = (start + MAX_NAME + 1).min(table.len() as u64);
+    table.read_bytes_at_until(start..end, 0).ok()
 }

@@ -10,6 +10,7 @@ pub struct External<'a> {
     pub address: usize,
 }
 
+#[expect(unsafe_code, reason = "declarations, of which only the addresses are used")]
 unsafe extern "C" {
     fn fma(x: f64, y: f64, z: f64) -> f64;
     fn fmaf(x: f32, y: f32, z: f32) -> f32;

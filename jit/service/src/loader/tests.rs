@@ -1,5 +1,7 @@
 //! The loader's tests: objects that the compiler made, hand-written ones that use everything, and broken ones.
 
+#![allow(unsafe_code)]
+
 mod compiled;
 mod mutants;
 mod refused;
