@@ -14,7 +14,10 @@ pub mod transform;
 mod types;
 mod verify;
 
-pub use function::{Block, BlockData, Function, Inst, Param, Passing, Slot, SlotData, Value, ValueDef};
+pub use function::{
+    AccessGroup, Block, BlockData, Function, Inst, LoopHints, Param, Passing, Promises, Signature, Slot,
+    SlotData, Value, ValueDef,
+};
 pub use instruction::{
     BinaryOp, CastOp, ContextSlot, Flags, FloatPredicate, IntPredicate, Op, Ordering, Predicate, RmwOp,
     Target, Terminator, UnaryOp, WorkItemQuery,

@@ -205,7 +205,7 @@ impl RegionText<'_> {
     /// shared memory between two barriers does not depend on each other.
     pub(super) fn access(&self, space: AddressSpace, load: bool) -> String {
         let mut text = match space {
-            AddressSpace::Generic => return String::new(),
+            AddressSpace::Generic | AddressSpace::Context => return String::new(),
             _ => format!(", !alias.scope !{}, !noalias !{}", 10 + space as u32, 20 + space as u32),
         };
         if space == AddressSpace::Constant && load {

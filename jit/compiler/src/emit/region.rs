@@ -183,7 +183,7 @@ impl<'a> RegionWriter<'a> {
                 }
                 out.line(&format!("br label %{r}.latch"));
             }
-            Terminator::Return => out.line(&format!("br label %{r}.latch")),
+            Terminator::Return(_) => out.line(&format!("br label %{r}.latch")),
             Terminator::Unreachable => out.line("unreachable"),
         }
         for k in (0..targets.len()).filter(|&k| needs_edge_block(&targets, k)) {

@@ -98,7 +98,9 @@ impl<'a> Solver<'a> {
 
     fn is_source(&self, block: Block, position: usize, inst: Inst) -> bool {
         let op = self.function.op(inst);
-        if op.operands().iter().any(|v| self.varying.contains(v.index())) {
+        let mut varies = false;
+        op.visit_operands(|v| varies |= self.varying.contains(v.index()));
+        if varies {
             return true;
         }
         match op {
@@ -169,12 +171,13 @@ impl<'a> Solver<'a> {
         }
         for block in self.function.block_ids().filter(|b| !ways.contains(b.index())) {
             let data = self.function.block(block);
-            let operands = data.insts.iter().flat_map(|&i| self.function.op(i).operands());
-            for value in operands.chain(data.terminator.operands()) {
+            let mut use_one = |value: Value| {
                 if home[value.index()].is_some_and(|h: Block| ways.contains(h.index())) {
                     self.varying.insert(value.index());
                 }
-            }
+            };
+            data.insts.iter().for_each(|&i| self.function.op(i).visit_operands(&mut use_one));
+            data.terminator.operands().into_iter().for_each(use_one);
         }
     }
 }
@@ -320,7 +323,7 @@ impl DirtyMemory {
             AddressSpace::Constant => false,
             AddressSpace::Global => written & GLOBAL != 0,
             AddressSpace::Local => written & LOCAL != 0,
-            AddressSpace::Private | AddressSpace::Generic => true,
+            AddressSpace::Private | AddressSpace::Generic | AddressSpace::Context => true,
         }
     }
 }

@@ -50,6 +50,27 @@ fn the_text_form_round_trips() {
     assert_eq!(once.lines().count(), EVERYTHING.lines().count());
 }
 
+const LOWERED: &str = r#"function "f"(%0: ptr(context) noalias nonnull readonly align 128, %1: i64, %2: ptr(local) nonnull) yields i32 {
+b0:
+  jump b1(%1)
+b1(%3: i64):
+  %4: i32 = load %0, align 4, parallel 7
+  nontemporal_store %2, %4, align 4
+  store %2, %4, align 4, parallel 0
+  streaming_fence
+  %5: i1 = icmp ult %3, 10:i64
+  branch %5, b1(%3), b2, loop parallel 7 no_vectorize no_unroll
+b2:
+  return %4
+}
+"#;
+
+#[test]
+fn functions_round_trip_with_what_is_promised_and_hinted() {
+    let function = parse(LOWERED).unwrap_or_else(|e| panic!("{e}"));
+    assert_eq!(function.to_string(), LOWERED);
+}
+
 #[test]
 fn errors_name_the_line() {
     let text = "kernel \"k\"() {\nb0:\n  %0: i32 = add 1:i32, %7\n  return\n}\n";

@@ -11,14 +11,14 @@ pub(super) fn remove(function: &mut Function) {
         work.extend(block.terminator.operands());
         for &inst in block.insts.iter().filter(|&&i| function.op(i).has_effect()) {
             live.insert(inst.index());
-            work.extend(function.op(inst).operands());
+            function.op(inst).visit_operands(|operand| work.push(operand));
         }
     }
     while let Some(value) = work.pop() {
         if let ValueDef::Inst(inst) = *function.def(value)
             && !live.put(inst.index())
         {
-            work.extend(function.op(inst).operands());
+            function.op(inst).visit_operands(|operand| work.push(operand));
         }
     }
     let is_live = |inst: &Inst| live.contains(inst.index());

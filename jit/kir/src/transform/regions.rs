@@ -62,7 +62,7 @@ impl Former {
         let ends = |is: &dyn Fn(&Terminator) -> bool| {
             flow.reverse_post_order().iter().any(|&b| is(&self.kernel.block(b).terminator))
         };
-        ends(&|t| matches!(t, Terminator::Return)) && ends(&|t| crosses_border(t, &self.borders))
+        ends(&|t| matches!(t, Terminator::Return(_))) && ends(&|t| crosses_border(t, &self.borders))
     }
 
     fn form(&mut self, region: usize) -> Region {
@@ -398,7 +398,7 @@ impl Builder<'_> {
     fn copy_terminator(&mut self, block: Block, new: Block) {
         let terminator = self.kernel().block(block).terminator.clone();
         let copied = match &terminator {
-            Terminator::Return => self.leave_by_return(new),
+            Terminator::Return(_) => self.leave_by_return(new),
             t if crosses_border(t, &self.former.borders) => self.leave_by_border(t, new),
             _ => {
                 let mut copied = terminator.clone();

@@ -69,8 +69,8 @@ impl Facts {
 fn used_values(body: &Function) -> FixedBitSet {
     let mut used = FixedBitSet::with_capacity(body.value_count());
     for data in &body.blocks {
-        let operands = data.insts.iter().flat_map(|&i| body.op(i).operands());
-        operands.chain(data.terminator.operands()).for_each(|v| used.insert(v.index()));
+        data.insts.iter().for_each(|&i| body.op(i).visit_operands(|v| used.insert(v.index())));
+        data.terminator.operands().iter().for_each(|v| used.insert(v.index()));
     }
     used
 }
@@ -216,7 +216,7 @@ impl Widener<'_> {
             }
         }
         self.out.close(end);
-        self.out.end(end, Terminator::Return);
+        self.out.end(end, Terminator::Return(None));
     }
 
     /// One block for each step, in order, then the guards' and the end.
@@ -269,7 +269,7 @@ impl Widener<'_> {
                 }
                 self.out.jump(self.at, next(0));
             }
-            Terminator::Return | Terminator::Unreachable => self.out.jump(self.at, next(0)),
+            Terminator::Return(_) | Terminator::Unreachable => self.out.jump(self.at, next(0)),
             terminator if self.facts.shapes.is_divergent_branch(block) => {
                 self.part(block, terminator);
                 self.out.jump(self.at, next(0));

@@ -43,7 +43,7 @@ impl<'m> Importer<'m, '_> {
     fn terminator(&mut self, terminator: Value<'m>, from: Block<'m>) -> Import<Terminator> {
         let successors = terminator.successors();
         match terminator.opcode() {
-            Some(LLVMRet) if terminator.operand_count() == 0 => Ok(Terminator::Return),
+            Some(LLVMRet) if terminator.operand_count() == 0 => Ok(Terminator::Return(None)),
             Some(LLVMUnreachable) => Ok(Terminator::Unreachable),
             Some(LLVMBr) => match (terminator.branch_condition(), &successors[..]) {
                 (Some(condition), &[then, otherwise]) => Ok(Terminator::Branch {
