@@ -117,9 +117,11 @@ named!(
 );
 named!(
     /// What a work-item can ask about its place (OpenCL C 1.2, 6.12.1). All but `WorkDim` (i32, no dimension) are i64.
+    /// `CachedStores` (no dimension) is 0 if the launch's stores may go past the caches, else -1.
     WorkItemQuery {
         GlobalId "global_id", LocalId "local_id", GroupId "group_id", LocalSize "local_size",
         GlobalSize "global_size", NumGroups "num_groups", GlobalOffset "global_offset", WorkDim "work_dim",
+        CachedStores "cached_stores",
     }
 );
 
@@ -211,12 +213,6 @@ pub enum Op {
         pointer: Value,
         value: Value,
         mask: Value,
-        align: u32,
-    },
-    /// Stores a vector past the caches if the launch's buffers don't fit there anyway. Only in widened bodies.
-    StreamingStore {
-        pointer: Value,
-        value: Value,
         align: u32,
     },
     /// Stores past the caches. Others see it behind a `StreamingFence` of this thread.
@@ -418,7 +414,6 @@ macro_rules! each_operand {
                 visit(mask);
             }
             Op::Store { pointer, value, .. }
-            | Op::StreamingStore { pointer, value, .. }
             | Op::NontemporalStore { pointer, value, .. }
             | Op::AtomicRmw { pointer, value, .. } => {
                 visit(pointer);
@@ -488,7 +483,6 @@ impl Op {
         match self {
             Op::Store { .. }
             | Op::MaskedStore { .. }
-            | Op::StreamingStore { .. }
             | Op::NontemporalStore { .. }
             | Op::StreamingFence
             | Op::SetExit(_)

@@ -6,9 +6,12 @@
 //! base + index*scale + offset in bytes; work-item queries, private slots and local memory are operations of their own.
 
 pub mod analysis;
+mod builder;
 mod function;
 mod instruction;
+pub mod lower;
 mod parse;
+pub mod pipeline;
 mod print;
 pub mod transform;
 mod types;

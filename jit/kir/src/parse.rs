@@ -459,10 +459,6 @@ impl<'a> Parser<'a> {
                 let v = self.values(3)?;
                 Ok(Op::MaskedStore { pointer: v[0], value: v[1], mask: v[2], align: self.align()? })
             }
-            "streaming_store" => {
-                let v = self.values(2)?;
-                Ok(Op::StreamingStore { pointer: v[0], value: v[1], align: self.align()? })
-            }
             "nontemporal_store" => {
                 let v = self.values(2)?;
                 Ok(Op::NontemporalStore { pointer: v[0], value: v[1], align: self.align()? })
@@ -519,7 +515,8 @@ impl<'a> Parser<'a> {
         let inbounds = self.accept("inbounds");
         let base = self.value()?;
         self.expect("+")?;
-        if self.tokens.get(self.at + 1).is_some_and(|t| matches!(t.text, "*" | ":")) {
+        let has_index = self.tokens.get(self.at + 1).is_some_and(|t| matches!(t.text, "*" | ":"));
+        if has_index || self.peek() == "[" {
             let index = Some(self.value()?);
             self.expect("*")?;
             let scale = self.number()?;
@@ -627,7 +624,6 @@ fn is_effect(word: &str) -> bool {
     let words = [
         "store",
         "masked_store",
-        "streaming_store",
         "nontemporal_store",
         "streaming_fence",
         "set_exit",

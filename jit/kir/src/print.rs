@@ -160,7 +160,6 @@ impl Function {
                 format!("store{} {operands}, align {align}", ordered(volatile, ordering))
             }
             Op::MaskedLoad { align, .. } => format!("masked_load {operands}, align {align}"),
-            Op::StreamingStore { align, .. } => format!("streaming_store {operands}, align {align}"),
             Op::NontemporalStore { align, .. } => format!("nontemporal_store {operands}, align {align}"),
             Op::StreamingFence => "streaming_fence".to_owned(),
             Op::MaskedStore { align, .. } => format!("masked_store {operands}, align {align}"),

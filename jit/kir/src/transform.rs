@@ -12,10 +12,15 @@
 mod borders;
 mod context;
 mod dead_code;
+mod local_atomics;
+mod reciprocal_root;
 mod regions;
 mod streaming;
 pub mod widen;
 
+pub use dead_code::remove_dead_code;
+pub use local_atomics::expand_local_atomics;
+pub use reciprocal_root::expand_reciprocal_roots;
 pub use regions::form_regions;
 pub use streaming::stream_stores;
 

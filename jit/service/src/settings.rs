@@ -61,6 +61,11 @@ pub const VARIABLES: &[Variable] = &[
         values: "1, 2, 4, 8, 16, 32 or 64",
         meaning: "work-items that share vector instructions, instead of what the cost model chooses; 1 is scalar code",
     },
+    Variable {
+        name: "SPIRULA_VERIFY",
+        values: "0 or anything else",
+        meaning: "whether every pass over Kernel IR is followed by its verifier; without it in debug builds only",
+    },
 ];
 
 /// What the environment said.
@@ -98,6 +103,7 @@ impl UserSettings {
             compiler: Settings {
                 vector_width: number("SPIRULA_VECTOR_WIDTH").filter(|n| n.is_power_of_two() && *n <= 64),
                 remarks: variable("SPIRULA_REMARKS").is_some(),
+                verify: variable("SPIRULA_VERIFY").map_or(cfg!(debug_assertions), |value| value != "0"),
             },
             clang: path("SPIRULA_CLANG"),
             search_path: paths("PATH"),
@@ -137,7 +143,8 @@ mod tests {
     fn every_listed_variable_changes_something_and_no_other_is_asked_for() {
         let nothing = read(&[]);
         for variable in VARIABLES {
-            assert_ne!(read(&[(variable.name, "16")]), nothing, "{} is listed but not read", variable.name);
+            let changes = |value: &str| read(&[(variable.name, value)]) != nothing;
+            assert!(changes("16") || changes("0"), "{} is listed but not read", variable.name);
         }
         UserSettings::read(|name| {
             let known = name == "PATH" || VARIABLES.iter().any(|variable| variable.name == name);

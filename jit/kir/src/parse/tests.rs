@@ -10,6 +10,7 @@ b0:
   %4: i64 = local_id 0
   %5: ptr(global) = address inbounds %0 + %4*4 + 8
   %6: ptr(global) = address %0 + 4:i64*1 + -16
+  %26: <2 x ptr(global)> = address %0 + [1:i64, 2:i64]:<2 x i64>*4 + 0
   %7: i32 = load %5, align 4
   %8: i32 = load volatile atomic acquire %6, align 4
   %9: i32 = add nuw nsw %7, %8

@@ -4,7 +4,7 @@ use crate::{Function, Inst, Value, ValueDef};
 use fixedbitset::FixedBitSet;
 
 /// Keeps what effects, terminators and what they need.
-pub(super) fn remove(function: &mut Function) {
+pub fn remove_dead_code(function: &mut Function) {
     let mut live = FixedBitSet::with_capacity(function.inst_count());
     let mut work: Vec<Value> = Vec::new();
     for block in &function.blocks {

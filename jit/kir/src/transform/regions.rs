@@ -5,7 +5,7 @@
 
 use super::borders::{Borders, cut};
 use super::context::{Context, crosses_border};
-use super::{ContextKind, Region, RegionExit, WorkGroup, dead_code};
+use super::{ContextKind, Region, RegionExit, WorkGroup, remove_dead_code};
 use crate::ContextSlot;
 use crate::analysis::{ControlFlow, Liveness, Uniformity};
 use crate::{Block, Function, Op, Slot, Target, Terminator, Type, Value, ValueDef};
@@ -93,7 +93,7 @@ impl Former {
         };
         builder.build();
         let Builder { mut body, exits, .. } = builder;
-        dead_code::remove(&mut body);
+        remove_dead_code(&mut body);
         let once = self.runs_once(&flow, &body);
         Region { body, exits, once, wide: None }
     }

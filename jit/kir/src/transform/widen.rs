@@ -21,7 +21,7 @@ mod slots;
 mod values;
 mod variables;
 
-pub use choice::{Choice, Target as VectorTarget, choose};
+pub use choice::{Choice, choose};
 
 use super::{ContextKind, Region};
 use crate::analysis::{ControlFlow, LoopId, Loops, Mask, Masks, MemoryShape, Node, Shape, Shapes};
