@@ -220,8 +220,8 @@ fn a_uniform_loop_around_a_barrier() {
             let sum: i32 = before[i / local * local..][..local].iter().sum();
             let item = i % local;
             let adds = std::iter::successors(Some(local / 2), |n| Some(n / 2)).take_while(|&n| n > 0);
-            let trips = adds.filter(|&n| item < n).count() as i32;
-            assert_eq!(got, sum + trips * 100_000, "{local} {i}");
+            let iterations = adds.filter(|&n| item < n).count() as i32;
+            assert_eq!(got, sum + iterations * 100_000, "{local} {i}");
         }
     }
 }

@@ -10,7 +10,7 @@ use spirula_interface::target::Target;
 use std::cmp::Reverse;
 
 /// Bytes of work-group functions' text that are worth a thread: its own LLVM context costs a millisecond or two.
-const MIN_SHARE: usize = 24 << 10;
+const MIN_SHARE: usize = 16 << 10;
 
 /// Objects that together define the work-group functions. `rest` is what they call, in the session's context.
 pub fn objects<'s>(
