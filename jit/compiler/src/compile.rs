@@ -50,7 +50,7 @@ pub fn build(modules: &[&[u8]], inputs: &Inputs, dump: Dump) -> Result<CompiledP
     let linked: LinkedModule = front::link(&session, hardened, &machine)?;
     let clean: CleanModule = front::clean_up(linked, &machine, optimize)?;
     dump.write("clean.ll", || clean.text());
-    let Imported { mut kernels, rest } = front::import(clean, &machine)?;
+    let Imported { mut kernels, mut rest } = front::import(clean, &machine)?;
     if let Some(wanted) = &options.specialization {
         specialize(&mut kernels, wanted);
     }
@@ -61,7 +61,7 @@ pub fn build(modules: &[&[u8]], inputs: &Inputs, dump: Dump) -> Result<CompiledP
         infos.push(info);
         texts.push(text);
     }
-    let objects = parts::objects(&session, &rest, &texts, (target, optimize), dump)?;
+    let objects = parts::objects(&session, &mut rest, &texts, (target, optimize), dump)?;
 
     let mut log = session.take_warnings();
     // Only on demand: clients such as pyopencl warn of every log that says anything.

@@ -68,8 +68,8 @@ impl Ready {
     fn new(kernel: Function, lanes: u32) -> Self {
         let (lowered, ir) = lower(kernel, lanes);
         let session = Session::new();
-        let module = parse_text(&session, &ir).unwrap_or_else(|e| panic!("{e}\n{}", ir));
-        let object = codegen::generate(&session, &module, &["entry".into()], &crate::llvm::host(), true)
+        let mut module = parse_text(&session, &ir).unwrap_or_else(|e| panic!("{e}\n{}", ir));
+        let object = codegen::generate(&session, &mut module, &["entry".into()], &crate::llvm::host(), true)
             .unwrap_or_else(|e| panic!("{e}\n{}", ir));
         let info = KernelInfo {
             name: "k".into(),

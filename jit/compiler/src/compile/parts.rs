@@ -3,8 +3,7 @@
 use super::{Dump, KernelText, fault};
 use crate::codegen;
 use crate::large_stack;
-use crate::llvm::{self, Session};
-use inkwell::module::Module;
+use crate::llvm::{self, Module, Session};
 use spirula_interface::options::CompileError;
 use spirula_interface::target::Target;
 use std::cmp::Reverse;
@@ -15,7 +14,7 @@ const MIN_SHARE: usize = 16 << 10;
 /// Objects that together define the work-group functions. `rest` is what they call, in the session's context.
 pub fn objects<'s>(
     session: &'s Session,
-    rest: &Module<'s>,
+    rest: &mut Module<'s>,
     kernels: &[KernelText],
     machine: (&Target, bool),
     dump: Dump,
@@ -25,8 +24,8 @@ pub fn objects<'s>(
     let bitcode = if others.is_empty() { Vec::new() } else { llvm::write_bitcode(rest) };
     let elsewhere = |share: &[&KernelText]| {
         let session = Session::new();
-        let rest = llvm::parse_bitcode(&session, &bitcode).map_err(|error| fault("a copy", &error))?;
-        object(&session, &rest, share, machine, dump)
+        let mut rest = llvm::parse_bitcode(&session, &bitcode).map_err(|error| fault("a copy", &error))?;
+        object(&session, &mut rest, share, machine, dump)
     };
     std::thread::scope(|scope| {
         let spawned: Vec<_> =
@@ -63,7 +62,7 @@ fn share_out(kernels: &[KernelText], shares: usize) -> Vec<Vec<&KernelText>> {
 /// The object of some kernels: their texts join what stayed LLVM.
 fn object<'s>(
     session: &'s Session,
-    rest: &Module<'s>,
+    rest: &mut Module<'s>,
     kernels: &[&KernelText],
     (target, optimize): (&Target, bool),
     dump: Dump,
@@ -84,8 +83,7 @@ fn object<'s>(
 
 /// The first lines of a text that is to join the module.
 fn header(module: &Module) -> String {
-    let (layout, triple) = (module.get_data_layout(), module.get_triple());
-    let (layout, triple) = (layout.as_str().to_string_lossy(), triple.as_str().to_string_lossy());
+    let (layout, triple) = (module.view().data_layout(), module.view().triple());
     format!("target datalayout = {layout:?}\ntarget triple = {triple:?}\n")
 }
 

@@ -10,12 +10,10 @@ mod memory;
 mod tests;
 mod types;
 
+use super::CleanModule;
 use super::harden::kernel_symbol;
-use super::llvm_access::{self as access, Layout, Value};
-use super::{CleanModule, llvm_edit as edit};
-use crate::llvm;
+use crate::llvm::{self, Block, Layout, Module, Symbol, Value};
 use inkwell::llvm_sys::LLVMLinkage;
-use inkwell::module::Module;
 use inkwell::targets::TargetMachine;
 use spirula_interface::options::CompileError;
 use spirula_interface::program::{ArgumentInfo, ArgumentKind, KernelInfo};
@@ -38,8 +36,8 @@ type Import<T> = Result<T, String>;
 
 /// Takes the kernels out of a module. Errors: `Failed`, naming the kernel and what it contains.
 pub fn import<'s>(clean: CleanModule<'s>, machine: &TargetMachine) -> Result<Imported<'s>, CompileError> {
-    let CleanModule { module, kernels } = clean;
-    rename_rest(&module);
+    let CleanModule { mut module, kernels } = clean;
+    rename_rest(&mut module);
     let mut imported = Vec::new();
     let mut used = BTreeSet::new();
     for info in kernels {
@@ -48,56 +46,58 @@ pub fn import<'s>(clean: CleanModule<'s>, machine: &TargetMachine) -> Result<Imp
         })?;
         imported.push((info, body));
     }
-    keep_rest(&module, imported.iter().map(|(info, _)| info.name.as_str()), &used);
-    llvm::run_passes(&module, "globaldce", machine).map_err(|error| {
+    keep_rest(&mut module, imported.iter().map(|(info, _)| info.name.as_str()), &used);
+    llvm::run_passes(&mut module, "globaldce", machine).map_err(|error| {
         CompileError::Failed(format!("error: LLVM can't simplify the program: {error}\n"))
     })?;
     Ok(Imported { kernels: imported, rest: module })
 }
 
 /// Gives what stays LLVM a name that nothing else has (not the C library, not another program) and that can stand in text.
-fn rename_rest(module: &Module) {
-    for (index, function) in access::defined_functions(module).into_iter().enumerate() {
-        if function.linkage() == LLVMLinkage::LLVMInternalLinkage {
-            rename(function, &format!("spirula.function.{index}"));
+fn rename_rest(module: &mut Module) {
+    module.edit(|edit| {
+        for (index, function) in edit.defined_functions().into_iter().enumerate() {
+            if function.linkage() == LLVMLinkage::LLVMInternalLinkage {
+                edit.set_name(*function, &renamed(*function, &format!("spirula.function.{index}")));
+            }
         }
-    }
-    for (index, global) in access::globals(module).into_iter().enumerate() {
-        rename(global, &format!("spirula.data.{index}"));
-    }
+        for (index, global) in edit.globals().into_iter().enumerate() {
+            edit.set_name(*global, &renamed(*global, &format!("spirula.data.{index}")));
+        }
+    });
 }
 
 /// The new name goes before the old one, if that has plain characters only: SPIR's may be any bytes.
-fn rename(symbol: Value, name: &str) {
+fn renamed(symbol: Symbol, name: &str) -> String {
     let old = symbol.name();
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "_.$".contains(c);
     let suffix = if !old.is_empty() && old.chars().all(is_plain) { format!(".{old}") } else { String::new() };
-    edit::set_name(symbol, &format!("{name}{suffix}"));
+    format!("{name}{suffix}")
 }
 
 /// Removes the kernels' bodies, and makes visible what they use.
-fn keep_rest<'n>(module: &Module, kernels: impl Iterator<Item = &'n str>, used: &BTreeSet<String>) {
-    for symbol in access::functions(module).into_iter().chain(access::globals(module)) {
-        if used.contains(&symbol.name()) {
-            edit::set_linkage(symbol, LLVMLinkage::LLVMExternalLinkage);
-        }
-    }
+fn keep_rest<'n>(module: &mut Module, kernels: impl Iterator<Item = &'n str>, used: &BTreeSet<String>) {
     // A kernel that another one called is inlined there, so that nothing but metadata refers to it.
     let doomed: HashSet<String> = kernels.map(kernel_symbol).collect();
-    for function in access::functions(module) {
-        if doomed.contains(&function.name()) {
-            edit::erase_function(function);
+    module.edit(|edit| {
+        for symbol in edit.symbols().filter(|symbol| used.contains(&symbol.name())) {
+            edit.set_linkage(symbol, LLVMLinkage::LLVMExternalLinkage);
         }
-    }
+        for function in edit.functions().into_iter().filter(|function| doomed.contains(&function.name())) {
+            edit.erase_function(function);
+        }
+    });
 }
 
 fn kernel(module: &Module, info: &KernelInfo, used: &mut BTreeSet<String>) -> Import<Function> {
-    let source = access::function_named(module, &kernel_symbol(&info.name))
+    let source = module
+        .view()
+        .function_named(&kernel_symbol(&info.name))
         .filter(|function| !function.is_declaration())
         .ok_or("has no body")?;
     let mut importer = Importer {
         function: Function::new(&info.name),
-        layout: access::layout(module),
+        layout: module.view().layout(),
         values: HashMap::new(),
         blocks: HashMap::new(),
         local: HashMap::new(),
@@ -107,7 +107,7 @@ fn kernel(module: &Module, info: &KernelInfo, used: &mut BTreeSet<String>) -> Im
     };
     importer.function.required_work_group_size = info.required_work_group_size;
     for (parameter, argument) in source.parameters().into_iter().zip(&info.arguments) {
-        importer.parameter(parameter, argument)?;
+        importer.parameter(*parameter, argument)?;
     }
     if let Some(printf) = &info.printf {
         let ty = Type::pointer(kir::AddressSpace::Global);
@@ -123,7 +123,7 @@ struct Importer<'m, 'u> {
     layout: Layout<'m>,
     values: HashMap<Value<'m>, kir::Value>,
     /// The block that each LLVM block begins as; a barrier splits it.
-    blocks: HashMap<access::Block<'m>, kir::Block>,
+    blocks: HashMap<Block<'m>, kir::Block>,
     /// Offsets of the local variables.
     local: HashMap<Value<'m>, u64>,
     /// The parameter behind the kernel's own.
@@ -172,6 +172,6 @@ impl<'m> Importer<'m, '_> {
 }
 
 /// What an instruction contains that Kernel IR has no word for.
-fn unsupported<T>(value: Value) -> Import<T> {
+fn unsupported<T>(value: impl std::fmt::Display) -> Import<T> {
     Err(format!("contains `{value}`, which is not supported"))
 }

@@ -161,7 +161,7 @@ impl Lowering<'_, '_> {
                 for operand in op.operands_mut() {
                     *operand = self.value(copy, *operand);
                 }
-                let group = shared_memory(&self.out.function, &op).and(copy.parallel);
+                let group = shared_memory(self.out.function, &op).and(copy.parallel);
                 let new = result.map(|_| self.out.push(ty(), op.clone()));
                 if new.is_none() {
                     self.out.effect(op);
@@ -218,7 +218,7 @@ impl Lowering<'_, '_> {
         let place = self.context_element(copy, slot);
         let bytes = self.out.load(in_memory(&ty), place, align);
         self.set_access_group(copy.parallel);
-        self.from_memory(bytes, ty)
+        self.as_value(bytes, ty)
     }
 
     fn context_store(&mut self, copy: &BodyCopy, slot: ContextSlot, value: Value) {
@@ -239,10 +239,10 @@ impl Lowering<'_, '_> {
     pub(super) fn load_kept(&mut self, slot: ContextSlot, ty: Type) -> Value {
         let align = ty.align().min(SCRATCH_ALIGN) as u32;
         let bytes = self.out.load(in_memory(&ty), self.memory.context[slot.0 as usize], align);
-        self.from_memory(bytes, ty)
+        self.as_value(bytes, ty)
     }
 
-    fn from_memory(&mut self, bytes: Value, ty: Type) -> Value {
+    fn as_value(&mut self, bytes: Value, ty: Type) -> Value {
         if self.out.ty(bytes) == ty { bytes } else { self.out.cast(CastOp::Trunc, ty, bytes) }
     }
 }

@@ -3,7 +3,7 @@
 
 use super::instruction::flags;
 use super::{Import, Importer, types, unsupported};
-use crate::front::llvm_access::Value;
+use crate::llvm::{Call, Value};
 use inkwell::llvm_sys::LLVMValueKind;
 use spirula_kir as kir;
 use spirula_kir::{Constant, Flags, Op, Type, WorkItemQuery};
@@ -31,7 +31,9 @@ const TRANSPARENT: [&str; 5] = [
 
 impl<'m> Importer<'m, '_> {
     pub(super) fn call(&mut self, source: Value<'m>) -> Import<Option<kir::Value>> {
-        let Some(callee) = source.called_function() else { return unsupported(source) };
+        let Some(callee) = source.as_call().and_then(Call::called_function) else {
+            return unsupported(source);
+        };
         let name = callee.name();
         if let Some(primitive) = name.strip_prefix("spirula.")
             && callee.is_declaration()
@@ -45,13 +47,13 @@ impl<'m> Importer<'m, '_> {
             return self.intrinsic(&name, source);
         }
         let arguments = self.arguments(source)?;
-        let pure = callee.is_pure_function();
+        let pure = callee.is_pure();
         self.used.insert(name.clone());
         self.result(source, Op::Call { function: name.into(), pure, arguments })
     }
 
     fn arguments(&mut self, source: Value<'m>) -> Import<Vec<kir::Value>> {
-        let arguments = source.call_arguments();
+        let arguments = source.as_call().map(Call::arguments).unwrap_or_default();
         if arguments.iter().any(|argument| argument.kind() == LLVMValueKind::LLVMMetadataAsValueValueKind) {
             return unsupported(source);
         }

@@ -2,7 +2,7 @@
 //! where they are used.
 
 use super::{Import, Importer, types, unsupported};
-use crate::front::llvm_access::Value;
+use crate::llvm::Value;
 use inkwell::llvm_sys::LLVMValueKind::*;
 use spirula_kir as kir;
 use spirula_kir::{Constant, Op, Type};
@@ -47,10 +47,8 @@ impl<'m> Importer<'m, '_> {
         if let Some(&offset) = self.local.get(&variable) {
             return Ok(offset);
         }
-        let ty = variable.global_value_type();
-        if !ty.is_sized() {
-            return unsupported(variable);
-        }
+        let ty = variable.as_global().map(|global| global.value_type()).filter(|ty| ty.is_sized());
+        let Some(ty) = ty else { return unsupported(variable) };
         let alignment = u64::from(variable.alignment().max(self.layout.alignment(ty)));
         let offset = self.function.local_size.next_multiple_of(alignment);
         self.function.local_size = offset

@@ -1,13 +1,13 @@
 //! Import: LLVM's types.
 
 use super::Import;
-use crate::front::llvm_access;
+use crate::llvm;
 use inkwell::llvm_sys::LLVMTypeKind::*;
 use spirula_kir::{AddressSpace, Scalar, Type};
 use std::sync::Arc;
 
 /// A register's type.
-pub(super) fn import(ty: llvm_access::Type) -> Import<Type> {
+pub(super) fn import(ty: llvm::Type) -> Import<Type> {
     if let Some(scalar) = scalar(ty) {
         return Ok(Type::Scalar(scalar));
     }
@@ -27,7 +27,7 @@ pub(super) fn import(ty: llvm_access::Type) -> Import<Type> {
     }
 }
 
-fn scalar(ty: llvm_access::Type) -> Option<Scalar> {
+fn scalar(ty: llvm::Type) -> Option<Scalar> {
     match ty.kind() {
         LLVMIntegerTypeKind if ty.integer_width() <= 128 => Some(Scalar::Int(ty.integer_width())),
         LLVMHalfTypeKind => Some(Scalar::Half),
