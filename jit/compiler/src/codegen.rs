@@ -21,7 +21,7 @@ pub enum CodegenError {
 
 /// What pays of `default<O3>`, in its order: work-group functions are one loop nest each, come simplified and call little.
 /// Loops are simplified until conditions that do not change in them can be decided in front of them, and those of
-/// fixed length are laid flat. Loops of unknown length stay as they are: their turns overlap in the processor
+/// fixed length are unrolled. Loops of unknown length stay as they are: their iterations overlap in the processor
 /// anyway, and unrolled they took a third of a build.
 const PASSES: &str = "always-inline,globaldce,cgscc(inline),globaldce,function(\
     simplifycfg,sroa<modify-cfg>,early-cse,instcombine<no-verify-fixpoint>,\

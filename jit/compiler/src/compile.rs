@@ -2,7 +2,8 @@
 //!
 //! ```text
 //! bytes -> SpirModule -> HardenedModule -> LinkedModule -> CleanModule -> Imported    front: LLVM IR, ever simpler
-//!       -> Lowered                       transform, emit: a kernel's Kernel IR becomes a work-group function's text
+//!       -> Lowered                       spirula_kir::pipeline: a kernel becomes a work-group function in Kernel IR
+//!       -> KernelText                    back: its text for LLVM
 //!       -> objects                       parts, codegen: the texts and what stayed LLVM, for this CPU
 //! ```
 //!
@@ -11,13 +12,15 @@
 
 mod parts;
 
-use crate::emit::{self, Lowered};
+use crate::back::llvm::Text;
 use crate::front::{self, CleanModule, HardenedModule, Imported, LinkedModule, SpirModule};
-use crate::llvm::{self, LlvmError, Session};
+use crate::llvm::{self, Session};
 use spirula_interface::inputs::Inputs;
 use spirula_interface::options::{CompileError, Specialization};
 use spirula_interface::program::{CompiledProgram, KernelInfo};
-use spirula_kir::transform::widen::VectorTarget;
+use spirula_interface::target::TargetFacts;
+use spirula_kir::Function;
+use spirula_kir::pipeline::{self, PASSES};
 use std::path::Path;
 
 /// Reads a module and checks it against the SPIR rules; yields remarks. Errors: [`CompileError::InvalidBinary`] for
@@ -51,64 +54,89 @@ pub fn build(modules: &[&[u8]], inputs: &Inputs, dump: Dump) -> Result<CompiledP
     if let Some(wanted) = &options.specialization {
         specialize(&mut kernels, wanted);
     }
-    let vectors = if optimize { vectors(inputs) } else { VectorTarget::none() };
-    let (infos, lowered): (Vec<KernelInfo>, Vec<Lowered>) =
-        kernels.into_iter().enumerate().map(|kernel| lower(kernel, vectors, dump)).unzip();
-    let objects = parts::objects(&session, &mut rest, &lowered, (target, optimize), dump)?;
+    let passes = pass_options(inputs);
+    let (mut infos, mut texts) = (Vec::new(), Vec::new());
+    for (number, (info, body)) in kernels.into_iter().enumerate() {
+        let (info, text) = lower(number, info, body, &passes, dump)?;
+        infos.push(info);
+        texts.push(text);
+    }
+    let objects = parts::objects(&session, &mut rest, &texts, (target, optimize), dump)?;
 
     let mut log = session.take_warnings();
     // Only on demand: clients such as pyopencl warn of every log that says anything.
     if settings.remarks {
-        log.extend(lowered.iter().flat_map(|kernel| &kernel.remarks).map(|line| format!("{line}\n")));
+        log.extend(texts.iter().flat_map(|kernel| &kernel.remarks).map(|line| format!("{line}\n")));
     }
     Ok(CompiledProgram { objects, kernels: infos, log })
 }
 
 /// Keeps the one kernel, which is lowered as if it required the local size; what the host knows of it stays.
-fn specialize(kernels: &mut Vec<(KernelInfo, spirula_kir::Function)>, wanted: &Specialization) {
+fn specialize(kernels: &mut Vec<(KernelInfo, Function)>, wanted: &Specialization) {
     kernels.retain(|(info, _)| info.name == wanted.kernel);
     for (_, body) in kernels {
         body.required_work_group_size = Some(wanted.local_size);
     }
 }
 
+/// A kernel's work-group function as text.
+#[derive(Clone)]
+struct KernelText {
+    symbol: String,
+    /// LLVM IR: the definition of the symbol and declarations of what it uses.
+    ir: String,
+    /// What was decided, a line each.
+    remarks: Vec<String>,
+}
+
 /// A kernel's work-group function, and what the host must know of it.
 fn lower(
-    (number, (info, body)): (usize, (KernelInfo, spirula_kir::Function)),
-    vectors: VectorTarget,
+    number: usize,
+    info: KernelInfo,
+    body: Function,
+    options: &pipeline::Options,
     dump: Dump,
-) -> (KernelInfo, Lowered) {
+) -> Result<(KernelInfo, KernelText), CompileError> {
     // A hostile module's kernels may be called anything; these names go into text.
     let is_plain = info.name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
     let symbol = format!("spirula.group.{number}.{}", if is_plain { &info.name } else { "" });
-    dump.write(&format!("{symbol}.kir"), || body.to_string());
-    let lowered = emit::lower(body, &symbol, vectors);
+    dump.write(&format!("{symbol}.0.imported.kir"), || body.to_string());
+    let position =
+        |pass: &str| 1 + PASSES.iter().position(|other| other.name == pass).unwrap_or(PASSES.len());
+    let lowered = pipeline::run(body, &symbol, options, |pass, form| {
+        let name = format!("{symbol}.{}.{}.kir", position(pass.name), pass.name);
+        dump.write(&name, || form.to_string());
+    });
+    let lowered = lowered.map_err(|error| fault(&format!("the kernel `{}`", info.name), &error))?;
+    let mut text = Text::default();
+    text.add(&lowered.group.function);
     let info = KernelInfo {
-        symbol: lowered.symbol.clone(),
+        symbol: symbol.clone(),
         static_local_size: lowered.static_local_size,
-        private_size: lowered.private_size,
-        scratch_per_item: lowered.scratch_per_item,
-        scratch_fixed: lowered.scratch_fixed,
+        private_size: lowered.group.private_size,
+        scratch_per_item: lowered.group.scratch_per_item,
+        scratch_fixed: lowered.group.scratch_fixed,
         sees_group: lowered.sees_group,
         lanes: lowered.lanes,
         ..info
     };
-    (info, lowered)
+    Ok((info, KernelText { symbol, ir: text.finish(), remarks: lowered.remarks }))
 }
 
 /// A mistake of ours, not of the program.
-fn fault(what: &str, error: &LlvmError) -> CompileError {
+fn fault(what: &str, error: &dyn std::error::Error) -> CompileError {
     CompileError::Failed(format!("error: internal error of the compiler: {what}: {error}\n"))
 }
 
-/// The machine's vectors, and what the user asks of them.
-fn vectors(inputs: &Inputs) -> VectorTarget {
-    let register_bits = match () {
-        () if inputs.target.has("avx512f") => 512,
-        () if inputs.target.has("avx") => 256,
-        () => 128,
-    };
-    VectorTarget { register_bits, forced_lanes: inputs.settings.vector_width }
+/// What passes go by; without optimization kernels stay scalar.
+fn pass_options(inputs: &Inputs) -> pipeline::Options {
+    let Inputs { options, settings, target, .. } = inputs;
+    let verify = settings.verify;
+    if options.optimization_disabled {
+        pipeline::Options { facts: TargetFacts::with_vectors(128), lanes: Some(1), verify }
+    } else {
+        pipeline::Options { facts: target.facts(), lanes: settings.vector_width, verify }
+    }
 }
 
 /// Where the stages of a build are to be written, if anywhere.

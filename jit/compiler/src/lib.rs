@@ -2,16 +2,16 @@
 //!
 //! ```text
 //! front     bytes -> checked SPIR -> hardened -> linked with the builtins -> cleaned -> Kernel IR
-//! emit      Kernel IR, cut into barrier regions and widened, -> the text of work-group functions
+//! back      Kernel IR, lowered to work-group functions by `spirula_kir::pipeline`, -> the text of LLVM IR
 //! codegen   -> passes and code of LLVM -> object files
 //! worker    all of it as a process that serves an application
 //! ```
 
+pub mod back;
 pub mod builtin;
 pub mod clang;
 pub mod codegen;
 pub mod compile;
-pub mod emit;
 pub mod front;
 mod large_stack;
 pub mod llvm;
@@ -20,5 +20,8 @@ pub mod worker;
 /// Inputs for the machine that tests run on.
 #[cfg(test)]
 fn host_inputs() -> spirula_interface::inputs::Inputs {
-    spirula_interface::inputs::Inputs::new(Default::default(), Default::default(), llvm::host())
+    let mut inputs =
+        spirula_interface::inputs::Inputs::new(Default::default(), Default::default(), llvm::host());
+    inputs.settings.verify = true;
+    inputs
 }

@@ -1,10 +1,14 @@
-//! Golden tests of the lowering: each `golden/*.kir` through region formation and emission, `wide_*.kir` in four lanes. `cargo insta review`, or
+//! Golden tests of the lowering: each `golden/*.kir` through the passes, `wide_*.kir` in four lanes; and kernels of the SPIR
+//! fixtures after one pass or another; and `passes/*.kir` after one alone. `cargo insta review`, or
 //! `INSTA_UPDATE=always cargo test -p spirula-compiler --test golden`, takes a changed output as the new one.
 
-use spirula_compiler::emit;
+use spirula_compiler::back::llvm::Text;
+use spirula_compiler::compile::{self, Dump};
+use spirula_interface::inputs::Inputs;
+use spirula_interface::target::{Target, TargetFacts};
 use spirula_kir as kir;
-use spirula_kir::transform;
-use spirula_kir::transform::widen::{VectorTarget, choose};
+use spirula_kir::pipeline::{self, Form, Options, Pass};
+use std::path::Path;
 
 #[test]
 fn regions_and_work_group_functions() {
@@ -12,30 +16,97 @@ fn regions_and_work_group_functions() {
         let text = std::fs::read_to_string(path).unwrap();
         let kernel = kir::parse(&text).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
         kir::verify(&kernel).unwrap();
-        let group = transform::form_regions(kernel.clone());
-        for region in &group.regions {
-            kir::verify(&region.body).unwrap_or_else(|e| panic!("{}: {e}\n{group}", path.display()));
-        }
-        if path.file_name().is_some_and(|name| name.to_string_lossy().starts_with("wide_")) {
-            insta::assert_snapshot!("wide", wide(&group));
-            return;
-        }
-        insta::assert_snapshot!("regions", group);
+        let is_wide = path.file_name().is_some_and(|name| name.to_string_lossy().starts_with("wide_"));
+        let (pass, snapshot) = if is_wide { ("widen", "wide") } else { ("regions", "regions") };
+        let lanes = Some(if is_wide { 4 } else { 1 });
+        let options = Options { facts: TargetFacts::with_vectors(128), lanes, verify: true };
+        let mut shown = String::new();
+        let lowered = pipeline::run(kernel, "entry", &options, |done, form| match form {
+            Form::Regions(group) if done.name == pass && is_wide => {
+                let wide = group.regions.iter().filter_map(|region| region.wide.as_ref());
+                shown = wide.map(|wide| wide.body.to_string()).collect();
+                assert!(!shown.is_empty(), "{}", path.display());
+            }
+            form if done.name == pass => shown = form.to_string(),
+            _ => {}
+        });
+        let lowered = lowered.unwrap_or_else(|e| panic!("{}: {e}", path.display()));
+        insta::assert_snapshot!(snapshot, shown);
         if path.ends_with("straight_line.kir") || path.ends_with("uniform_loop.kir") {
-            insta::assert_snapshot!("llvm", emit::lower(kernel, "entry", VectorTarget::none()).ir);
+            insta::assert_snapshot!("lowered", lowered.group.function);
+            let mut text = Text::default();
+            text.add(&lowered.group.function);
+            insta::assert_snapshot!("llvm", text.finish());
         }
     });
 }
 
-/// The regions' bodies in four lanes.
-fn wide(group: &transform::WorkGroup) -> String {
-    let vectors = VectorTarget { register_bits: 128, forced_lanes: Some(4) };
-    let mut text = String::new();
-    for region in &group.regions {
-        let choice = choose(region, &group.context, vectors);
-        let body = choice.wide.unwrap_or_else(|| panic!("{}", choice.reason)).body;
-        kir::verify(&body).unwrap_or_else(|e| panic!("{e}\n{body}"));
-        text += &body.to_string();
+/// Passes alone: the file in `passes/`, the passes, and whether the processor approximates roots.
+const ALONE: [(&str, &[&str], bool); 4] = [
+    ("local_atomics", &["local-atomics"], false),
+    ("reciprocal_root", &["reciprocal-root"], false),
+    ("reciprocal_root", &["reciprocal-root"], true),
+    ("stream", &["regions", "widen", "stream"], false),
+];
+
+#[test]
+fn passes_alone() {
+    for (file, passes, approximates_roots) in ALONE {
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/passes/{file}.kir"));
+        let function =
+            kir::parse(&std::fs::read_to_string(path).unwrap()).unwrap_or_else(|e| panic!("{file}: {e}"));
+        kir::verify(&function).unwrap_or_else(|e| panic!("{file}: {e}"));
+        let facts = TargetFacts { approximates_roots, ..TargetFacts::with_vectors(256) };
+        let options = Options { facts, lanes: Some(8), verify: true };
+        let form = passes.iter().fold(Form::Function(function), |form, name| {
+            let pass = Pass::named(name).unwrap_or_else(|| panic!("no pass is called {name}"));
+            pass.apply(form, "entry", &options, &mut Vec::new()).unwrap_or_else(|e| panic!("{file}: {e}"))
+        });
+        let name = if approximates_roots { format!("{file}@approximated") } else { file.to_owned() };
+        insta::with_settings!({ omit_expression => true }, {
+            insta::assert_snapshot!(name, form);
+        });
     }
-    text
+}
+
+/// Fixtures, kernels, and the pass after which they are shown.
+const SHOWN: [(&str, &str, &str); 10] = [
+    ("bench/reduce", "reduce", "regions"),
+    ("bench/scan", "scan", "regions"),
+    ("spir12/barriers", "private_value", "regions"),
+    ("spir12/barriers", "in_if", "regions"),
+    ("bench/mandelbrot", "mandelbrot", "widen"),
+    ("bench/transpose", "transpose", "widen"),
+    ("bench/saxpy", "saxpy", "dead-code"),
+    ("bench/histogram", "histogram", "dead-code"),
+    ("bench/matmul_naive", "matmul_naive", "dead-code"),
+    ("spir12/barriers", "early_return", "dead-code"),
+];
+
+/// For a processor with AVX2, whatever the test runs on.
+#[test]
+fn kernels_of_the_fixtures() {
+    let target =
+        Target { cpu: "x86-64-v3".into(), features: "+avx,+avx2,+fma,+bmi,+bmi2,+f16c".into(), threads: 1 };
+    let mut inputs = Inputs::new(Default::default(), Default::default(), target);
+    inputs.settings.verify = true;
+    let fixtures = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/fixtures");
+    for (fixture, kernel, pass) in SHOWN {
+        let module = std::fs::read(fixtures.join(format!("{fixture}.bc64"))).unwrap();
+        let folder = tempfile::tempdir().unwrap();
+        compile::build(&[&module], &inputs, Dump::new(Some(folder.path()))).unwrap();
+        let end = format!(".{pass}.kir");
+        let dumped = std::fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().path());
+        let wanted = dumped.filter(|path| {
+            let name = path.file_name().unwrap_or_default().to_string_lossy();
+            name.contains(&format!(".{kernel}.")) && name.ends_with(&end)
+        });
+        let [path] = &wanted.collect::<Vec<_>>()[..] else {
+            panic!("{fixture} {kernel} {pass}: not one dump")
+        };
+        let name = format!("{}@{kernel}", fixture.replace('/', "_"));
+        insta::with_settings!({ omit_expression => true }, {
+            insta::assert_snapshot!(name, std::fs::read_to_string(path).unwrap());
+        });
+    }
 }

@@ -4,11 +4,22 @@
 use serde::{Deserialize, Serialize};
 
 /// Settings that change what a build yields.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Settings {
     /// `SPIRULA_VECTOR_WIDTH`: lanes to use wherever possible, a power of two up to 64; 1 is scalar code. None lets the
     /// cost model choose.
     pub vector_width: Option<u32>,
     /// `SPIRULA_REMARKS`: the build log says what was decided for each kernel.
     pub remarks: bool,
+    /// `SPIRULA_VERIFY`: every pass over Kernel IR is followed by the verifier.
+    pub verify: bool,
+}
+
+/// Whether the verifier runs if nothing is said.
+pub const VERIFY_BY_DEFAULT: bool = cfg!(debug_assertions);
+
+impl Default for Settings {
+    fn default() -> Self {
+        Settings { vector_width: None, remarks: false, verify: VERIFY_BY_DEFAULT }
+    }
 }

@@ -57,17 +57,60 @@ pub enum Passing {
     LocalOffset,
     /// The parameter is the address of the bytes at the offset (`byval`); read-only.
     ByAddress,
+    /// There is no argument block: the caller passes the value, and promises that much of it.
+    Argument(Promises),
 }
 
-/// A kernel parameter.
+/// What callers promise of a pointer that they pass.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Promises {
+    /// Nothing else that the function uses leads to the memory that is used through it.
+    pub noalias: bool,
+    /// It is not null.
+    pub nonnull: bool,
+    /// The function does not write through it.
+    pub readonly: bool,
+    /// Its alignment in bytes; 0 if nothing is promised.
+    pub align: u32,
+}
+
+/// A parameter.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Param {
     /// Its value in the body.
     pub value: Value,
-    /// Bytes into the argument block.
+    /// A kernel's: bytes into the argument block.
     pub offset: u32,
-    /// How it is read from there.
+    /// Where it comes from.
     pub passing: Passing,
+}
+
+/// How a function is called.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub enum Signature {
+    /// As a kernel, or as the body of a barrier region: its parameters lie in an argument block.
+    #[default]
+    Kernel,
+    /// With its parameters as arguments ([`Passing::Argument`]).
+    Function {
+        /// What it yields.
+        result: Option<Type>,
+    },
+}
+
+/// Memory accesses that belong together: see [`LoopHints::parallel`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct AccessGroup(pub u32);
+
+/// What is known of a loop, or asked of an optimizer. It stands at the block that leads back to the loop's header.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct LoopHints {
+    /// Accesses of that group don't depend on those of other iterations.
+    pub parallel: Option<AccessGroup>,
+    /// Leave it scalar, or as wide as it is.
+    pub no_vectorize: bool,
+    /// Make no copies of its body.
+    pub no_unroll: bool,
 }
 
 /// Size and alignment of a private slot in bytes.
@@ -85,12 +128,15 @@ pub struct BlockData {
     pub params: Vec<Value>,
     pub insts: Vec<Inst>,
     pub terminator: Terminator,
+    /// Of the loop whose last block this is.
+    pub loop_hints: Option<LoopHints>,
 }
 
 #[derive(Clone, Debug)]
 struct InstData {
     op: Op,
     result: Option<Value>,
+    access_group: Option<AccessGroup>,
 }
 
 #[derive(Clone, Debug)]
@@ -99,12 +145,14 @@ struct ValueData {
     def: ValueDef,
 }
 
-/// A kernel, or after region formation the body of one barrier region. Block 0 is the entry and has no parameters.
+/// A kernel, the body of one of its barrier regions, its work-group function, or a function that is called. Block 0 is the entry and has no parameters.
 #[derive(Clone, Debug, Default)]
 pub struct Function {
-    /// The kernel's name.
+    /// Its name.
     pub name: String,
-    /// The kernel's parameters.
+    /// How it is called.
+    pub signature: Signature,
+    /// Its parameters.
     pub params: Vec<Param>,
     /// Private memory.
     pub slots: Vec<SlotData>,
@@ -125,6 +173,11 @@ impl Function {
         Function { name: name.to_owned(), ..Default::default() }
     }
 
+    /// An empty function that is called with arguments.
+    pub fn callable(name: &str, result: Option<Type>) -> Self {
+        Function { signature: Signature::Function { result }, ..Function::new(name) }
+    }
+
     fn new_value(&mut self, ty: Type, def: ValueDef) -> Value {
         self.values.push(ValueData { ty, def });
         Value(self.values.len() as u32 - 1)
@@ -135,6 +188,11 @@ impl Function {
         let value = self.new_value(ty, ValueDef::Param(self.params.len() as u32));
         self.params.push(Param { value, offset, passing });
         value
+    }
+
+    /// Adds a parameter of type `ty` that the caller passes.
+    pub fn add_argument(&mut self, ty: Type, promises: Promises) -> Value {
+        self.add_param(ty, 0, Passing::Argument(promises))
     }
 
     /// Adds a private slot.
@@ -149,6 +207,7 @@ impl Function {
             params: Vec::new(),
             insts: Vec::new(),
             terminator: Terminator::Unreachable,
+            loop_hints: None,
         });
         Block(self.blocks.len() as u32 - 1)
     }
@@ -179,7 +238,7 @@ impl Function {
 
     /// Appends an instruction without a result.
     pub fn push_effect(&mut self, block: Block, op: Op) -> Inst {
-        self.insts.push(InstData { op, result: None });
+        self.insts.push(InstData { op, result: None, access_group: None });
         let inst = Inst(self.insts.len() as u32 - 1);
         self.blocks[block.index()].insts.push(inst);
         inst
@@ -191,6 +250,21 @@ impl Function {
         let value = self.new_value(ty, ValueDef::Inst(inst));
         self.insts[inst.index()].result = Some(value);
         value
+    }
+
+    /// Appends an instruction that stands in no block, such as one that a transform took out of a block's list.
+    pub fn append(&mut self, block: Block, inst: Inst) {
+        self.blocks[block.index()].insts.push(inst);
+    }
+
+    /// The group that a memory access belongs to.
+    pub fn access_group(&self, inst: Inst) -> Option<AccessGroup> {
+        self.insts[inst.index()].access_group
+    }
+
+    /// Puts a memory access into a group, or into none.
+    pub fn set_access_group(&mut self, inst: Inst, group: Option<AccessGroup>) {
+        self.insts[inst.index()].access_group = group;
     }
 
     /// Ends a block.

@@ -117,9 +117,11 @@ named!(
 );
 named!(
     /// What a work-item can ask about its place (OpenCL C 1.2, 6.12.1). All but `WorkDim` (i32, no dimension) are i64.
+    /// `CachedStores` (no dimension) is 0 if the launch's stores may go past the caches, else -1.
     WorkItemQuery {
         GlobalId "global_id", LocalId "local_id", GroupId "group_id", LocalSize "local_size",
         GlobalSize "global_size", NumGroups "num_groups", GlobalOffset "global_offset", WorkDim "work_dim",
+        CachedStores "cached_stores",
     }
 );
 
@@ -213,12 +215,14 @@ pub enum Op {
         mask: Value,
         align: u32,
     },
-    /// Stores a vector past the caches if the launch's buffers don't fit there anyway. Only in widened bodies.
-    StreamingStore {
+    /// Stores past the caches. Others see it behind a `StreamingFence` of this thread.
+    NontemporalStore {
         pointer: Value,
         value: Value,
         align: u32,
     },
+    /// Orders this thread's stores past the caches before whatever it does next.
+    StreamingFence,
     /// The group will leave the region by that exit. Only in widened bodies.
     SetExit(u32),
     AtomicRmw {
@@ -322,7 +326,8 @@ pub enum Terminator {
     },
     /// Every work-item of the group arrives here before any goes on.
     Barrier(Target),
-    Return,
+    /// The function ends, with a value if it yields one; kernels yield none.
+    Return(Option<Value>),
     Unreachable,
     /// The work-item leaves its region by that exit; only in barrier regions.
     Exit(u32),
@@ -337,7 +342,7 @@ impl Terminator {
             Terminator::Switch { cases, default, .. } => {
                 cases.iter().map(|(_, t)| t).chain(std::iter::once(default)).collect()
             }
-            Terminator::Return | Terminator::Unreachable | Terminator::Exit(_) => Vec::new(),
+            Terminator::Return(_) | Terminator::Unreachable | Terminator::Exit(_) => Vec::new(),
         }
     }
 
@@ -349,7 +354,7 @@ impl Terminator {
             Terminator::Switch { cases, default, .. } => {
                 cases.iter_mut().map(|(_, t)| t).chain(std::iter::once(default)).collect()
             }
-            Terminator::Return | Terminator::Unreachable | Terminator::Exit(_) => Vec::new(),
+            Terminator::Return(_) | Terminator::Unreachable | Terminator::Exit(_) => Vec::new(),
         }
     }
 
@@ -371,51 +376,106 @@ impl Terminator {
         }
     }
 
-    /// The condition and all block arguments.
+    /// The condition or what is returned, and all block arguments.
     pub fn operands(&self) -> Vec<Value> {
+        let returned = if let Terminator::Return(value) = self { *value } else { None };
         let arguments = self.targets().into_iter().flat_map(|t| t.arguments.iter().copied());
-        self.condition().into_iter().chain(arguments).collect()
+        self.condition().into_iter().chain(returned).chain(arguments).collect()
     }
 }
 
-impl Op {
-    /// Every operand, to be changed. The only list of operands there is; [`Op::operands`] reads it.
-    pub fn operands_mut(&mut self) -> Vec<&mut Value> {
-        match self {
-            Op::Unary { value, .. } | Op::Cast { value, .. } | Op::ContextStore(_, value) => vec![value],
-            Op::Binary { lhs, rhs, .. } | Op::Compare { lhs, rhs, .. } => vec![lhs, rhs],
-            Op::Select { condition, then, otherwise, .. } => vec![condition, then, otherwise],
-            Op::Address { base, index, .. } => std::iter::once(base).chain(index.as_mut()).collect(),
-            Op::Load { pointer, .. } => vec![pointer],
-            Op::MaskedLoad { pointer, mask, .. } => vec![pointer, mask],
-            Op::MaskedStore { pointer, value, mask, .. } => vec![pointer, value, mask],
-            Op::Store { pointer, value, .. }
-            | Op::StreamingStore { pointer, value, .. }
-            | Op::AtomicRmw { pointer, value, .. } => vec![pointer, value],
-            Op::CompareExchange { pointer, expected, replacement, .. } => {
-                vec![pointer, expected, replacement]
+/// The only list of operands there is, for references that can change them and for those that can't.
+macro_rules! each_operand {
+    ($op:expr, $iter:ident, $visit:expr) => {{
+        let mut visit = $visit;
+        match $op {
+            Op::Unary { value, .. } | Op::Cast { value, .. } | Op::ContextStore(_, value) => visit(value),
+            Op::Binary { lhs, rhs, .. } | Op::Compare { lhs, rhs, .. } => {
+                visit(lhs);
+                visit(rhs);
             }
-            Op::ExtractElement { vector, index } => vec![vector, index],
-            Op::InsertElement { vector, element, index } => vec![vector, element, index],
-            Op::Shuffle { first, second, .. } => vec![first, second],
-            Op::ExtractValue { aggregate, .. } => vec![aggregate],
-            Op::InsertValue { aggregate, value, .. } => vec![aggregate, value],
-            Op::Intrinsic { arguments, .. } | Op::Call { arguments, .. } => arguments.iter_mut().collect(),
+            Op::Select { condition, then, otherwise, .. } => {
+                visit(condition);
+                visit(then);
+                visit(otherwise);
+            }
+            Op::Address { base, index, .. } => {
+                visit(base);
+                index.$iter().for_each(visit);
+            }
+            Op::Load { pointer, .. } => visit(pointer),
+            Op::MaskedLoad { pointer, mask, .. } => {
+                visit(pointer);
+                visit(mask);
+            }
+            Op::MaskedStore { pointer, value, mask, .. } => {
+                visit(pointer);
+                visit(value);
+                visit(mask);
+            }
+            Op::Store { pointer, value, .. }
+            | Op::NontemporalStore { pointer, value, .. }
+            | Op::AtomicRmw { pointer, value, .. } => {
+                visit(pointer);
+                visit(value);
+            }
+            Op::CompareExchange { pointer, expected, replacement, .. } => {
+                visit(pointer);
+                visit(expected);
+                visit(replacement);
+            }
+            Op::ExtractElement { vector, index } => {
+                visit(vector);
+                visit(index);
+            }
+            Op::InsertElement { vector, element, index } => {
+                visit(vector);
+                visit(element);
+                visit(index);
+            }
+            Op::Shuffle { first, second, .. } => {
+                visit(first);
+                visit(second);
+            }
+            Op::ExtractValue { aggregate, .. } => visit(aggregate),
+            Op::InsertValue { aggregate, value, .. } => {
+                visit(aggregate);
+                visit(value);
+            }
+            Op::Intrinsic { arguments, .. } | Op::Call { arguments, .. } => {
+                arguments.$iter().for_each(visit);
+            }
             Op::SlotAddress(_)
             | Op::LocalAddress { .. }
             | Op::GlobalAddress(_)
             | Op::Fence(_)
+            | Op::StreamingFence
             | Op::SetExit(_)
             | Op::WorkItem { .. }
             | Op::ContextLoad(_)
-            | Op::ContextAddress(_) => Vec::new(),
+            | Op::ContextAddress(_) => {}
         }
+    }};
+}
+
+impl Op {
+    /// Shows each operand.
+    pub fn visit_operands(&self, mut visit: impl FnMut(Value)) {
+        each_operand!(self, iter, |value: &Value| visit(*value));
     }
 
     /// Every operand.
     pub fn operands(&self) -> Vec<Value> {
-        // The clone keeps one list of operands instead of two; instructions are small.
-        self.clone().operands_mut().into_iter().map(|v| *v).collect()
+        let mut list = Vec::new();
+        self.visit_operands(|value| list.push(value));
+        list
+    }
+
+    /// Every operand, to be changed.
+    pub fn operands_mut(&mut self) -> Vec<&mut Value> {
+        let mut list = Vec::new();
+        each_operand!(self, iter_mut, |value| list.push(value));
+        list
     }
 
     /// Whether it may write memory or do what can't be done twice, earlier or not at all.
@@ -423,7 +483,8 @@ impl Op {
         match self {
             Op::Store { .. }
             | Op::MaskedStore { .. }
-            | Op::StreamingStore { .. }
+            | Op::NontemporalStore { .. }
+            | Op::StreamingFence
             | Op::SetExit(_)
             | Op::AtomicRmw { .. }
             | Op::CompareExchange { .. }

@@ -1,9 +1,9 @@
 //! Kernel IR: the text form, read. For golden tests and for kernels written by hand; the printer defines the form.
 
 use super::{
-    AddressSpace, BinaryOp, Block, CastOp, Constant, Flags, FloatPredicate, Function, IntPredicate, Op,
-    Ordering, Passing, Predicate, RmwOp, Scalar, Slot, Target, Terminator, Type, UnaryOp, Value,
-    WorkItemQuery,
+    AccessGroup, AddressSpace, BinaryOp, Block, CastOp, Constant, Flags, FloatPredicate, Function,
+    IntPredicate, LoopHints, Op, Ordering, Passing, Predicate, Promises, RmwOp, Scalar, Signature, Slot,
+    Target, Terminator, Type, UnaryOp, Value, WorkItemQuery,
 };
 use crate::ContextSlot;
 use std::collections::{HashMap, HashSet};
@@ -21,12 +21,12 @@ pub struct ParseError {
 
 type Parse<T> = Result<T, ParseError>;
 
-/// Reads one kernel. Values may be used before the line that defines them; each must be defined once.
+/// Reads one function. Values may be used before the line that defines them; each must be defined once.
 pub fn parse(text: &str) -> Parse<Function> {
     let mut parser =
         Parser { tokens: tokenize(text), at: 0, function: Function::default(), names: HashMap::new() };
     parser.check_single_definitions()?;
-    parser.kernel()?;
+    parser.function()?;
     Ok(parser.function)
 }
 
@@ -158,7 +158,7 @@ impl<'a> Parser<'a> {
                 self.expect("(")?;
                 let name = self.next();
                 self.expect(")")?;
-                let space = (0..5).filter_map(AddressSpace::from_number).find(|s| s.to_string() == name);
+                let space = AddressSpace::ALL.into_iter().find(|s| s.to_string() == name);
                 space.map_or_else(
                     || self.fail(format!("no address space `{name}`")),
                     |s| Ok(Scalar::Pointer(s)),
@@ -182,11 +182,20 @@ impl<'a> Parser<'a> {
         Ok(())
     }
 
-    fn kernel(&mut self) -> Parse<()> {
-        self.expect("kernel")?;
+    fn function(&mut self) -> Parse<()> {
+        let is_kernel = self.accept("kernel");
+        if !is_kernel {
+            self.expect("function")?;
+        }
         self.function.name = self.quoted()?.to_string();
         self.expect("(")?;
-        self.list(")", Self::param)?;
+        if is_kernel {
+            self.list(")", Self::param)?;
+        } else {
+            self.list(")", Self::argument)?;
+            let result = if self.accept("yields") { Some(self.ty()?) } else { None };
+            self.function.signature = Signature::Function { result };
+        }
         self.expect("{")?;
         self.header()?;
         let body = self.at;
@@ -211,6 +220,21 @@ impl<'a> Parser<'a> {
         };
         self.at += usize::from(passing != Passing::Direct);
         let value = self.function.add_param(ty, offset, passing);
+        self.names.insert(name, value);
+        Ok(())
+    }
+
+    fn argument(&mut self) -> Parse<()> {
+        let name = self.next();
+        self.expect(":")?;
+        let ty = self.ty()?;
+        let promises = Promises {
+            noalias: self.accept("noalias"),
+            nonnull: self.accept("nonnull"),
+            readonly: self.accept("readonly"),
+            align: if self.accept("align") { self.number()? } else { 0 },
+        };
+        let value = self.function.add_argument(ty, promises);
         self.names.insert(name, value);
         Ok(())
     }
@@ -306,10 +330,27 @@ impl<'a> Parser<'a> {
             }
             let op = self.op()?;
             *self.function.op_mut(inst) = op;
+            if self.accept(",") {
+                self.expect("parallel")?;
+                let group = AccessGroup(self.number()?);
+                self.function.set_access_group(inst, Some(group));
+            }
         }
         let terminator = self.terminator()?;
         self.function.set_terminator(block, terminator);
+        if self.accept(",") {
+            self.function.blocks[block.index()].loop_hints = Some(self.loop_hints()?);
+        }
         Ok(())
+    }
+
+    fn loop_hints(&mut self) -> Parse<LoopHints> {
+        self.expect("loop")?;
+        Ok(LoopHints {
+            parallel: if self.accept("parallel") { Some(AccessGroup(self.number()?)) } else { None },
+            no_vectorize: self.accept("no_vectorize"),
+            no_unroll: self.accept("no_unroll"),
+        })
     }
 
     fn value(&mut self) -> Parse<Value> {
@@ -418,10 +459,11 @@ impl<'a> Parser<'a> {
                 let v = self.values(3)?;
                 Ok(Op::MaskedStore { pointer: v[0], value: v[1], mask: v[2], align: self.align()? })
             }
-            "streaming_store" => {
+            "nontemporal_store" => {
                 let v = self.values(2)?;
-                Ok(Op::StreamingStore { pointer: v[0], value: v[1], align: self.align()? })
+                Ok(Op::NontemporalStore { pointer: v[0], value: v[1], align: self.align()? })
             }
+            "streaming_fence" => Ok(Op::StreamingFence),
             "set_exit" => Ok(Op::SetExit(self.number()?)),
             "fence" => Ok(Op::Fence(self.ordering()?)),
             "extract_element" => {
@@ -473,7 +515,8 @@ impl<'a> Parser<'a> {
         let inbounds = self.accept("inbounds");
         let base = self.value()?;
         self.expect("+")?;
-        if self.tokens.get(self.at + 1).is_some_and(|t| matches!(t.text, "*" | ":")) {
+        let has_index = self.tokens.get(self.at + 1).is_some_and(|t| matches!(t.text, "*" | ":"));
+        if has_index || self.peek() == "[" {
             let index = Some(self.value()?);
             self.expect("*")?;
             let scale = self.number()?;
@@ -543,7 +586,11 @@ impl<'a> Parser<'a> {
         match self.next() {
             "jump" => Ok(Terminator::Jump(self.target()?)),
             "barrier" => Ok(Terminator::Barrier(self.target()?)),
-            "return" => Ok(Terminator::Return),
+            "return" => {
+                let line = |at: usize| self.tokens.get(at).map(|token| token.line);
+                let yields = line(self.at) == line(self.at - 1);
+                Ok(Terminator::Return(if yields { Some(self.value()?) } else { None }))
+            }
             "unreachable" => Ok(Terminator::Unreachable),
             "exit" => Ok(Terminator::Exit(self.number()?)),
             "branch" => {
@@ -574,7 +621,18 @@ impl<'a> Parser<'a> {
 
 /// Whether a line that starts with this word is an instruction without a result.
 fn is_effect(word: &str) -> bool {
-    matches!(word, "store" | "masked_store" | "set_exit" | "fence" | "context_store" | "call" | "intrinsic")
+    let words = [
+        "store",
+        "masked_store",
+        "nontemporal_store",
+        "streaming_fence",
+        "set_exit",
+        "fence",
+        "context_store",
+        "call",
+        "intrinsic",
+    ];
+    words.contains(&word)
 }
 
 #[cfg(test)]

@@ -1,8 +1,8 @@
 //! Kernel IR: the text form, written. [`super::parse`] reads it back.
 
 use super::{
-    AddressSpace, Block, Constant, Flags, Function, Inst, Op, Passing, Predicate, Scalar, Target, Terminator,
-    Type, Value, ValueDef,
+    AddressSpace, Block, Constant, Flags, Function, Inst, LoopHints, Op, Passing, Predicate, Promises,
+    Scalar, Signature, Target, Terminator, Type, Value, ValueDef,
 };
 use std::fmt::{self, Display, Formatter};
 
@@ -14,6 +14,7 @@ impl Display for AddressSpace {
             AddressSpace::Constant => "constant",
             AddressSpace::Local => "local",
             AddressSpace::Generic => "generic",
+            AddressSpace::Context => "context",
         })
     }
 }
@@ -121,7 +122,8 @@ impl Function {
 
     /// One instruction as text, without indentation.
     pub fn inst_text(&self, inst: Inst) -> String {
-        let body = self.op_text(self.op(inst));
+        let group = self.access_group(inst).map_or(String::new(), |group| format!(", parallel {}", group.0));
+        let body = format!("{}{group}", self.op_text(self.op(inst)));
         match self.result(inst) {
             Some(value) => format!("{} = {body}", self.declared(value)),
             None => body,
@@ -158,7 +160,8 @@ impl Function {
                 format!("store{} {operands}, align {align}", ordered(volatile, ordering))
             }
             Op::MaskedLoad { align, .. } => format!("masked_load {operands}, align {align}"),
-            Op::StreamingStore { align, .. } => format!("streaming_store {operands}, align {align}"),
+            Op::NontemporalStore { align, .. } => format!("nontemporal_store {operands}, align {align}"),
+            Op::StreamingFence => "streaming_fence".to_owned(),
             Op::MaskedStore { align, .. } => format!("masked_store {operands}, align {align}"),
             Op::SetExit(exit) => format!("set_exit {exit}"),
             Op::AtomicRmw { op, ordering, volatile, align, .. } => {
@@ -205,24 +208,60 @@ impl Function {
                 let cases: String = cases.iter().map(|(v, t)| format!(", {v}: {}", self.target(t))).collect();
                 format!("switch {}{cases}, default: {}", self.text(*value), self.target(default))
             }
-            Terminator::Return => "return".to_owned(),
+            Terminator::Return(None) => "return".to_owned(),
+            Terminator::Return(Some(value)) => format!("return {}", self.text(*value)),
             Terminator::Unreachable => "unreachable".to_owned(),
             Terminator::Exit(n) => format!("exit {n}"),
         }
     }
 }
 
+impl Display for LoopHints {
+    fn fmt(&self, f: &mut Formatter) -> fmt::Result {
+        f.write_str("loop")?;
+        if let Some(group) = self.parallel {
+            write!(f, " parallel {}", group.0)?;
+        }
+        let words = [(self.no_vectorize, " no_vectorize"), (self.no_unroll, " no_unroll")];
+        words.iter().filter(|(on, _)| *on).try_for_each(|(_, word)| f.write_str(word))
+    }
+}
+
+impl Display for Promises {
+    fn fmt(&self, f: &mut Formatter) -> fmt::Result {
+        let words = [(self.noalias, " noalias"), (self.nonnull, " nonnull"), (self.readonly, " readonly")];
+        words.iter().filter(|(on, _)| *on).try_for_each(|(_, word)| f.write_str(word))?;
+        if self.align > 0 { write!(f, " align {}", self.align) } else { Ok(()) }
+    }
+}
+
+impl Display for Passing {
+    fn fmt(&self, f: &mut Formatter) -> fmt::Result {
+        match self {
+            Passing::Direct => Ok(()),
+            Passing::LocalOffset => f.write_str(" local_offset"),
+            Passing::ByAddress => f.write_str(" by_address"),
+            Passing::Argument(promises) => write!(f, "{promises}"),
+        }
+    }
+}
+
 impl Display for Function {
     fn fmt(&self, f: &mut Formatter) -> fmt::Result {
-        let params = self.params.iter().map(|p| {
-            let passing = match p.passing {
-                Passing::Direct => "",
-                Passing::LocalOffset => " local_offset",
-                Passing::ByAddress => " by_address",
-            };
-            format!("{} @ {}{passing}", self.declared(p.value), p.offset)
+        let params = self.params.iter().map(|p| match p.passing {
+            Passing::Argument(promises) => format!("{}{promises}", self.declared(p.value)),
+            passing => format!("{} @ {}{passing}", self.declared(p.value), p.offset),
         });
-        writeln!(f, "kernel \"{}\"({}) {{", self.name, Commas(params))?;
+        let params = Commas(params);
+        match &self.signature {
+            Signature::Kernel => writeln!(f, "kernel \"{}\"({params}) {{", self.name)?,
+            Signature::Function { result: None } => {
+                writeln!(f, "function \"{}\"({params}) {{", self.name)?;
+            }
+            Signature::Function { result: Some(ty) } => {
+                writeln!(f, "function \"{}\"({params}) yields {ty} {{", self.name)?;
+            }
+        }
         for (i, slot) in self.slots.iter().enumerate() {
             writeln!(f, "  slot ${i}: {} align {}", slot.size, slot.align)?;
         }
@@ -241,7 +280,11 @@ impl Display for Function {
             for &inst in &block.insts {
                 writeln!(f, "  {}", self.inst_text(inst))?;
             }
-            writeln!(f, "  {}", self.terminator_text(&block.terminator))?;
+            write!(f, "  {}", self.terminator_text(&block.terminator))?;
+            match &block.loop_hints {
+                Some(hints) => writeln!(f, ", {hints}")?,
+                None => writeln!(f)?,
+            }
         }
         f.write_str("}\n")
     }

@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-/// SPIR's address spaces (SPIR 2.0, section 2.2). They end at emission: machine code has one.
+/// SPIR's address spaces (SPIR 2.0, section 2.2), and one of ours. They stay to the end, for what they say about aliasing:
+/// those of different spaces don't overlap, but generic pointers, which may lead anywhere.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[allow(missing_docs)]
 pub enum AddressSpace {
@@ -11,10 +12,16 @@ pub enum AddressSpace {
     Constant = 2,
     Local = 3,
     Generic = 4,
+    /// Scratch memory in which a work-group function keeps its work-items' values between barriers.
+    Context = 5,
 }
 
 impl AddressSpace {
-    /// From LLVM's number.
+    /// Every address space.
+    pub const ALL: [AddressSpace; 6] =
+        [Self::Private, Self::Global, Self::Constant, Self::Local, Self::Generic, Self::Context];
+
+    /// From SPIR's number.
     pub fn from_number(number: u32) -> Option<Self> {
         [Self::Private, Self::Global, Self::Constant, Self::Local, Self::Generic]
             .get(number as usize)

@@ -42,10 +42,13 @@ impl Checker<'_> {
             return Err("the entry block has parameters".into());
         }
         for (position, &inst) in data.insts.iter().enumerate() {
-            for operand in self.function.op(inst).operands() {
-                self.usable(operand, block, position + 1)
-                    .map_err(|e| format!("{e} in `{}`", self.function.inst_text(inst)))?;
-            }
+            let mut checked = Ok(());
+            self.function.op(inst).visit_operands(|operand| {
+                if checked.is_ok() {
+                    checked = self.usable(operand, block, position + 1);
+                }
+            });
+            checked.map_err(|e| format!("{e} in `{}`", self.function.inst_text(inst)))?;
         }
         for operand in data.terminator.operands() {
             self.usable(operand, block, usize::MAX).map_err(|e| format!("{e} at the end of {block}"))?;

@@ -2,7 +2,7 @@
 //! as glibc's `secure_getenv` would: a program with more rights than its user (set-uid, file capabilities) obeys none.
 //! `docs/settings.md` lists them; a test holds it against [`VARIABLES`].
 
-use spirula_interface::settings::Settings;
+use spirula_interface::settings::{Settings, VERIFY_BY_DEFAULT};
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::sync::LazyLock;
@@ -71,6 +71,11 @@ pub const VARIABLES: &[Variable] = &[
         values: "1, 2, 4, 8, 16, 32 or 64",
         meaning: "work-items that share vector instructions, instead of what the cost model chooses; 1 is scalar code",
     },
+    Variable {
+        name: "SPIRULA_VERIFY",
+        values: "0 or anything else",
+        meaning: "whether every pass over Kernel IR is followed by its verifier; without it in debug builds only",
+    },
 ];
 
 /// What the environment said.
@@ -112,6 +117,7 @@ impl UserSettings {
             compiler: Settings {
                 vector_width: number("SPIRULA_VECTOR_WIDTH").filter(|n| n.is_power_of_two() && *n <= 64),
                 remarks: variable("SPIRULA_REMARKS").is_some(),
+                verify: variable("SPIRULA_VERIFY").map_or(VERIFY_BY_DEFAULT, |value| value != "0"),
             },
             clang: path("SPIRULA_CLANG"),
             search_path: paths("PATH"),
@@ -153,7 +159,8 @@ mod tests {
     fn every_listed_variable_changes_something_and_no_other_is_asked_for() {
         let nothing = read(&[]);
         for variable in VARIABLES {
-            assert_ne!(read(&[(variable.name, "16")]), nothing, "{} is listed but not read", variable.name);
+            let changes = |value: &str| read(&[(variable.name, value)]) != nothing;
+            assert!(changes("16") || changes("0"), "{} is listed but not read", variable.name);
         }
         UserSettings::read(|name| {
             let known = name == "PATH" || VARIABLES.iter().any(|variable| variable.name == name);

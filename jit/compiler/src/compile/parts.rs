@@ -1,8 +1,7 @@
 //! The end of a build: the kernels are shared out among threads, each of which makes an object of its share.
 
-use super::{Dump, fault};
+use super::{Dump, KernelText, fault};
 use crate::codegen;
-use crate::emit::Lowered;
 use crate::large_stack;
 use crate::llvm::{self, Module, Session};
 use spirula_interface::options::CompileError;
@@ -10,20 +9,20 @@ use spirula_interface::target::Target;
 use std::cmp::Reverse;
 
 /// Bytes of work-group functions' text that are worth a thread: its own LLVM context costs a millisecond or two.
-const MIN_SHARE: usize = 24 << 10;
+const MIN_SHARE: usize = 16 << 10;
 
 /// Objects that together define the work-group functions. `rest` is what they call, in the session's context.
 pub fn objects<'s>(
     session: &'s Session,
     rest: &mut Module<'s>,
-    kernels: &[Lowered],
+    kernels: &[KernelText],
     machine: (&Target, bool),
     dump: Dump,
 ) -> Result<Vec<Vec<u8>>, CompileError> {
     let shares = share_out(kernels, if dump.is_wanted() { 1 } else { threads(kernels, machine.0) });
     let Some((own, others)) = shares.split_first() else { return Ok(Vec::new()) };
     let bitcode = if others.is_empty() { Vec::new() } else { llvm::write_bitcode(rest) };
-    let elsewhere = |share: &[&Lowered]| {
+    let elsewhere = |share: &[&KernelText]| {
         let session = Session::new();
         let mut rest = llvm::parse_bitcode(&session, &bitcode).map_err(|error| fault("a copy", &error))?;
         object(&session, &mut rest, share, machine, dump)
@@ -41,14 +40,14 @@ pub fn objects<'s>(
 }
 
 /// How many threads are to work on the kernels.
-fn threads(kernels: &[Lowered], target: &Target) -> usize {
+fn threads(kernels: &[KernelText], target: &Target) -> usize {
     let size: usize = kernels.iter().map(|kernel| kernel.ir.len()).sum();
     (target.threads as usize).min(size / MIN_SHARE).max(1)
 }
 
 /// The kernels in at most so many shares of like size, none of them empty unless there are no kernels.
-fn share_out(kernels: &[Lowered], shares: usize) -> Vec<Vec<&Lowered>> {
-    let mut sorted: Vec<&Lowered> = kernels.iter().collect();
+fn share_out(kernels: &[KernelText], shares: usize) -> Vec<Vec<&KernelText>> {
+    let mut sorted: Vec<&KernelText> = kernels.iter().collect();
     sorted.sort_by_key(|kernel| Reverse(kernel.ir.len()));
     let mut list = vec![(0, Vec::new()); shares.min(kernels.len()).max(1)];
     for kernel in sorted {
@@ -64,7 +63,7 @@ fn share_out(kernels: &[Lowered], shares: usize) -> Vec<Vec<&Lowered>> {
 fn object<'s>(
     session: &'s Session,
     rest: &mut Module<'s>,
-    kernels: &[&Lowered],
+    kernels: &[&KernelText],
     (target, optimize): (&Target, bool),
     dump: Dump,
 ) -> Result<Vec<u8>, CompileError> {
@@ -92,23 +91,13 @@ fn header(module: &Module) -> String {
 mod tests {
     use super::*;
 
-    fn lowered(size: usize) -> Lowered {
-        Lowered {
-            ir: " ".repeat(size),
-            symbol: size.to_string(),
-            static_local_size: 0,
-            private_size: 0,
-            scratch_per_item: 0,
-            scratch_fixed: 0,
-            sees_group: true,
-            lanes: 1,
-            remarks: Vec::new(),
-        }
+    fn lowered(size: usize) -> KernelText {
+        KernelText { ir: " ".repeat(size), symbol: size.to_string(), remarks: Vec::new() }
     }
 
     #[test]
     fn shares_are_of_like_size() {
-        let kernels: Vec<Lowered> = [1, 50, 2, 30, 3, 20].map(lowered).into();
+        let kernels: Vec<KernelText> = [1, 50, 2, 30, 3, 20].map(lowered).into();
         let sizes = |shares: usize| -> Vec<Vec<usize>> {
             let shares = share_out(&kernels, shares);
             shares.iter().map(|share| share.iter().map(|kernel| kernel.ir.len()).collect()).collect()

@@ -46,15 +46,17 @@ fn transfer(function: &Function, flow: &ControlFlow, live_in: &[FixedBitSet], bl
         live.union_with(&live_in[to.index()]);
     }
     let data = function.block(block);
-    let use_all = |live: &mut FixedBitSet, operands: Vec<Value>| {
-        operands.into_iter().filter(|&v| !function.is_given(v)).for_each(|v| live.insert(v.index()));
+    let use_one = |live: &mut FixedBitSet, operand: Value| {
+        if !function.is_given(operand) {
+            live.insert(operand.index());
+        }
     };
-    use_all(&mut live, data.terminator.operands());
+    data.terminator.operands().into_iter().for_each(|operand| use_one(&mut live, operand));
     for &inst in data.insts.iter().rev() {
         if let Some(value) = function.result(inst) {
             live.set(value.index(), false);
         }
-        use_all(&mut live, function.op(inst).operands());
+        function.op(inst).visit_operands(|operand| use_one(&mut live, operand));
     }
     for param in &data.params {
         live.set(param.index(), false);

@@ -98,7 +98,9 @@ impl<'a> Solver<'a> {
 
     fn is_source(&self, block: Block, position: usize, inst: Inst) -> bool {
         let op = self.function.op(inst);
-        if op.operands().iter().any(|v| self.varying.contains(v.index())) {
+        let mut varies = false;
+        op.visit_operands(|v| varies |= self.varying.contains(v.index()));
+        if varies {
             return true;
         }
         match op {
@@ -150,7 +152,7 @@ impl<'a> Solver<'a> {
                 work.extend(self.flow.successors(block).iter().map(|&to| (to, label)));
             }
         }
-        // A way that runs into the branch itself again is a loop: its values are seen at different trips.
+        // A way that runs into the branch itself again is a loop: its values are seen at different iterations.
         if ways.contains(branch.index()) {
             self.mark_live_out(&ways);
         }
@@ -169,12 +171,13 @@ impl<'a> Solver<'a> {
         }
         for block in self.function.block_ids().filter(|b| !ways.contains(b.index())) {
             let data = self.function.block(block);
-            let operands = data.insts.iter().flat_map(|&i| self.function.op(i).operands());
-            for value in operands.chain(data.terminator.operands()) {
+            let mut use_one = |value: Value| {
                 if home[value.index()].is_some_and(|h: Block| ways.contains(h.index())) {
                     self.varying.insert(value.index());
                 }
-            }
+            };
+            data.insts.iter().for_each(|&i| self.function.op(i).visit_operands(&mut use_one));
+            data.terminator.operands().into_iter().for_each(use_one);
         }
     }
 }
@@ -320,7 +323,7 @@ impl DirtyMemory {
             AddressSpace::Constant => false,
             AddressSpace::Global => written & GLOBAL != 0,
             AddressSpace::Local => written & LOCAL != 0,
-            AddressSpace::Private | AddressSpace::Generic => true,
+            AddressSpace::Private | AddressSpace::Generic | AddressSpace::Context => true,
         }
     }
 }

@@ -10,6 +10,7 @@ b0:
   %4: i64 = local_id 0
   %5: ptr(global) = address inbounds %0 + %4*4 + 8
   %6: ptr(global) = address %0 + 4:i64*1 + -16
+  %26: <2 x ptr(global)> = address %0 + [1:i64, 2:i64]:<2 x i64>*4 + 0
   %7: i32 = load %5, align 4
   %8: i32 = load volatile atomic acquire %6, align 4
   %9: i32 = add nuw nsw %7, %8
@@ -48,6 +49,27 @@ fn the_text_form_round_trips() {
     let renumbered = |text: &str| text.split('%').count();
     assert_eq!(renumbered(&once), renumbered(EVERYTHING));
     assert_eq!(once.lines().count(), EVERYTHING.lines().count());
+}
+
+const LOWERED: &str = r#"function "f"(%0: ptr(context) noalias nonnull readonly align 128, %1: i64, %2: ptr(local) nonnull) yields i32 {
+b0:
+  jump b1(%1)
+b1(%3: i64):
+  %4: i32 = load %0, align 4, parallel 7
+  nontemporal_store %2, %4, align 4
+  store %2, %4, align 4, parallel 0
+  streaming_fence
+  %5: i1 = icmp ult %3, 10:i64
+  branch %5, b1(%3), b2, loop parallel 7 no_vectorize no_unroll
+b2:
+  return %4
+}
+"#;
+
+#[test]
+fn functions_round_trip_with_what_is_promised_and_hinted() {
+    let function = parse(LOWERED).unwrap_or_else(|e| panic!("{e}"));
+    assert_eq!(function.to_string(), LOWERED);
 }
 
 #[test]

@@ -70,7 +70,7 @@ impl BordersAhead {
                 match function.block(block).terminator {
                     Terminator::Barrier(_) => set.insert(block.index()),
                     // All returns are one border.
-                    Terminator::Return => set.insert(function.blocks.len()),
+                    Terminator::Return(_) => set.insert(function.blocks.len()),
                     _ => flow.successors(block).iter().for_each(|s| set.union_with(&sets[s.index()])),
                 }
                 changed |= set != sets[block.index()];

@@ -5,7 +5,7 @@
 
 use super::borders::{Borders, cut};
 use super::context::{Context, crosses_border};
-use super::{ContextKind, Region, RegionExit, WorkGroup, dead_code};
+use super::{ContextKind, Region, RegionExit, WorkGroup, remove_dead_code};
 use crate::ContextSlot;
 use crate::analysis::{ControlFlow, Liveness, Uniformity};
 use crate::{Block, Function, Op, Slot, Target, Terminator, Type, Value, ValueDef};
@@ -62,7 +62,7 @@ impl Former {
         let ends = |is: &dyn Fn(&Terminator) -> bool| {
             flow.reverse_post_order().iter().any(|&b| is(&self.kernel.block(b).terminator))
         };
-        ends(&|t| matches!(t, Terminator::Return)) && ends(&|t| crosses_border(t, &self.borders))
+        ends(&|t| matches!(t, Terminator::Return(_))) && ends(&|t| crosses_border(t, &self.borders))
     }
 
     fn form(&mut self, region: usize) -> Region {
@@ -93,7 +93,7 @@ impl Former {
         };
         builder.build();
         let Builder { mut body, exits, .. } = builder;
-        dead_code::remove(&mut body);
+        remove_dead_code(&mut body);
         let once = self.runs_once(&flow, &body);
         Region { body, exits, once, wide: None }
     }
@@ -398,7 +398,7 @@ impl Builder<'_> {
     fn copy_terminator(&mut self, block: Block, new: Block) {
         let terminator = self.kernel().block(block).terminator.clone();
         let copied = match &terminator {
-            Terminator::Return => self.leave_by_return(new),
+            Terminator::Return(_) => self.leave_by_return(new),
             t if crosses_border(t, &self.former.borders) => self.leave_by_border(t, new),
             _ => {
                 let mut copied = terminator.clone();

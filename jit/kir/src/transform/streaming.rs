@@ -1,30 +1,70 @@
 //! Transform: what a kernel writes and never reads goes past the caches.
 //!
 //! A line that is stored to is first read, unless the store is said not to need it (non-temporal). Where the buffers of a
-//! launch don't fit in the last cache, the reading is for nothing, as in the C library's large copies; the launch decides.
+//! launch don't fit in the last cache, the reading is for nothing, as in the C library's large copies; the launch decides,
+//! and the address must be that of whole lines.
 
 use super::WorkGroup;
-use crate::Op;
 use crate::analysis::{buffer, written_only};
-
-/// Shorter stores would fill a cache line in too many steps.
-const LEAST_BYTES: u64 = 32;
+use crate::builder::{Builder, rewrite};
+use crate::{BinaryOp, Block, CastOp, Function, Inst, IntPredicate, Op, Type, Value, WorkItemQuery};
+use fixedbitset::FixedBitSet;
+use spirula_interface::target::TargetFacts;
 
 /// Changes the wide bodies' unmasked stores to buffers that are only written.
-pub fn stream_stores(group: &mut WorkGroup) {
+pub fn stream_stores(group: &mut WorkGroup, facts: &TargetFacts) {
     let regions = group.regions.iter();
     let targets = written_only(regions.flat_map(|r| r.wide.iter().map(|w| &w.body).chain([&r.body])));
     for body in group.regions.iter_mut().filter_map(|region| Some(&mut region.wide.as_mut()?.body)) {
-        let insts: Vec<_> = body.blocks.iter().flat_map(|block| &block.insts).copied().collect();
-        for inst in insts {
-            let Op::Store { pointer, value, align, volatile: false, ordering: None } = *body.op(inst) else {
-                continue;
-            };
-            let streams = buffer(body, pointer).is_some_and(|n| targets.contains(n));
-            if streams && body.ty(value).lanes() > 1 && body.ty(value).size() >= LEAST_BYTES {
-                *body.op_mut(inst) = Op::StreamingStore { pointer, value, align };
-                group.streams = true;
-            }
+        let stores: FixedBitSet = (body.blocks.iter().flat_map(|block| &block.insts))
+            .filter(|&&inst| streams(body, inst, &targets, facts))
+            .map(|inst| inst.index())
+            .collect();
+        if stores.is_clear() {
+            continue;
         }
+        group.streams = true;
+        let query = Op::WorkItem { query: WorkItemQuery::CachedStores, dimension: 0 };
+        let cached = body.push(Block(0), Type::I64, query);
+        rewrite(body, |builder, inst| {
+            let chosen = stores.contains(inst.index());
+            if chosen {
+                choose(builder, inst, cached, facts);
+            }
+            chosen
+        });
     }
+}
+
+/// Whether a store is to become one that may go past the caches.
+fn streams(body: &Function, inst: Inst, targets: &FixedBitSet, facts: &TargetFacts) -> bool {
+    let Op::Store { pointer, value, volatile: false, ordering: None, .. } = *body.op(inst) else {
+        return false;
+    };
+    let ty = body.ty(value);
+    buffer(body, pointer).is_some_and(|n| targets.contains(n))
+        && ty.lanes() > 1
+        && ty.size() >= facts.least_streamed_bytes
+}
+
+/// A store of whole lines, or parts of one, past the caches if the launch wants that; else the store as it was. The mask
+/// is no condition that could be decided in front of a loop, so that LLVM does not write each loop twice.
+fn choose(builder: &mut Builder, inst: Inst, cached: Value, facts: &TargetFacts) {
+    let Op::Store { pointer, value, .. } = *builder.function.op(inst) else { return };
+    let whole = builder.ty(value).size().min(facts.cache_line);
+    let address = builder.cast(CastOp::PtrToInt, Type::I64, pointer);
+    let low_bits = builder.int(whole - 1);
+    let within = builder.binary(BinaryOp::And, 0, address, low_bits);
+    let wrong = builder.binary(BinaryOp::Xor, 0, within, cached);
+    let zero = builder.int(0);
+    let past = builder.compare(IntPredicate::Eq, wrong, zero);
+    let [streaming, plain, next] = std::array::from_fn(|_| builder.function.add_block());
+    builder.branch(past, (streaming, &[]), (plain, &[]));
+    builder.at = streaming;
+    builder.effect(Op::NontemporalStore { pointer, value, align: whole as u32 });
+    builder.jump(next, &[]);
+    builder.at = plain;
+    builder.function.append(plain, inst);
+    builder.jump(next, &[]);
+    builder.at = next;
 }

@@ -21,7 +21,7 @@ mod slots;
 mod values;
 mod variables;
 
-pub use choice::{Choice, Target as VectorTarget, choose};
+pub use choice::{Choice, choose};
 
 use super::{ContextKind, Region};
 use crate::analysis::{ControlFlow, LoopId, Loops, Mask, Masks, MemoryShape, Node, Shape, Shapes};
@@ -69,8 +69,8 @@ impl Facts {
 fn used_values(body: &Function) -> FixedBitSet {
     let mut used = FixedBitSet::with_capacity(body.value_count());
     for data in &body.blocks {
-        let operands = data.insts.iter().flat_map(|&i| body.op(i).operands());
-        operands.chain(data.terminator.operands()).for_each(|v| used.insert(v.index()));
+        data.insts.iter().for_each(|&i| body.op(i).visit_operands(|v| used.insert(v.index())));
+        data.terminator.operands().iter().for_each(|v| used.insert(v.index()));
     }
     used
 }
@@ -85,7 +85,7 @@ pub fn widen(
     let body = &region.body;
     let facts = Facts::new(body, context, lanes)?;
     let plan = schedule(body, (&facts.flow, &facts.loops, &facts.shapes, &facts.masks), &|block| {
-        wants_guard(body, &facts.shapes, context, block)
+        wants_all_lanes_guard(body, &facts.shapes, context, block)
     });
     let mut function = Function::new(&format!("{}.x{lanes}", body.name));
     for param in &body.params {
@@ -127,8 +127,9 @@ fn left_behind(body: &Function, shapes: &Shapes) -> HashSet<Value> {
 /// At least that many vector operations are worth a test whether any lane is active.
 const GUARDED_COST: usize = 12;
 
-/// Whether a block must not run without an active lane, because something in it is done once for all, or had better not.
-fn wants_guard(body: &Function, shapes: &Shapes, context: &[ContextKind], block: Block) -> bool {
+/// Whether a block wants an all-lanes guard (a branch around it where no lane is active, BOSCC): something in it is done once
+/// for all lanes, or it is long.
+fn wants_all_lanes_guard(body: &Function, shapes: &Shapes, context: &[ContextKind], block: Block) -> bool {
     let data = body.block(block);
     let uniform = |v: Value| shapes.shape_at(v, block) == Shape::Uniform;
     let acts_once = |op: &Op| match op {
@@ -216,7 +217,7 @@ impl Widener<'_> {
             }
         }
         self.out.close(end);
-        self.out.end(end, Terminator::Return);
+        self.out.end(end, Terminator::Return(None));
     }
 
     /// One block for each step, in order, then the guards' and the end.
@@ -269,7 +270,7 @@ impl Widener<'_> {
                 }
                 self.out.jump(self.at, next(0));
             }
-            Terminator::Return | Terminator::Unreachable => self.out.jump(self.at, next(0)),
+            Terminator::Return(_) | Terminator::Unreachable => self.out.jump(self.at, next(0)),
             terminator if self.facts.shapes.is_divergent_branch(block) => {
                 self.part(block, terminator);
                 self.out.jump(self.at, next(0));
@@ -402,7 +403,7 @@ impl Widener<'_> {
         }
     }
 
-    /// At the start of a loop's trip, or of the body: no lane waits anywhere in it yet.
+    /// At the start of a loop's iteration, or of the body: no lane waits anywhere in it yet.
     fn reset(&mut self, level: Option<LoopId>) {
         let none = self.constant(self.wide(Scalar::Int(1)), Constant::Zero);
         for &block in self.facts.flow.reverse_post_order() {

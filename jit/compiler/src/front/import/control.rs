@@ -43,7 +43,7 @@ impl<'m> Importer<'m, '_> {
     fn terminator(&mut self, terminator: Instruction<'m>, from: Block<'m>) -> Import<Terminator> {
         let successors = terminator.successors();
         match terminator.opcode() {
-            LLVMRet if terminator.operand_count() == 0 => Ok(Terminator::Return),
+            LLVMRet if terminator.operand_count() == 0 => Ok(Terminator::Return(None)),
             LLVMUnreachable => Ok(Terminator::Unreachable),
             LLVMBr => match (terminator.branch_condition(), &successors[..]) {
                 (Some(condition), &[then, otherwise]) => Ok(Terminator::Branch {

@@ -4,27 +4,7 @@ use super::cost::cost;
 use super::{Facts, WideBody, widen};
 use crate::transform::{ContextKind, Region, RegionExit};
 use crate::{Op, Scalar, Type};
-
-/// The machine's vectors, as far as the choice depends on them.
-#[derive(Clone, Copy, Debug)]
-pub struct Target {
-    /// Bits of a vector register.
-    pub register_bits: u32,
-    /// Lanes that the user asks for, a power of two up to 64; 1 means scalar code.
-    pub forced_lanes: Option<u32>,
-}
-
-impl Target {
-    /// Whether vectors of floats have an approximation of 1/sqrt(x), of 14 bits.
-    pub fn approximates_roots(&self) -> bool {
-        cfg!(target_arch = "x86_64") && self.register_bits >= 512
-    }
-
-    /// Scalar code.
-    pub fn none() -> Self {
-        Target { register_bits: 0, forced_lanes: Some(1) }
-    }
-}
+use spirula_interface::target::TargetFacts;
 
 /// What was decided for a region.
 #[derive(Clone, Debug)]
@@ -41,8 +21,13 @@ const LEAST_GAIN: f64 = 1.0;
 /// Larger bodies stay scalar: their vectors would not stay in registers, and building takes its time.
 const MAX_INSTRUCTIONS: usize = 6_000;
 
-/// Decides for one region.
-pub fn choose(region: &Region, context: &[ContextKind], target: Target) -> Choice {
+/// Decides for one region. `forced_lanes` is what the user asks for, a power of two up to 64; 1 means scalar code.
+pub fn choose(
+    region: &Region,
+    context: &[ContextKind],
+    facts: &TargetFacts,
+    forced_lanes: Option<u32>,
+) -> Choice {
     let no = |reason: &str| Choice { wide: None, reason: reason.into() };
     if region.once {
         return no("runs once for the group");
@@ -61,19 +46,18 @@ pub fn choose(region: &Region, context: &[ContextKind], target: Target) -> Choic
     if insts().any(odd_context) {
         return no("keeps structures over a barrier");
     }
-    let lanes = target.forced_lanes.unwrap_or_else(|| natural_lanes(region, context, target));
+    let lanes = forced_lanes.unwrap_or_else(|| natural_lanes(region, context, facts));
     if lanes < 2 {
         return no("scalar, as asked for or as its own vectors fill registers");
     }
     let row = region.body.required_work_group_size.map(|size| size[0]);
-    let row = row.filter(|row| target.forced_lanes.is_none() && !row.is_multiple_of(lanes));
+    let row = row.filter(|row| forced_lanes.is_none() && !row.is_multiple_of(lanes));
     let widths = std::iter::successors(Some(lanes), |n| (row.is_some() && *n > 2).then_some(n / 2));
-    let tried =
-        widths.filter_map(|lanes| Some((lanes, gain(region, context, (lanes, target.register_bits), row)?)));
+    let tried = widths.filter_map(|lanes| Some((lanes, gain(region, context, (lanes, facts), row)?)));
     let Some((lanes, gain)) = tried.max_by(|a, b| a.1.total_cmp(&b.1)) else {
         return no("a loop with several entries");
     };
-    if target.forced_lanes.is_none() && gain <= LEAST_GAIN {
+    if forced_lanes.is_none() && gain <= LEAST_GAIN {
         return no(&format!("scalar: {lanes} lanes would be {gain:.1} times as fast by estimate"));
     }
     let return_exit = region.exits.iter().position(|e| *e == RegionExit::Return).map(|k| k as u32);
@@ -87,17 +71,21 @@ pub fn choose(region: &Region, context: &[ContextKind], target: Target) -> Choic
 
 /// How many times as fast packs would be by estimate, for long rows or those of so many work-items, of which some
 /// fill no pack. None for a loop with several entries.
-fn gain(region: &Region, context: &[ContextKind], shape: (u32, u32), row: Option<u32>) -> Option<f64> {
-    let lanes = shape.0;
+fn gain(
+    region: &Region,
+    context: &[ContextKind],
+    (lanes, target): (u32, &TargetFacts),
+    row: Option<u32>,
+) -> Option<f64> {
     let facts = Facts::new(&region.body, context, lanes)?;
-    let cost = cost(&region.body, &facts, context, shape);
+    let cost = cost(&region.body, &facts, context, lanes, target);
     let (packs, rest) = row.map_or((1, 0), |row| (row / lanes, row % lanes));
     let time = f64::from(packs) * cost.pack.max(1.0) + f64::from(rest) * cost.scalar;
     Some(cost.scalar * f64::from(packs * lanes + rest) / time)
 }
 
 /// As many lanes as the widest common scalar has in a register; one if the kernel's own vectors fill registers.
-fn natural_lanes(region: &Region, context: &[ContextKind], target: Target) -> u32 {
+fn natural_lanes(region: &Region, context: &[ContextKind], target: &TargetFacts) -> u32 {
     let body = &region.body;
     let Some(facts) = Facts::new(body, context, 8) else { return 1 };
     let (mut narrow, mut wide, mut values, mut long_vectors) = (0, 0, 0, 0);
@@ -117,7 +105,7 @@ fn natural_lanes(region: &Region, context: &[ContextKind], target: Target) -> u3
     if 2 * long_vectors > values {
         return 1;
     }
-    target.register_bits / if 2 * wide > narrow { 64 } else { 32 }
+    target.vector_bits / if 2 * wide > narrow { 64 } else { 32 }
 }
 
 /// OpenCL vectors of so many components fill registers as they are; in lanes, each would need as many registers.
@@ -141,8 +129,9 @@ mod tests {
   return\n}}"
         );
         let group = form_regions(parse(&text).unwrap_or_else(|e| panic!("{e}\n{text}")));
-        let target = Target { register_bits: 512, forced_lanes: None };
-        choose(&group.regions[0], &group.context, target).wide.map(|wide| wide.lanes)
+        choose(&group.regions[0], &group.context, &TargetFacts::with_vectors(512), None)
+            .wide
+            .map(|wide| wide.lanes)
     }
 
     #[test]

@@ -80,7 +80,7 @@ fn split_name(name: &str) -> Option<(&str, Vec<&str>)> {
 }
 
 impl Widener<'_> {
-    /// None if lanes must take turns.
+    /// None if it must be instantiated for each lane.
     pub(super) fn intrinsic(
         &mut self,
         name: &str,

@@ -60,7 +60,7 @@ impl Uses {
         };
         for block in &body.blocks {
             for &inst in &block.insts {
-                body.op(inst).operands().iter().for_each(|v| uses.by[v.index()].push(inst));
+                body.op(inst).visit_operands(|v| uses.by[v.index()].push(inst));
             }
             let operands = Terminator::operands(&block.terminator);
             uses.passed_on.extend(operands.iter().map(|v| v.index()));

@@ -5,11 +5,12 @@ mod generate;
 mod interpret;
 mod widening;
 
-use super::lower;
+use super::llvm::Text;
 use crate::codegen;
 use crate::llvm::{Session, parse_text};
 use spirula_interface::program::{CompiledProgram, KernelInfo, Launch, RawWorkGroupFn};
-use spirula_kir::transform::widen::{VectorTarget, choose};
+use spirula_interface::target::TargetFacts;
+use spirula_kir::pipeline::{self, Lowered, Options};
 use spirula_kir::{Function, parse, verify};
 use spirula_service::LoadedProgram;
 use std::cell::RefCell;
@@ -39,6 +40,23 @@ fn ready(text: &str, lanes: u32) -> Rc<Ready> {
     MADE.with_borrow_mut(|made| made.entry((text.to_owned(), lanes)).or_insert_with(make).clone())
 }
 
+/// A kernel's work-group function `entry`, verified after each pass, and its text.
+fn lower(kernel: Function, lanes: u32) -> (Lowered, String) {
+    verify(&kernel).unwrap();
+    let options = Options { facts: TargetFacts::with_vectors(512), lanes: Some(lanes), verify: true };
+    let lowered = pipeline::run(kernel, "entry", &options, |_, form| {
+        // What is printed is read as well.
+        if let pipeline::Form::Lowered(group) = form {
+            let text = group.function.to_string();
+            parse(&text).unwrap_or_else(|e| panic!("{e}\n{text}"));
+        }
+    });
+    let lowered = lowered.unwrap_or_else(|e| panic!("{e}"));
+    let mut text = Text::default();
+    text.add(&lowered.group.function);
+    (lowered, text.finish())
+}
+
 /// A compiled kernel.
 struct Ready {
     info: KernelInfo,
@@ -48,20 +66,11 @@ struct Ready {
 
 impl Ready {
     fn new(kernel: Function, lanes: u32) -> Self {
-        let vectors = VectorTarget { register_bits: 512, forced_lanes: Some(lanes) };
-        verify(&kernel).unwrap();
-        let regions = spirula_kir::transform::form_regions(kernel.clone());
-        for region in &regions.regions {
-            verify(&region.body).unwrap_or_else(|e| panic!("{e}\n{regions}"));
-            if let Some(wide) = choose(region, &regions.context, vectors).wide {
-                verify(&wide.body).unwrap_or_else(|e| panic!("{e}\n{regions}{}", wide.body));
-            }
-        }
-        let lowered = lower(kernel, "entry", vectors);
+        let (lowered, ir) = lower(kernel, lanes);
         let session = Session::new();
-        let mut module = parse_text(&session, &lowered.ir).unwrap_or_else(|e| panic!("{e}\n{}", lowered.ir));
+        let mut module = parse_text(&session, &ir).unwrap_or_else(|e| panic!("{e}\n{}", ir));
         let object = codegen::generate(&session, &mut module, &["entry".into()], &crate::llvm::host(), true)
-            .unwrap_or_else(|e| panic!("{e}\n{}", lowered.ir));
+            .unwrap_or_else(|e| panic!("{e}\n{}", ir));
         let info = KernelInfo {
             name: "k".into(),
             symbol: "entry".into(),
@@ -71,9 +80,9 @@ impl Ready {
             work_group_size_hint: None,
             attributes: String::new(),
             static_local_size: lowered.static_local_size,
-            private_size: lowered.private_size,
-            scratch_per_item: lowered.scratch_per_item,
-            scratch_fixed: lowered.scratch_fixed,
+            private_size: lowered.group.private_size,
+            scratch_per_item: lowered.group.scratch_per_item,
+            scratch_fixed: lowered.group.scratch_fixed,
             sees_group: true,
             lanes: 1,
             denormals_are_zero: false,
@@ -211,8 +220,8 @@ fn a_uniform_loop_around_a_barrier() {
             let sum: i32 = before[i / local * local..][..local].iter().sum();
             let item = i % local;
             let adds = std::iter::successors(Some(local / 2), |n| Some(n / 2)).take_while(|&n| n > 0);
-            let trips = adds.filter(|&n| item < n).count() as i32;
-            assert_eq!(got, sum + trips * 100_000, "{local} {i}");
+            let iterations = adds.filter(|&n| item < n).count() as i32;
+            assert_eq!(got, sum + iterations * 100_000, "{local} {i}");
         }
     }
 }

@@ -1,8 +1,7 @@
-//! Emission: where context slots and private slots lie.
+//! Lowering: where context slots and private slots lie.
 
-use spirula_kir::ContextSlot;
-use spirula_kir::Slot;
-use spirula_kir::transform::{ContextKind, WorkGroup};
+use crate::transform::{ContextKind, WorkGroup};
+use crate::{ContextSlot, Slot};
 
 /// Private slots of more than this many bytes together lie in scratch memory instead of the thread's stack.
 const STACK_LIMIT: u64 = 16 * 1024;
@@ -17,7 +16,7 @@ pub(super) enum SlotPlace {
     Nowhere,
     /// On the stack; the work-items, or packs of them, use it one after the other.
     #[allow(missing_docs)]
-    Stack { size: u64, align: u64 },
+    Stack { size: u64, align: u32 },
     /// That many bytes behind the per-item part of scratch.
     Scratch(u64),
 }
@@ -83,7 +82,7 @@ impl Layout {
             let place = if !used(slot) {
                 SlotPlace::Nowhere
             } else if total <= STACK_LIMIT {
-                SlotPlace::Stack { size, align }
+                SlotPlace::Stack { size, align: align as u32 }
             } else {
                 let at = self.fixed.next_multiple_of(align.min(SCRATCH_ALIGN));
                 self.fixed = at + size;

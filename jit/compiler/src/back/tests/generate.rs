@@ -93,7 +93,7 @@ impl Generator {
         let result = self.sum_up();
         let own = self.own_element();
         self.store(own, result);
-        self.end(Terminator::Return);
+        self.end(Terminator::Return(None));
     }
 
     fn sum_up(&mut self) -> Value {
@@ -471,7 +471,7 @@ impl Generator {
         let own = self.own_element();
         let value = self.value();
         self.store(own, value);
-        self.end(Terminator::Return);
+        self.end(Terminator::Return(None));
         self.block = go_on;
     }
 

@@ -1,6 +1,6 @@
-//! Emission: types and constants as LLVM IR text.
+//! The LLVM back end: types and constants.
 
-use spirula_kir::{Constant, Function, Scalar, Type, Value, ValueDef};
+use spirula_kir::{Constant, Scalar, Type};
 
 /// A type; all pointers are `ptr`.
 pub(super) fn llvm_type(ty: &Type) -> String {
@@ -25,8 +25,21 @@ fn scalar(scalar: Scalar) -> String {
     }
 }
 
-/// A type with the pointers' address spaces, as the linked module's functions are declared.
-pub(super) fn spaced_type(ty: &Type) -> String {
+/// A type as it stands in intrinsics' names: `v4f32`.
+pub(super) fn suffix(ty: &Type) -> String {
+    let name = match ty.scalar() {
+        Some(Scalar::Int(bits)) => format!("i{bits}"),
+        Some(Scalar::Half) => "f16".into(),
+        Some(Scalar::Float) => "f32".into(),
+        Some(Scalar::Double) => "f64".into(),
+        Some(Scalar::Pointer(_)) => "p0".into(),
+        None => unreachable!("no intrinsic is named after a structure"),
+    };
+    if let Type::Vector(_, n) = ty { format!("v{n}{name}") } else { name }
+}
+
+/// A type with its pointer's address space, as the linked module's functions are declared.
+pub(super) fn parameter_type(ty: &Type) -> String {
     match ty.address_space() {
         Some(space) if space as u32 != 0 => format!("ptr addrspace({})", space as u32),
         _ => llvm_type(ty),
@@ -80,13 +93,4 @@ fn widen(bits: u32) -> u64 {
         return sign | 0x7ff0_0000_0000_0000 | (u64::from(bits & 0x7f_ffff) << 29);
     }
     f64::from(value).to_bits()
-}
-
-/// An operand that needs no register, as text.
-pub(super) fn given(function: &Function, value: Value) -> Option<String> {
-    match function.def(value) {
-        ValueDef::Constant(constant) => Some(llvm_constant(function.ty(value), constant)),
-        ValueDef::Param(n) => Some(format!("%arg{n}")),
-        _ => None,
-    }
 }

@@ -63,7 +63,7 @@ impl Walk<'_, '_> {
                 }
             }
             match &data.terminator {
-                Terminator::Return => self.item.block = None,
+                Terminator::Return(_) => self.item.block = None,
                 Terminator::Jump(target) => self.go(target),
                 Terminator::Branch { condition, then, otherwise } => {
                     let target = if self.get(*condition) != 0 { then } else { otherwise };

@@ -1,0 +1,145 @@
+//! Kernel IR as LLVM IR text, operation by operation. Nothing is decided here: loops, memory layout, what work-items share
+//! all stand in Kernel IR already. Text keeps this a pure function that golden tests can read; LLVM's parser is a small part
+//! of a build.
+//!
+//! A block's parameters become phis, a private slot an `alloca`, all pointers `ptr`; what their address spaces say about
+//! aliasing becomes metadata, as do access groups and loop hints.
+
+mod control;
+mod memory;
+mod metadata;
+mod operation;
+mod types;
+
+#[cfg(test)]
+mod tests;
+
+use metadata::Metadata;
+use spirula_kir::{Function, Op, Passing, Promises, Signature, Value, ValueDef};
+use std::collections::{BTreeSet, HashSet};
+use std::fmt::Write;
+use types::{llvm_constant, llvm_type};
+
+/// LLVM IR text of any number of functions, which may call each other.
+#[derive(Default)]
+pub struct Text {
+    functions: String,
+    defined: HashSet<String>,
+    declarations: BTreeSet<Declaration>,
+    metadata: Metadata,
+}
+
+/// What a function refers to outside of it.
+#[derive(PartialEq, Eq, PartialOrd, Ord)]
+struct Declaration {
+    name: String,
+    text: String,
+}
+
+impl Text {
+    /// Adds a function's definition, under its own name.
+    pub fn add(&mut self, function: &Function) {
+        self.defined.insert(function.name.clone());
+        Translator::new(function, self).function();
+    }
+
+    /// The text: declarations of what is not defined, definitions, metadata.
+    pub fn finish(self) -> String {
+        let outside =
+            self.declarations.iter().filter(|declaration| !self.defined.contains(&declaration.name));
+        let declarations: String = outside.map(|declaration| format!("{}\n", declaration.text)).collect();
+        format!("{declarations}\n{}{}", self.functions, self.metadata)
+    }
+
+    fn line(&mut self, text: &str) {
+        self.functions.push_str("  ");
+        self.functions.push_str(text);
+        self.functions.push('\n');
+    }
+
+    fn label(&mut self, name: &str) {
+        self.functions.push_str(name);
+        self.functions.push_str(":\n");
+    }
+
+    fn declare(&mut self, name: &str, text: String) {
+        self.declarations.insert(Declaration { name: name.to_owned(), text });
+    }
+}
+
+/// One function on its way.
+struct Translator<'a> {
+    function: &'a Function,
+    out: &'a mut Text,
+    /// The function's names for its access groups and alias scopes begin here.
+    scope: metadata::Scope,
+}
+
+impl<'a> Translator<'a> {
+    fn new(function: &'a Function, out: &'a mut Text) -> Self {
+        let scope = out.metadata.new_scope();
+        Translator { function, out, scope }
+    }
+
+    fn function(&mut self) {
+        let params: Vec<String> = self.function.params.iter().map(|p| self.parameter(p)).collect();
+        let result = match &self.function.signature {
+            Signature::Function { result: Some(ty) } => llvm_type(ty),
+            _ => "void".to_owned(),
+        };
+        let name = &self.function.name;
+        let _ = writeln!(
+            self.out.functions,
+            "define {result} @\"{name}\"({}) nounwind {{\nentry:",
+            params.join(", ")
+        );
+        for (number, slot) in self.function.slots.iter().enumerate() {
+            let (size, align) = (slot.size, slot.align.max(1));
+            self.out.line(&format!("%s{number} = alloca [{size} x i8], align {align}"));
+        }
+        self.out.line("br label %b0");
+        self.blocks();
+        self.out.functions.push_str("}\n\n");
+    }
+
+    fn parameter(&self, param: &spirula_kir::Param) -> String {
+        let promises = match param.passing {
+            Passing::Argument(promises) => promises,
+            _ => Promises::default(),
+        };
+        let ty = llvm_type(self.function.ty(param.value));
+        let words = [
+            (promises.noalias, " noalias"),
+            (promises.nonnull, " nonnull"),
+            (promises.readonly, " readonly"),
+        ];
+        let words: String = words.iter().filter(|(on, _)| *on).map(|(_, word)| *word).collect();
+        let align = if promises.align > 0 { format!(" align {}", promises.align) } else { String::new() };
+        format!("{ty}{words}{align} {}", self.text(param.value))
+    }
+
+    /// An operand without its type.
+    fn text(&self, value: Value) -> String {
+        match self.function.def(value) {
+            ValueDef::Constant(constant) => llvm_constant(self.function.ty(value), constant),
+            ValueDef::Inst(inst) => match self.function.op(*inst) {
+                Op::SlotAddress(slot) => format!("%s{}", slot.0),
+                _ => format!("%v{}", value.0),
+            },
+            _ => format!("%v{}", value.0),
+        }
+    }
+
+    fn ty(&self, value: Value) -> String {
+        llvm_type(self.function.ty(value))
+    }
+
+    /// An operand with its type.
+    fn typed(&self, value: Value) -> String {
+        format!("{} {}", self.ty(value), self.text(value))
+    }
+
+    fn list(&self, values: &[Value]) -> String {
+        values.iter().map(|&v| self.typed(v)).collect::<Vec<_>>().join(", ")
+    }
+}

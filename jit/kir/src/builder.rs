@@ -1,0 +1,111 @@
+//! Writes instructions at the end of a block, and rewrites functions block by block.
+
+use crate::{
+    BinaryOp, Block, CastOp, Constant, Flags, Function, Inst, IntPredicate, Op, Predicate, Target,
+    Terminator, Type, Value,
+};
+
+/// Writes at the end of a block.
+pub(crate) struct Builder<'f> {
+    pub function: &'f mut Function,
+    /// Where instructions go.
+    pub at: Block,
+}
+
+impl Builder<'_> {
+    pub fn push(&mut self, ty: Type, op: Op) -> Value {
+        self.function.push(self.at, ty, op)
+    }
+
+    pub fn effect(&mut self, op: Op) -> Inst {
+        self.function.push_effect(self.at, op)
+    }
+
+    /// Puts an existing instruction here, as another operation: whoever uses its result uses the new one's.
+    pub fn replace(&mut self, inst: Inst, op: Op) {
+        *self.function.op_mut(inst) = op;
+        self.function.append(self.at, inst);
+    }
+
+    pub fn ty(&self, value: Value) -> Type {
+        self.function.ty(value).clone()
+    }
+
+    /// An i64.
+    pub fn int(&mut self, number: u64) -> Value {
+        self.function.int(Type::I64, number.into())
+    }
+
+    pub fn constant(&mut self, ty: Type, constant: Constant) -> Value {
+        self.function.constant(ty, constant)
+    }
+
+    pub fn binary(&mut self, op: BinaryOp, flags: u16, lhs: Value, rhs: Value) -> Value {
+        self.push(self.ty(lhs), Op::Binary { op, flags: Flags(flags), lhs, rhs })
+    }
+
+    /// Of two scalars.
+    pub fn compare(&mut self, predicate: IntPredicate, lhs: Value, rhs: Value) -> Value {
+        let predicate = Predicate::Int(predicate);
+        self.push(Type::BOOL, Op::Compare { predicate, flags: Flags::NONE, lhs, rhs })
+    }
+
+    pub fn cast(&mut self, op: CastOp, ty: Type, value: Value) -> Value {
+        self.push(ty, Op::Cast { op, flags: Flags::NONE, value })
+    }
+
+    pub fn select(&mut self, condition: Value, then: Value, otherwise: Value) -> Value {
+        self.push(self.ty(then), Op::Select { flags: Flags::NONE, condition, then, otherwise })
+    }
+
+    /// base + index*scale + offset, all within one block of memory.
+    pub fn element(&mut self, base: Value, index: Value, scale: u64, offset: u64) -> Value {
+        let (scale, offset) = (scale as i64, offset as i64);
+        self.push(self.ty(base), Op::Address { base, index: Some(index), scale, offset, inbounds: true })
+    }
+
+    /// A place within the block of memory that `base` leads to.
+    pub fn offset(&mut self, base: Value, bytes: u64) -> Value {
+        let offset = bytes as i64;
+        self.push(self.ty(base), Op::Address { base, index: None, scale: 0, offset, inbounds: true })
+    }
+
+    pub fn load(&mut self, ty: Type, pointer: Value, align: u32) -> Value {
+        self.push(ty, Op::Load { pointer, align, volatile: false, ordering: None })
+    }
+
+    pub fn store(&mut self, pointer: Value, value: Value, align: u32) -> Inst {
+        self.effect(Op::Store { pointer, value, align, volatile: false, ordering: None })
+    }
+
+    pub fn jump(&mut self, to: Block, arguments: &[Value]) {
+        let target = Target { block: to, arguments: arguments.to_vec() };
+        self.function.set_terminator(self.at, Terminator::Jump(target));
+    }
+
+    pub fn branch(&mut self, condition: Value, then: (Block, &[Value]), otherwise: (Block, &[Value])) {
+        let target = |(block, arguments): (Block, &[Value])| Target { block, arguments: arguments.to_vec() };
+        let (then, otherwise) = (target(then), target(otherwise));
+        self.function.set_terminator(self.at, Terminator::Branch { condition, then, otherwise });
+    }
+}
+
+/// Shows each instruction to `rewrite`, which writes what is to stand in its place, or says false to keep it. It may go on
+/// in a block of its own: what follows stands there.
+pub(crate) fn rewrite(function: &mut Function, mut rewrite: impl FnMut(&mut Builder, Inst) -> bool) {
+    for block in function.block_ids() {
+        let data = &mut function.blocks[block.index()];
+        let insts = std::mem::take(&mut data.insts);
+        let terminator = std::mem::replace(&mut data.terminator, Terminator::Unreachable);
+        let hints = data.loop_hints.take();
+        let mut builder = Builder { function, at: block };
+        for inst in insts {
+            if !rewrite(&mut builder, inst) {
+                builder.function.append(builder.at, inst);
+            }
+        }
+        let end = builder.at;
+        function.set_terminator(end, terminator);
+        function.blocks[end.index()].loop_hints = hints;
+    }
+}

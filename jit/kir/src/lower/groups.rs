@@ -1,0 +1,106 @@
+//! Lowering: the loop over the work-groups of a range.
+
+use super::Lowering;
+use super::launch::{Memory, NO_WRAP, Parameters, Sizes};
+use crate::analysis::ID_LIMIT;
+use crate::builder::Builder;
+use crate::transform::WorkGroup;
+use crate::{BinaryOp, Block, CastOp, Flags, IntPredicate, Op, Terminator, Type, Value};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// How many work-items of a row go in packs, for each number of lanes: all that fill one, if ids fit 32-bit arithmetic.
+pub(super) fn count_packs(out: &mut Builder, group: &WorkGroup, sizes: &Sizes) -> BTreeMap<u32, Value> {
+    let lanes: BTreeSet<u32> = group.regions.iter().filter_map(|r| Some(r.wide.as_ref()?.lanes)).collect();
+    if lanes.is_empty() {
+        return BTreeMap::new();
+    }
+    let limit = out.int((ID_LIMIT / 2) as u64);
+    let mut small: Option<Value> = None;
+    for d in 0..3 {
+        for size in [sizes.global_offset[d], sizes.global_size[d]] {
+            let fits = out.compare(IntPredicate::Ule, size, limit);
+            small = Some(match small {
+                Some(before) => out.binary(BinaryOp::And, 0, before, fits),
+                None => fits,
+            });
+        }
+    }
+    let none = out.int(0);
+    let mut count = |lanes: u32| {
+        let mask = out.int(u64::from(lanes).wrapping_neg());
+        let all = out.binary(BinaryOp::And, 0, sizes.local_size[0], mask);
+        small.map_or(all, |small| out.select(small, all, none))
+    };
+    lanes.into_iter().map(|lanes| (lanes, count(lanes))).collect()
+}
+
+/// Writes the loop with all that is in it; the entry block, in which `out` writes, leads to it.
+pub(super) fn write(
+    mut out: Builder,
+    (group, parameters): (&WorkGroup, &Parameters),
+    (sizes, memory, packs): (Sizes, Memory, BTreeMap<u32, Value>),
+) {
+    let entry = out.at;
+    let [enter, start] = std::array::from_fn(|_| out.function.add_block());
+    let [linear, ids @ ..]: [Value; 4] =
+        std::array::from_fn(|_| out.function.add_block_param(start, Type::I64));
+    out.at = start;
+    let bases = std::array::from_fn(|d| {
+        let first = out.binary(BinaryOp::Mul, NO_WRAP, ids[d], sizes.local_size[d]);
+        out.binary(BinaryOp::Add, NO_WRAP, first, sizes.global_offset[d])
+    });
+    let mut lowering = Lowering { group, sizes, memory, packs, ids, bases, ends: Vec::new(), out };
+    let starts = lowering.regions();
+    let [end, done] = std::array::from_fn(|_| lowering.out.function.add_block());
+    lowering.leave_regions(&starts, end);
+
+    lowering.out.at = entry;
+    let some = lowering.out.compare(IntPredicate::Ult, parameters.first_group, parameters.end_group);
+    lowering.out.branch(some, (enter, &[]), (done, &[]));
+    lowering.out.at = enter;
+    let [x, y, z] = lowering.first_group(parameters.first_group);
+    lowering.out.jump(start, &[parameters.first_group, x, y, z]);
+    lowering.out.at = start;
+    lowering.out.jump(starts[0], &[]);
+    lowering.out.at = end;
+    let (next, more) = lowering.next_group(linear, parameters.end_group);
+    lowering.out.branch(more, (start, &next), (done, &[]));
+    lowering.finish(done);
+}
+
+impl Lowering<'_, '_> {
+    fn first_group(&mut self, linear: Value) -> [Value; 3] {
+        let [x, y, _] = self.sizes.group_count;
+        let rest = self.out.binary(BinaryOp::UDiv, 0, linear, x);
+        [
+            self.out.binary(BinaryOp::URem, 0, linear, x),
+            self.out.binary(BinaryOp::URem, 0, rest, y),
+            self.out.binary(BinaryOp::UDiv, 0, rest, y),
+        ]
+    }
+
+    /// The next group's number and ids, and whether it belongs to the range.
+    fn next_group(&mut self, linear: Value, end: Value) -> ([Value; 4], Value) {
+        let [x, y, z] = self.ids;
+        let (zero, one) = (self.out.int(0), self.out.int(1));
+        let next = self.out.binary(BinaryOp::Add, Flags::NUW, linear, one);
+        let mut carry = one;
+        let [x, y] = [(x, 0), (y, 1)].map(|(id, d)| {
+            let step = self.out.binary(BinaryOp::Add, Flags::NUW, id, carry);
+            let wraps = self.out.compare(IntPredicate::Eq, step, self.sizes.group_count[d]);
+            carry = self.out.cast(CastOp::ZExt, Type::I64, wraps);
+            self.out.select(wraps, zero, step)
+        });
+        let z = self.out.binary(BinaryOp::Add, Flags::NUW, z, carry);
+        let more = self.out.compare(IntPredicate::Ult, next, end);
+        ([next, x, y, z], more)
+    }
+
+    fn finish(&mut self, done: Block) {
+        self.out.at = done;
+        if self.group.streams {
+            self.out.effect(Op::StreamingFence);
+        }
+        self.out.function.set_terminator(done, Terminator::Return(None));
+    }
+}

@@ -1,0 +1,156 @@
+//! Lowering: what the caller passes, and where a work-group's memory lies.
+
+use super::layout::{Layout, SCRATCH_ALIGN, SlotPlace};
+use crate::builder::Builder;
+use crate::transform::{ContextKind, WorkGroup};
+use crate::{
+    AddressSpace, BinaryOp, CastOp, ContextSlot, Flags, Function, Op, Passing, Promises, Slot, Type, Value,
+};
+use spirula_interface::program::Launch;
+use std::mem::offset_of;
+
+/// Promises of arithmetic on sizes, which are sizes of something in memory.
+pub(super) const NO_WRAP: u16 = Flags::NUW | Flags::NSW;
+
+/// The work-group function's parameters: those of [`spirula_interface::program::RawWorkGroupFn`].
+pub(super) struct Parameters {
+    arguments: Value,
+    launch: Value,
+    pub first_group: Value,
+    pub end_group: Value,
+    pub local_memory: Value,
+    scratch: Value,
+}
+
+impl Parameters {
+    pub fn new(out: &mut Builder) -> Self {
+        let promises = |readonly, align| Promises { noalias: true, nonnull: true, readonly, align };
+        let mut pointer = |space, readonly, align| {
+            out.function.add_argument(Type::pointer(space), promises(readonly, align))
+        };
+        // Generic: a kernel's `byval` parameters are private addresses in the argument block.
+        let arguments = pointer(AddressSpace::Generic, true, SCRATCH_ALIGN as u32);
+        let launch = pointer(AddressSpace::Generic, true, align_of::<Launch>() as u32);
+        let [first_group, end_group] =
+            [0, 1].map(|_| out.function.add_argument(Type::I64, Promises::default()));
+        let mut pointer =
+            |space| out.function.add_argument(Type::pointer(space), promises(false, SCRATCH_ALIGN as u32));
+        let local_memory = pointer(AddressSpace::Local);
+        let scratch = pointer(AddressSpace::Context);
+        Parameters { arguments, launch, first_group, end_group, local_memory, scratch }
+    }
+}
+
+/// The launch's sizes; the group's are constants if the kernel requires them.
+pub(super) struct Sizes {
+    pub work_dim: Value,
+    pub global_offset: [Value; 3],
+    pub global_size: [Value; 3],
+    pub local_size: [Value; 3],
+    pub group_count: [Value; 3],
+    /// 0 if stores may go past the caches, else -1; only where some may.
+    pub cached_stores: Option<Value>,
+    /// The group's work-items, rounded up to whole lines of every context array.
+    padded_items: Value,
+}
+
+impl Sizes {
+    pub fn read(out: &mut Builder, parameters: &Parameters, body: &Function, streams: bool) -> Self {
+        let launch = parameters.launch;
+        let mut field = |ty: Type, offset: usize| {
+            let align = ty.align() as u32;
+            let place = out.offset(launch, offset as u64);
+            out.load(ty, place, align)
+        };
+        let work_dim = field(Type::I32, offset_of!(Launch, work_dim));
+        let mut vector = |start: usize| [0, 8, 16].map(|at| field(Type::I64, start + at));
+        let global_offset = vector(offset_of!(Launch, global_offset));
+        let global_size = vector(offset_of!(Launch, global_size));
+        let group_count = vector(offset_of!(Launch, group_count));
+        let local_size = match body.required_work_group_size {
+            Some(required) => required.map(|size| out.int(size.into())),
+            None => vector(offset_of!(Launch, local_size)),
+        };
+        let cached_stores = streams.then(|| {
+            let place = out.offset(launch, offset_of!(Launch, streams) as u64);
+            let wanted = out.load(Type::I32, place, 4);
+            let wanted = out.cast(CastOp::ZExt, Type::I64, wanted);
+            let one = out.int(1);
+            out.binary(BinaryOp::Sub, Flags::NSW, wanted, one)
+        });
+        let row = out.binary(BinaryOp::Mul, NO_WRAP, local_size[0], local_size[1]);
+        let items = out.binary(BinaryOp::Mul, NO_WRAP, row, local_size[2]);
+        let (most, mask) = (out.int(SCRATCH_ALIGN - 1), out.int(SCRATCH_ALIGN.wrapping_neg()));
+        let up = out.binary(BinaryOp::Add, NO_WRAP, items, most);
+        let padded_items = out.binary(BinaryOp::And, 0, up, mask);
+        Sizes { work_dim, global_offset, global_size, local_size, group_count, cached_stores, padded_items }
+    }
+}
+
+/// Where everything lies.
+pub(super) struct Memory {
+    pub local_memory: Value,
+    /// The kernel's parameters.
+    pub arguments: Vec<Value>,
+    /// Each context slot's array, or the place of its one value.
+    pub context: Vec<Value>,
+    /// The private slots' addresses; none if no region uses it.
+    pub slots: Vec<Option<Value>>,
+    /// Where a region says by which of several exits the group leaves it.
+    pub exit: Option<Value>,
+}
+
+impl Memory {
+    pub fn place(
+        out: &mut Builder,
+        parameters: &Parameters,
+        (group, layout): (&WorkGroup, &Layout),
+        sizes: &Sizes,
+    ) -> Self {
+        let body = &group.regions[0].body;
+        let arguments = (0..body.params.len()).map(|n| argument(out, parameters, body, n)).collect();
+        let context = (group.context.iter().enumerate()).map(|(i, kind)| match kind {
+            ContextKind::Uniform(ty) => stack_slot(out, ty.size(), ty.align().min(SCRATCH_ALIGN) as u32),
+            _ => match layout.before(ContextSlot(i as u32)) {
+                0 => parameters.scratch,
+                before => out.element(parameters.scratch, sizes.padded_items, before, 0),
+            },
+        });
+        let context = context.collect();
+        let slots = (0..body.slots.len()).map(|i| match layout.slot(Slot(i as u32)) {
+            SlotPlace::Nowhere => None,
+            SlotPlace::Stack { size, align } => Some(stack_slot(out, size, align)),
+            SlotPlace::Scratch(at) => {
+                let place = out.element(parameters.scratch, sizes.padded_items, layout.per_item, at);
+                Some(out.cast(CastOp::AddrSpaceCast, Type::PRIVATE_POINTER, place))
+            }
+        });
+        let slots = slots.collect();
+        let exit = group.regions.iter().any(|r| r.exits.len() > 1).then(|| stack_slot(out, 4, 4));
+        Memory { local_memory: parameters.local_memory, arguments, context, slots, exit }
+    }
+}
+
+fn stack_slot(out: &mut Builder, size: u64, align: u32) -> Value {
+    let slot = out.function.add_slot(size, align);
+    out.push(Type::PRIVATE_POINTER, Op::SlotAddress(slot))
+}
+
+/// A kernel's parameter, from the argument block.
+fn argument(out: &mut Builder, parameters: &Parameters, body: &Function, number: usize) -> Value {
+    let param = &body.params[number];
+    let ty = body.ty(param.value).clone();
+    let place = out.offset(parameters.arguments, param.offset.into());
+    match param.passing {
+        Passing::ByAddress => out.cast(CastOp::AddrSpaceCast, ty, place),
+        Passing::LocalOffset => {
+            let offset = out.load(Type::I64, place, 8);
+            out.element(parameters.local_memory, offset, 1, 0)
+        }
+        Passing::Direct | Passing::Argument(_) => {
+            let offset_align = 1 << param.offset.trailing_zeros().min(7);
+            let align = ty.align().min(offset_align) as u32;
+            out.load(ty, place, align)
+        }
+    }
+}

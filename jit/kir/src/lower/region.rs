@@ -1,0 +1,197 @@
+//! Lowering: a region in the loops over a group's work-items, and the way on to the next region.
+
+use super::Lowering;
+use super::body::{BodyCopy, Item};
+use super::launch::NO_WRAP;
+use crate::transform::{ContextKind, Region, RegionExit};
+use crate::{AccessGroup, BinaryOp, Block, IntPredicate, LoopHints, Target, Terminator, Type, Value};
+
+/// A loop over one dimension, whose header has the id as its parameter.
+struct Loop {
+    header: Block,
+    id: Value,
+}
+
+impl Lowering<'_, '_> {
+    /// Writes all regions; [`Self::leave_regions`] connects them. Returns the block that each begins with.
+    pub(super) fn regions(&mut self) -> Vec<Block> {
+        (0..self.group.regions.len()).map(|number| self.region(number)).collect()
+    }
+
+    fn region(&mut self, number: usize) -> Block {
+        let group = self.group;
+        let region = &group.regions[number];
+        let start = self.out.function.add_block();
+        self.out.at = start;
+        if region.exits.len() > 1 {
+            self.set_exit(return_exit(region).unwrap_or(0));
+        }
+        // Without loops there is nothing to be parallel.
+        let parallel = (!region.once).then_some(AccessGroup(number as u32));
+        let mut scalar = BodyCopy::new(&region.body, region, parallel);
+        self.copy_group_block(&mut scalar);
+        let mut wide =
+            region.wide.as_ref().map(|wide| (BodyCopy::new(&wide.body, region, parallel), wide.lanes));
+        if let Some((wide, _)) = &mut wide {
+            self.copy_group_block(wide);
+        }
+        let end = if region.once {
+            let first = self.begin_copy(&mut scalar, None);
+            let latch = self.out.function.add_block();
+            self.out.jump(first, &[]);
+            self.finish_copy(&mut scalar, latch);
+            latch
+        } else {
+            self.items(scalar, wide)
+        };
+        self.ends.push(end);
+        start
+    }
+
+    /// The loops over dimensions 2, 1 and 0, with the packs of a row in front of the innermost. Returns the block behind them.
+    fn items(&mut self, mut scalar: BodyCopy, wide: Option<(BodyCopy, u32)>) -> Block {
+        let zero = self.out.int(0);
+        let [x, y, _] = self.sizes.local_size;
+        let (parallel, is_wide) = (scalar.parallel, wide.is_some());
+        let [plane, row] = [(); 2].map(|()| self.add_loop());
+        self.out.jump(plane.header, &[zero]);
+        self.out.at = plane.header;
+        self.out.jump(row.header, &[zero]);
+        self.out.at = row.header;
+        let planes = self.out.binary(BinaryOp::Mul, NO_WRAP, plane.id, y);
+        let line = self.out.binary(BinaryOp::Add, NO_WRAP, planes, row.id);
+        let row_start = self.out.binary(BinaryOp::Mul, NO_WRAP, line, x);
+        let packs = wide.map(|(copy, lanes)| self.packs(copy, lanes, [row.id, plane.id], row_start));
+
+        let item = self.add_loop();
+        if packs.is_none() {
+            self.out.jump(item.header, &[zero]);
+        }
+        self.out.at = item.header;
+        let linear = self.out.binary(BinaryOp::Add, NO_WRAP, row_start, item.id);
+        let first = self.begin_copy(&mut scalar, Some(Item { linear, local: [item.id, row.id, plane.id] }));
+        self.out.jump(first, &[]);
+        let [latch, next_row, next_plane, end] = std::array::from_fn(|_| self.out.function.add_block());
+        self.finish_copy(&mut scalar, latch);
+        if let Some(packs) = packs {
+            self.out.at = packs.enter;
+            self.out.branch(packs.some, (packs.header, &[zero]), (item.header, &[zero]));
+            self.out.at = packs.rest;
+            self.out.branch(packs.left, (item.header, &[packs.items]), (next_row, &[]));
+        }
+        let ends = [(latch, item, next_row), (next_row, row, next_plane), (next_plane, plane, end)];
+        for (d, (latch, of, out_of)) in ends.into_iter().enumerate() {
+            // The rest of a row that goes in packs is short, and copies of the loops around would be twice as long.
+            let hints = LoopHints { parallel, no_vectorize: is_wide && d == 0, no_unroll: is_wide };
+            self.out.at = latch;
+            self.close_loop(&of, (1, self.sizes.local_size[d]), out_of, hints);
+        }
+        end
+    }
+
+    /// The loop over a row's full packs, which begins in a block of its own.
+    fn packs(&mut self, mut wide: BodyCopy, lanes: u32, [row, plane]: [Value; 2], row_start: Value) -> Packs {
+        let items = self.packs[&lanes];
+        let enter = self.out.function.add_block();
+        self.out.jump(enter, &[]);
+        self.out.at = enter;
+        let none = self.out.int(0);
+        let some = self.out.compare(IntPredicate::Ne, items, none);
+        let pack = self.add_loop();
+        self.out.at = pack.header;
+        let linear = self.out.binary(BinaryOp::Add, NO_WRAP, row_start, pack.id);
+        let first = self.begin_copy(&mut wide, Some(Item { linear, local: [pack.id, row, plane] }));
+        self.out.jump(first, &[]);
+        let [latch, rest] = std::array::from_fn(|_| self.out.function.add_block());
+        self.finish_copy(&mut wide, latch);
+        self.out.at = latch;
+        let hints = LoopHints { no_vectorize: true, ..LoopHints::default() };
+        self.close_loop(&pack, (lanes, items), rest, hints);
+        self.out.at = rest;
+        let left = self.out.compare(IntPredicate::Ult, items, self.sizes.local_size[0]);
+        Packs { enter, some, header: pack.header, rest, left, items }
+    }
+
+    fn add_loop(&mut self) -> Loop {
+        let header = self.out.function.add_block();
+        Loop { header, id: self.out.function.add_block_param(header, Type::I64) }
+    }
+
+    /// Every group has at least one work-item, so the loops test at their ends.
+    fn close_loop(&mut self, of: &Loop, (step, size): (u32, Value), out_of: Block, hints: LoopHints) {
+        let step = self.out.int(step.into());
+        let next = self.out.binary(BinaryOp::Add, NO_WRAP, of.id, step);
+        let more = self.out.compare(IntPredicate::Ult, next, size);
+        self.out.branch(more, (of.header, &[next]), (out_of, &[]));
+        self.out.function.blocks[self.out.at.index()].loop_hints = Some(hints);
+    }
+
+    pub(super) fn set_exit(&mut self, exit: u32) {
+        if let Some(place) = self.memory.exit {
+            let exit = self.out.function.int(Type::I32, exit.into());
+            self.out.store(place, exit, 4);
+        }
+    }
+
+    /// From each region's end to where the group goes next.
+    pub(super) fn leave_regions(&mut self, starts: &[Block], group_end: Block) {
+        for (region, end) in self.group.regions.iter().zip(std::mem::take(&mut self.ends)) {
+            self.out.at = end;
+            match region.exits.as_slice() {
+                // Every work-item ends in an infinite loop or in undefined behaviour.
+                [] => {}
+                [only] => self.go(only, starts, group_end),
+                several => self.choose_exit(several, starts, group_end),
+            }
+        }
+    }
+
+    fn choose_exit(&mut self, exits: &[RegionExit], starts: &[Block], group_end: Block) {
+        let Some(place) = self.memory.exit else { return };
+        let from = self.out.at;
+        let value = self.out.load(Type::I32, place, 4);
+        let ways: Vec<Block> = exits.iter().map(|_| self.out.function.add_block()).collect();
+        for (exit, &way) in exits.iter().zip(&ways) {
+            self.out.at = way;
+            self.go(exit, starts, group_end);
+        }
+        let cases = (1..).zip(&ways[1..]).map(|(exit, &way)| (exit, Target::to(way))).collect();
+        let default = Target::to(ways[0]);
+        self.out.function.set_terminator(from, Terminator::Switch { value, cases, default });
+    }
+
+    fn go(&mut self, exit: &RegionExit, starts: &[Block], group_end: Block) {
+        match exit {
+            RegionExit::Return => self.out.jump(group_end, &[]),
+            RegionExit::Region(to) => self.out.jump(starts[*to], &[]),
+            RegionExit::Choice { condition, cases, default } => {
+                let ContextKind::Uniform(ty) = &self.group.context[condition.0 as usize] else {
+                    unreachable!("a choice depends on a uniform value")
+                };
+                let value = self.load_kept(*condition, ty.clone());
+                let cases = cases.iter().map(|(case, to)| (*case, Target::to(starts[*to]))).collect();
+                let default = Target::to(starts[*default]);
+                let terminator = Terminator::Switch { value, cases, default };
+                self.out.function.set_terminator(self.out.at, terminator);
+            }
+        }
+    }
+}
+
+/// The loop over a row's packs, to be connected with the loop over the rest.
+struct Packs {
+    /// The block in front of it, and whether there are packs.
+    enter: Block,
+    some: Value,
+    header: Block,
+    /// The block behind it, and whether work-items are left.
+    rest: Block,
+    left: Value,
+    /// How many work-items of the row go in packs.
+    items: Value,
+}
+
+/// The exit of work-items that return.
+pub(super) fn return_exit(region: &Region) -> Option<u32> {
+    region.exits.iter().position(|exit| *exit == RegionExit::Return).map(|exit| exit as u32)
+}

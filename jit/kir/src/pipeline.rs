@@ -1,0 +1,234 @@
+//! The passes that make a work-group function of a kernel, in the order in which they run.
+
+use crate::analysis::sees_group;
+use crate::lower::{WorkGroupFunction, lower};
+use crate::transform::widen::choose;
+use crate::transform::{self, WorkGroup};
+use crate::{Function, verify};
+use spirula_interface::target::TargetFacts;
+use std::fmt::{self, Display, Formatter};
+
+/// What passes go by.
+#[derive(Clone, Copy, Debug)]
+pub struct Options {
+    /// The processor.
+    pub facts: TargetFacts,
+    /// Lanes to use wherever possible, a power of two up to 64; 1 is scalar code. None lets the cost model choose.
+    pub lanes: Option<u32>,
+    /// Whether the verifier sees what each pass yields.
+    pub verify: bool,
+}
+
+/// A pass: its name, which is also `kir-opt`'s, and why it stands where it stands.
+pub struct Pass {
+    /// As dumps and `kir-opt` call it.
+    pub name: &'static str,
+    /// Why it runs at this place and no other.
+    pub reason: &'static str,
+    run: Run,
+}
+
+/// What a pass takes and yields.
+enum Run {
+    Cut(fn(Function) -> WorkGroup),
+    Regions(fn(&mut WorkGroup, &Options, &mut Vec<String>)),
+    Lower(fn(&WorkGroup, &str) -> WorkGroupFunction),
+    Function(fn(&mut Function, &Options)),
+}
+
+/// The passes in order.
+pub const PASSES: [Pass; 7] = [
+    Pass {
+        name: "regions",
+        reason: "first: what stands between two barriers runs in a loop over work-items",
+        run: Run::Cut(transform::form_regions),
+    },
+    Pass {
+        name: "widen",
+        reason: "on regions: packs are made of what all work-items do before any of them goes on",
+        run: Run::Regions(widen),
+    },
+    Pass {
+        name: "stream",
+        reason: "behind `widen`: only vectors are long enough for stores past the caches",
+        run: Run::Regions(stream),
+    },
+    Pass {
+        name: "lower",
+        reason: "behind all that speaks of work-items: from here on there are loops instead",
+        run: Run::Lower(lower),
+    },
+    Pass {
+        name: "local-atomics",
+        reason: "behind `lower`, which takes plain accesses of different work-items for independent",
+        run: Run::Function(|function, _| transform::expand_local_atomics(function)),
+    },
+    Pass {
+        name: "reciprocal-root",
+        reason: "behind `widen`, which widens the primitive as a whole",
+        run: Run::Function(|function, options| transform::expand_reciprocal_roots(function, &options.facts)),
+    },
+    Pass {
+        name: "dead-code",
+        reason: "last: of what the launch says most kernels ask little",
+        run: Run::Function(|function, _| transform::remove_dead_code(function)),
+    },
+];
+
+/// A kernel on its way.
+#[derive(Clone, Debug)]
+pub enum Form {
+    /// As it was imported, or any function.
+    Function(Function),
+    /// Cut at its barriers.
+    Regions(WorkGroup),
+    /// As it will be called.
+    Lowered(WorkGroupFunction),
+}
+
+impl Display for Form {
+    fn fmt(&self, f: &mut Formatter) -> fmt::Result {
+        match self {
+            Form::Function(function) => write!(f, "{function}"),
+            Form::Regions(group) => write!(f, "{group}"),
+            Form::Lowered(lowered) => write!(f, "{}", lowered.function),
+        }
+    }
+}
+
+/// Why a pass could not do its work, or did it wrong.
+#[derive(Clone, Debug, thiserror::Error)]
+pub enum PassError {
+    /// A bug of ours.
+    #[error("the pass `{pass}` broke a rule of Kernel IR: {rule}")]
+    Broken {
+        /// By name.
+        pass: &'static str,
+        /// In the verifier's words.
+        rule: String,
+    },
+    /// The passes were given in an order that makes no sense.
+    #[error("the pass `{pass}` works on {wanted}, which this is not")]
+    Misplaced {
+        /// By name.
+        pass: &'static str,
+        /// What it takes.
+        wanted: &'static str,
+    },
+}
+
+impl Pass {
+    /// The pass of that name.
+    pub fn named(name: &str) -> Option<&'static Pass> {
+        PASSES.iter().find(|pass| pass.name == name)
+    }
+
+    /// Does its work; adds lines for the build log. `symbol` is what the work-group function is called.
+    pub fn apply(
+        &self,
+        form: Form,
+        symbol: &str,
+        options: &Options,
+        remarks: &mut Vec<String>,
+    ) -> Result<Form, PassError> {
+        let misplaced = |wanted| Err(PassError::Misplaced { pass: self.name, wanted });
+        let form = match (&self.run, form) {
+            (Run::Cut(run), Form::Function(kernel)) => Form::Regions(run(kernel)),
+            (Run::Regions(run), Form::Regions(mut group)) => {
+                run(&mut group, options, remarks);
+                Form::Regions(group)
+            }
+            (Run::Lower(run), Form::Regions(group)) => Form::Lowered(run(&group, symbol)),
+            (Run::Function(run), Form::Function(mut function)) => {
+                run(&mut function, options);
+                Form::Function(function)
+            }
+            (Run::Function(run), Form::Lowered(mut lowered)) => {
+                run(&mut lowered.function, options);
+                Form::Lowered(lowered)
+            }
+            (Run::Cut(_), _) => return misplaced("a kernel"),
+            (Run::Regions(_) | Run::Lower(_), _) => return misplaced("regions"),
+            (Run::Function(_), _) => return misplaced("a function"),
+        };
+        if options.verify {
+            verify_form(&form).map_err(|rule| PassError::Broken { pass: self.name, rule })?;
+        }
+        Ok(form)
+    }
+}
+
+/// Verifies every function of a kernel on its way.
+fn verify_form(form: &Form) -> Result<(), String> {
+    match form {
+        Form::Function(function) => verify(function),
+        Form::Lowered(lowered) => verify(&lowered.function),
+        Form::Regions(group) => group.regions.iter().try_for_each(|region| {
+            verify(&region.body)?;
+            region.wide.as_ref().map_or(Ok(()), |wide| verify(&wide.body))
+        }),
+    }
+}
+
+/// A kernel's work-group function and what the host must know of it.
+#[derive(Clone, Debug)]
+pub struct Lowered {
+    /// The function and the memory that it needs.
+    pub group: WorkGroupFunction,
+    /// Bytes of static local memory.
+    pub static_local_size: u64,
+    /// See [`spirula_interface::program::KernelInfo::sees_group`].
+    pub sees_group: bool,
+    /// See [`spirula_interface::program::KernelInfo::lanes`].
+    pub lanes: u32,
+    /// What was decided, a line each.
+    pub remarks: Vec<String>,
+}
+
+/// Makes a kernel's work-group function of that name. `observe` sees what each pass yields.
+pub fn run(
+    kernel: Function,
+    symbol: &str,
+    options: &Options,
+    mut observe: impl FnMut(&Pass, &Form),
+) -> Result<Lowered, PassError> {
+    let (name, static_local_size) = (kernel.name.clone(), kernel.local_size);
+    let sees_group = sees_group(&kernel);
+    let mut decisions = Vec::new();
+    let mut remarks = Vec::new();
+    let mut lanes = 1;
+    let mut form = Form::Function(kernel);
+    if options.verify {
+        verify_form(&form).map_err(|rule| PassError::Broken { pass: "import", rule })?;
+    }
+    for pass in &PASSES {
+        form = pass.apply(form, symbol, options, &mut decisions)?;
+        observe(pass, &form);
+        if let Form::Regions(group) = &form {
+            let (count, kept) = (group.regions.len(), group.context.len());
+            remarks = vec![format!("kernel {name}: {count} barrier region(s), {kept} context slot(s)")];
+            let wide = group.regions.iter().filter_map(|region| region.wide.as_ref());
+            lanes = wide.map(|wide| wide.lanes).max().unwrap_or(1);
+        }
+    }
+    remarks.extend(decisions.iter().map(|decision| format!("kernel {name}: {decision}")));
+    match form {
+        Form::Lowered(group) => Ok(Lowered { group, static_local_size, sees_group, lanes, remarks }),
+        _ => unreachable!("the passes yield a work-group function"),
+    }
+}
+
+fn widen(group: &mut WorkGroup, options: &Options, remarks: &mut Vec<String>) {
+    for (number, region) in group.regions.iter_mut().enumerate() {
+        let choice = choose(region, &group.context, &options.facts, options.lanes);
+        remarks.push(format!("region {number}: {}", choice.reason));
+        region.wide = choice.wide;
+    }
+}
+
+fn stream(group: &mut WorkGroup, options: &Options, remarks: &mut Vec<String>) {
+    transform::stream_stores(group, &options.facts);
+    if group.streams {
+        remarks.push("stores to buffers that are never read may go past the caches".to_owned());
+    }
+}
