@@ -13,6 +13,7 @@ mod contraction;
 mod harden;
 mod import;
 mod instruction_access;
+mod intrinsics;
 mod link;
 mod llvm_access;
 mod llvm_edit;

@@ -1,6 +1,6 @@
 //! Kernel IR: operations, terminators, and the walk over their operands.
 
-use super::{Block, Slot, Value};
+use super::{Block, Intrinsic, Slot, Value};
 use std::sync::Arc;
 
 /// A place where a value or a private slot outlives its barrier region.
@@ -67,6 +67,7 @@ macro_rules! named {
         }
     };
 }
+pub(crate) use named;
 
 named!(
     /// Operations on one value of the result's type.
@@ -269,9 +270,9 @@ pub enum Op {
         value: Value,
         indices: Arc<[u32]>,
     },
-    /// An LLVM intrinsic by its full name, such as `llvm.fma.v4f32`.
+    /// An operation of the table in `intrinsic.rs`.
     Intrinsic {
-        name: Arc<str>,
+        intrinsic: Intrinsic,
         flags: Flags,
         arguments: Vec<Value>,
     },
@@ -492,7 +493,7 @@ impl Op {
             | Op::ContextStore(..) => true,
             Op::Load { volatile, ordering, .. } => *volatile || ordering.is_some(),
             Op::Call { pure, .. } => !pure,
-            Op::Intrinsic { name, .. } => !intrinsic_is_pure(name),
+            Op::Intrinsic { intrinsic, .. } => intrinsic.effects().writes,
             _ => false,
         }
     }
@@ -513,18 +514,4 @@ impl Op {
         let freezes = matches!(self, Op::Unary { op: UnaryOp::Freeze, .. });
         !self.reads_memory() && !divides && !calls && !freezes
     }
-}
-
-/// Whether an LLVM intrinsic reads and writes no memory and has no other effect.
-fn intrinsic_is_pure(name: &str) -> bool {
-    const EFFECTS: [&str; 7] = [
-        "llvm.mem",
-        "llvm.masked.",
-        "llvm.prefetch",
-        "llvm.trap",
-        "llvm.debugtrap",
-        "llvm.stack",
-        "llvm.va_",
-    ];
-    !EFFECTS.iter().any(|prefix| name.starts_with(prefix))
 }

@@ -9,6 +9,7 @@ pub mod analysis;
 mod builder;
 mod function;
 mod instruction;
+mod intrinsic;
 pub mod lower;
 mod parse;
 pub mod pipeline;
@@ -25,6 +26,7 @@ pub use instruction::{
     BinaryOp, CastOp, ContextSlot, Flags, FloatPredicate, IntPredicate, Op, Ordering, Predicate, RmwOp,
     Target, Terminator, UnaryOp, WorkItemQuery,
 };
+pub use intrinsic::{Effects, Intrinsic, Shape};
 pub use parse::{ParseError, parse};
 pub use print::Commas;
 

@@ -2,8 +2,8 @@
 
 use super::{
     AccessGroup, AddressSpace, BinaryOp, Block, CastOp, Constant, Flags, FloatPredicate, Function,
-    IntPredicate, LoopHints, Op, Ordering, Passing, Predicate, Promises, RmwOp, Scalar, Signature, Slot,
-    Target, Terminator, Type, UnaryOp, Value, WorkItemQuery,
+    IntPredicate, Intrinsic, LoopHints, Op, Ordering, Passing, Predicate, Promises, RmwOp, Scalar, Signature,
+    Slot, Target, Terminator, Type, UnaryOp, Value, WorkItemQuery,
 };
 use crate::ContextSlot;
 use std::collections::{HashMap, HashSet};
@@ -485,7 +485,11 @@ impl<'a> Parser<'a> {
             }
             "intrinsic" => {
                 let flags = self.flags();
-                Ok(Op::Intrinsic { name: self.quoted()?, flags, arguments: self.arguments()? })
+                let name = self.next();
+                let Some(intrinsic) = Intrinsic::from_name(name) else {
+                    return self.fail(format!("no intrinsic `{name}`"));
+                };
+                Ok(Op::Intrinsic { intrinsic, flags, arguments: self.arguments()? })
             }
             "call" => {
                 let pure = self.accept("pure");

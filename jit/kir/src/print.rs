@@ -186,7 +186,9 @@ impl Function {
             Op::InsertValue { indices, .. } => {
                 format!("insert_value {operands}, [{}]", Commas(indices.iter()))
             }
-            Op::Intrinsic { name, flags, .. } => format!("intrinsic{flags} @\"{name}\"({operands})"),
+            Op::Intrinsic { intrinsic, flags, .. } => {
+                format!("intrinsic{flags} {}({operands})", intrinsic.name())
+            }
             Op::Call { function, pure, .. } => {
                 format!("call{} @\"{function}\"({operands})", if *pure { " pure" } else { "" })
             }

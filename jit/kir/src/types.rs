@@ -87,6 +87,15 @@ impl Type {
         if let Type::Vector(_, n) = self { *n } else { 1 }
     }
 
+    /// A vector's lanes, `Some(None)` of a scalar, `None` of an aggregate: equal where values go lane by lane.
+    pub fn lane_count(&self) -> Option<Option<u32>> {
+        match self {
+            Type::Scalar(_) => Some(None),
+            Type::Vector(_, n) => Some(Some(*n)),
+            Type::Struct(_) | Type::Array(..) => None,
+        }
+    }
+
     /// The same shape with another lane type.
     pub fn with_scalar(&self, scalar: Scalar) -> Type {
         if let Type::Vector(_, n) = self { Type::Vector(scalar, *n) } else { Type::Scalar(scalar) }

@@ -2,6 +2,7 @@
 //! a finding of the build log. What a producer did beyond the letter but without ambiguity is accepted.
 
 use super::call_graph::CallGraph;
+use super::intrinsics;
 use super::llvm_access::{self as access, Type, Value};
 use super::llvm_edit as edit;
 use inkwell::llvm_sys::{LLVMLinkage, LLVMOpcode, LLVMTypeKind, LLVMValueKind};
@@ -212,6 +213,7 @@ fn global_variable(global: Value, findings: &mut Findings) {
 fn function(function: Value, findings: &mut Findings) {
     let name = function.name();
     if name.starts_with("llvm.") {
+        intrinsic(function, findings);
         return;
     }
     linkage(function, findings);
@@ -238,6 +240,24 @@ fn function(function: Value, findings: &mut Findings) {
                 callee.name()
             ));
         }
+    }
+}
+
+/// An intrinsic must be one that is known, by what calls it.
+fn intrinsic(function: Value, findings: &mut Findings) {
+    let name = function.name();
+    if !function.is_declaration() {
+        findings.add(format!("the function `{name}` has a name that only LLVM's intrinsics have"));
+        return;
+    }
+    if intrinsics::meaning(&name).is_some() {
+        return;
+    }
+    // A mere declaration does nothing.
+    for caller in access::using_functions(function) {
+        let caller = caller.name();
+        findings
+            .add(format!("the function `{caller}` calls the intrinsic `{name}`, which SPIR doesn't have"));
     }
 }
 
@@ -355,6 +375,14 @@ mod tests {
             ("@g = thread_local addrspace(1) global i32 0", "thread-local"),
             ("@g = addrspace(1) global i32 0\n@a = alias i32, ptr addrspace(1) @g", "alias"),
             ("module asm \"nop\"", "module-level inline assembly"),
+            (
+                "declare void @llvm.trap()\ndefine void @f() {\n call void @llvm.trap()\n ret void\n}",
+                "`f` calls the intrinsic `llvm.trap`",
+            ),
+            (
+                "declare void @llvm.stackrestore.p0(ptr)\ndefine void @g(ptr %p) {\n call void @llvm.stackrestore.p0(ptr %p)\n ret void\n}",
+                "`g` calls the intrinsic `llvm.stackrestore.p0`",
+            ),
             ("define void @f() {\n call void asm \"nop\", \"\"()\n ret void\n}", "inline assembly"),
             ("define void @f(ptr %p) {\n call void %p()\n ret void\n}", "a call through a pointer"),
             ("define void @f() {\n fence seq_cst\n ret void\n}", "a fence"),

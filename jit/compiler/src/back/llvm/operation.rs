@@ -1,8 +1,8 @@
 //! The LLVM back end: one operation.
 
 use super::Translator;
-use super::types::{llvm_type, parameter_type};
-use spirula_kir::{CastOp, Commas, Flags, Inst, Op, Predicate, Scalar, Value};
+use super::types::{llvm_type, parameter_type, suffix};
+use spirula_kir::{CastOp, Commas, Flags, Inst, Op, Predicate, Scalar, Type, Value};
 
 impl Translator<'_> {
     /// Appends an instruction.
@@ -31,9 +31,12 @@ impl Translator<'_> {
             Op::MaskedStore { pointer, value, mask, align } => {
                 self.masked_store(inst, (*pointer, *value, *mask), *align);
             }
-            Op::Intrinsic { name: intrinsic, flags, arguments } => {
+            Op::Intrinsic { intrinsic, flags, arguments } => {
                 let left = if name.is_empty() { String::new() } else { format!("{name} = ") };
-                let callee = without_address_spaces(intrinsic);
+                let operands: Vec<&Type> = arguments.iter().map(|&a| function.ty(a)).collect();
+                let instance = intrinsic.instance(result.map(|v| function.ty(v)), &operands);
+                let suffixes: String = instance.into_iter().map(|ty| format!(".{}", suffix(ty))).collect();
+                let callee = format!("llvm.{}{suffixes}", intrinsic.name());
                 let types: Vec<String> = arguments.iter().map(|&a| self.ty(a)).collect();
                 self.out.declare(&callee, format!("declare {ty} @\"{callee}\"({})", types.join(", ")));
                 let (flags, arguments) = (Flags(flags.0 & Flags::FAST_MATH), self.list(arguments));
@@ -133,13 +136,4 @@ impl Translator<'_> {
             }
         }
     }
-}
-
-/// `llvm.memcpy.p1.p0.i64` -> `llvm.memcpy.p0.p0.i64`.
-fn without_address_spaces(name: &str) -> String {
-    let plain = |part: &str| match part {
-        "p1" | "p2" | "p3" | "p4" => "p0".to_owned(),
-        _ => part.to_owned(),
-    };
-    name.split('.').map(plain).collect::<Vec<_>>().join(".")
 }

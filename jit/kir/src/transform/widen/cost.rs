@@ -6,7 +6,7 @@ use super::slots::access_size;
 use super::values::components;
 use crate::analysis::{Mask, Shape};
 use crate::transform::ContextKind;
-use crate::{BinaryOp, Block, Function, Inst, Op, Scalar, Type, Value};
+use crate::{BinaryOp, Block, Function, Inst, Intrinsic, Op, Scalar, Type, Value};
 
 /// Estimates for one work-item in scalar code, and for one pack.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -122,7 +122,7 @@ impl Model<'_> {
             Op::Binary { op: BinaryOp::FDiv | BinaryOp::FRem, .. } => {
                 Cost { scalar: DIVISION * scalar_registers, pack: 1.5 * DIVISION * registers }
             }
-            Op::Intrinsic { name, .. } if name.starts_with("llvm.sqrt") => {
+            Op::Intrinsic { intrinsic: Intrinsic::SquareRoot, .. } => {
                 Cost { scalar: DIVISION * scalar_registers, pack: 1.5 * DIVISION * registers }
             }
             // Taken apart and put together: nothing, as components are apart in lanes.
