@@ -17,7 +17,7 @@ use crate::front::{self, CleanModule, HardenedModule, Imported, LinkedModule, Sp
 use crate::llvm::{self, Session};
 use spirula_interface::inputs::Inputs;
 use spirula_interface::options::{CompileError, Specialization};
-use spirula_interface::program::{CompiledProgram, KernelInfo};
+use spirula_interface::program::{CompiledProgram, KernelInfo, ProgramData};
 use spirula_interface::target::TargetFacts;
 use spirula_kir::Function;
 use spirula_kir::pipeline::{self, PASSES};
@@ -68,7 +68,7 @@ pub fn build(modules: &[&[u8]], inputs: &Inputs, dump: Dump) -> Result<CompiledP
     if settings.remarks {
         log.extend(texts.iter().flat_map(|kernel| &kernel.remarks).map(|line| format!("{line}\n")));
     }
-    Ok(CompiledProgram { objects, kernels: infos, log })
+    Ok(CompiledProgram { objects, kernels: infos, data: ProgramData::default(), log })
 }
 
 /// Keeps the one kernel, which is lowered as if it required the local size; what the host knows of it stays.
