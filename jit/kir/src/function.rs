@@ -1,13 +1,14 @@
 //! Kernel IR: a kernel's body and the ways to build and change it.
 
 use super::{Constant, Op, Target, Terminator, Type};
+use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
 
 /// Declares a dense index type.
 macro_rules! index {
     ($(#[$doc:meta])* $name:ident) => {
         $(#[$doc])*
-        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
         pub struct $name(pub u32);
         impl $name {
             /// As an index into a table.
@@ -36,7 +37,7 @@ index!(
 );
 
 /// Where a value comes from.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum ValueDef {
     /// The kernel's parameter of that number.
     Param(u32),
@@ -49,7 +50,7 @@ pub enum ValueDef {
 }
 
 /// How a kernel parameter gets its value from the argument block.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Passing {
     /// The bytes at the offset, loaded with the parameter's type.
     Direct,
@@ -62,7 +63,7 @@ pub enum Passing {
 }
 
 /// What callers promise of a pointer that they pass.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Promises {
     /// Nothing else that the function uses leads to the memory that is used through it.
     pub noalias: bool,
@@ -75,7 +76,7 @@ pub struct Promises {
 }
 
 /// A parameter.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Param {
     /// Its value in the body.
     pub value: Value,
@@ -86,7 +87,7 @@ pub struct Param {
 }
 
 /// How a function is called.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub enum Signature {
     /// As a kernel, or as the body of a barrier region: its parameters lie in an argument block.
     #[default]
@@ -99,11 +100,11 @@ pub enum Signature {
 }
 
 /// Memory accesses that belong together: see [`LoopHints::parallel`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct AccessGroup(pub u32);
 
 /// What is known of a loop, or asked of an optimizer. It stands at the block that leads back to the loop's header.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct LoopHints {
     /// Accesses of that group don't depend on those of other iterations.
     pub parallel: Option<AccessGroup>,
@@ -114,7 +115,7 @@ pub struct LoopHints {
 }
 
 /// Size and alignment of a private slot in bytes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[allow(missing_docs)]
 pub struct SlotData {
     pub size: u64,
@@ -122,7 +123,7 @@ pub struct SlotData {
 }
 
 /// A block: parameters, instructions in order, and how it ends.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 #[allow(missing_docs)]
 pub struct BlockData {
     pub params: Vec<Value>,
@@ -132,21 +133,21 @@ pub struct BlockData {
     pub loop_hints: Option<LoopHints>,
 }
 
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 struct InstData {
     op: Op,
     result: Option<Value>,
     access_group: Option<AccessGroup>,
 }
 
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 struct ValueData {
     ty: Type,
     def: ValueDef,
 }
 
 /// A kernel, the body of one of its barrier regions, its work-group function, or a function that is called. Block 0 is the entry and has no parameters.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Function {
     /// Its name.
     pub name: String,
@@ -164,6 +165,8 @@ pub struct Function {
     pub blocks: Vec<BlockData>,
     values: Vec<ValueData>,
     insts: Vec<InstData>,
+    /// Equal constants share a value. Not serialized: [`Function::index_constants`].
+    #[serde(skip)]
     constants: HashMap<(Type, Constant), Value>,
 }
 
@@ -231,6 +234,15 @@ impl Function {
         value
     }
 
+    /// Finds the constants again in a function that was deserialized.
+    pub(crate) fn index_constants(&mut self) {
+        let constants = self.values.iter().enumerate().filter_map(|(number, data)| match &data.def {
+            ValueDef::Constant(constant) => Some(((data.ty.clone(), constant.clone()), Value(number as u32))),
+            _ => None,
+        });
+        self.constants = constants.collect();
+    }
+
     /// An integer constant of `ty`.
     pub fn int(&mut self, ty: Type, bits: u128) -> Value {
         self.constant(ty, Constant::Int(bits))
@@ -282,6 +294,11 @@ impl Function {
         &self.values[value.index()].ty
     }
 
+    /// A value's type, if there is such a value.
+    pub(crate) fn type_of(&self, value: Value) -> Option<&Type> {
+        self.values.get(value.index()).map(|data| &data.ty)
+    }
+
     /// Where a value comes from.
     pub fn def(&self, value: Value) -> &ValueDef {
         &self.values[value.index()].def
@@ -319,6 +336,11 @@ impl Function {
     /// An instruction's result.
     pub fn result(&self, inst: Inst) -> Option<Value> {
         self.insts[inst.index()].result
+    }
+
+    /// Every value ever made, with its type and definition.
+    pub(crate) fn value_table(&self) -> impl Iterator<Item = (Value, &Type, &ValueDef)> {
+        self.values.iter().enumerate().map(|(number, data)| (Value(number as u32), &data.ty, &data.def))
     }
 
     /// Number of values ever made; values index tables of that length.

@@ -1,14 +1,15 @@
 //! Kernel IR: operations, terminators, and the walk over their operands.
 
 use super::{Block, Intrinsic, Slot, Value};
+use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
 /// A place where a value or a private slot outlives its barrier region.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct ContextSlot(pub u32);
 
 /// Promises and permissions of one instruction; the names are LLVM's.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Flags(pub u16);
 
 impl Flags {
@@ -50,7 +51,7 @@ impl Flags {
 macro_rules! named {
     ($(#[$doc:meta])* $name:ident { $($variant:ident $text:literal),* $(,)? }) => {
         $(#[$doc])*
-        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
         #[allow(missing_docs)]
         pub enum $name { $($variant),* }
         impl $name {
@@ -134,7 +135,7 @@ impl WorkItemQuery {
 }
 
 /// A comparison's predicate.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[allow(missing_docs)]
 pub enum Predicate {
     Int(IntPredicate),
@@ -142,7 +143,7 @@ pub enum Predicate {
 }
 
 /// What an instruction computes. The result's type stands at its value.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[allow(missing_docs)]
 pub enum Op {
     Unary {
@@ -296,7 +297,7 @@ pub enum Op {
 }
 
 /// Where control goes, with the values of the block's parameters.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[allow(missing_docs)]
 pub struct Target {
     pub block: Block,
@@ -311,7 +312,7 @@ impl Target {
 }
 
 /// How a block ends.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[allow(missing_docs)]
 pub enum Terminator {
     Jump(Target),

@@ -11,12 +11,15 @@ mod function;
 mod instruction;
 mod intrinsic;
 pub mod lower;
+mod module;
 mod parse;
 pub mod pipeline;
 mod print;
+mod text;
 pub mod transform;
 mod types;
 mod verify;
+mod wire;
 
 pub use function::{
     AccessGroup, Block, BlockData, Function, Inst, LoopHints, Param, Passing, Promises, Signature, Slot,
@@ -27,8 +30,10 @@ pub use instruction::{
     Target, Terminator, UnaryOp, WorkItemQuery,
 };
 pub use intrinsic::{Effects, Intrinsic, Shape};
+pub use module::{ConstantData, Module, Pointer, ReadError};
 pub use parse::{ParseError, parse};
 pub use print::Commas;
+pub use text::parse_module;
 
-pub use types::{AddressSpace, Constant, Scalar, Type};
+pub use types::{AddressSpace, Constant, Limits, Scalar, Type};
 pub use verify::verify;

@@ -19,6 +19,12 @@ pub struct ParseError {
     pub message: String,
 }
 
+impl ParseError {
+    pub(crate) fn new(line: usize, message: &str) -> Self {
+        ParseError { line, message: message.to_owned() }
+    }
+}
+
 type Parse<T> = Result<T, ParseError>;
 
 /// Reads one function. Values may be used before the line that defines them; each must be defined once.
