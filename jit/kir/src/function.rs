@@ -1,6 +1,6 @@
 //! Kernel IR: a kernel's body and the ways to build and change it.
 
-use super::{Constant, Op, Target, Terminator, Type};
+use super::{Constant, Effects, Op, Target, Terminator, Type};
 use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
 
@@ -71,6 +71,8 @@ pub struct Promises {
     pub nonnull: bool,
     /// The function does not write through it.
     pub readonly: bool,
+    /// The function keeps no copy of it anywhere.
+    pub nocapture: bool,
     /// Its alignment in bytes; 0 if nothing is promised.
     pub align: u32,
 }
@@ -97,6 +99,24 @@ pub enum Signature {
         /// What it yields.
         result: Option<Type>,
     },
+}
+
+/// What is known of a called function, or asked of an optimizer. Promises that are wrong make code wrong, as an operation's
+/// flags do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Attributes {
+    /// What a call may do: `traps` also stands for not returning.
+    pub effects: Effects,
+    /// It stays a call.
+    pub noinline: bool,
+    /// It is called rarely.
+    pub cold: bool,
+}
+
+impl Default for Attributes {
+    fn default() -> Self {
+        Attributes { effects: Effects::ANY, noinline: false, cold: false }
+    }
 }
 
 /// Memory accesses that belong together: see [`LoopHints::parallel`].
@@ -153,6 +173,8 @@ pub struct Function {
     pub name: String,
     /// How it is called.
     pub signature: Signature,
+    /// What is known of calls.
+    pub attributes: Attributes,
     /// Its parameters.
     pub params: Vec<Param>,
     /// Private memory.
@@ -356,6 +378,36 @@ impl Function {
     /// Whether some instruction takes the slot's address.
     pub fn uses_slot(&self, slot: Slot) -> bool {
         self.blocks.iter().flat_map(|b| &b.insts).any(|&i| *self.op(i) == Op::SlotAddress(slot))
+    }
+
+    /// All instructions in blocks.
+    pub fn insts(&self) -> impl Iterator<Item = Inst> {
+        self.blocks.iter().flat_map(|block| block.insts.iter().copied())
+    }
+
+    /// What it refers to outside of itself.
+    pub(crate) fn names_used(&self) -> impl Iterator<Item = &str> {
+        self.insts().filter_map(|inst| match self.op(inst) {
+            Op::Call { function: name, .. } | Op::GlobalAddress(name) => Some(&**name),
+            _ => None,
+        })
+    }
+
+    /// Bytes of its own private memory and of the deepest calls that it makes; `None` if it calls what isn't known.
+    pub fn stack_size(&self, known: &HashMap<&str, u64>) -> Option<u64> {
+        let slots = self.slots.iter().map(|slot| slot.size.next_multiple_of(u64::from(slot.align.max(1))));
+        self.call_stack_size(known).map(|calls| calls.saturating_add(slots.sum()))
+    }
+
+    /// Bytes of private memory of the deepest calls that it makes.
+    pub fn call_stack_size(&self, known: &HashMap<&str, u64>) -> Option<u64> {
+        let mut deepest = 0;
+        for inst in self.insts() {
+            if let Op::Call { function, .. } = self.op(inst) {
+                deepest = deepest.max(*known.get(&**function)?);
+            }
+        }
+        Some(deepest)
     }
 
     /// All blocks in order.

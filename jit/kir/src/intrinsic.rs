@@ -37,7 +37,7 @@ pub enum Shape {
 }
 
 /// What evaluating something may do, beyond yielding a value.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
 pub struct Effects {
     /// It may read memory that may change.
     pub reads: bool,

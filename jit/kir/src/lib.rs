@@ -22,8 +22,8 @@ mod verify;
 mod wire;
 
 pub use function::{
-    AccessGroup, Block, BlockData, Function, Inst, LoopHints, Param, Passing, Promises, Signature, Slot,
-    SlotData, Value, ValueDef,
+    AccessGroup, Attributes, Block, BlockData, Function, Inst, LoopHints, Param, Passing, Promises,
+    Signature, Slot, SlotData, Value, ValueDef,
 };
 pub use instruction::{
     BinaryOp, CastOp, ContextSlot, Flags, FloatPredicate, IntPredicate, Op, Ordering, Predicate, RmwOp,

@@ -3,6 +3,7 @@
 use crate::Function;
 use serde::{Deserialize, Serialize};
 use spirula_interface::program::ProgramData;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 /// A program. Names of functions and constants are distinct, and consist of characters that can stand in quotes anywhere.
@@ -73,6 +74,41 @@ impl Module {
         module.verify().map_err(ReadError::Wrong)?;
         module.kernels.iter_mut().chain(&mut module.functions).for_each(Function::index_constants);
         Ok(module)
+    }
+
+    /// The functions and constants that these functions reach by calls and addresses, by name.
+    pub fn reached<'m>(&'m self, roots: impl IntoIterator<Item = &'m Function>) -> HashSet<&'m str> {
+        let functions: HashMap<&str, &Function> =
+            self.functions.iter().map(|f| (f.name.as_str(), f)).collect();
+        let constants: HashMap<&str, &ConstantData> = self.constants.iter().map(|c| (&*c.name, c)).collect();
+        let mut names = HashSet::new();
+        let mut open: Vec<&str> = roots.into_iter().flat_map(Function::names_used).collect();
+        while let Some(name) = open.pop() {
+            if !names.insert(name) {
+                continue;
+            }
+            open.extend(functions.get(name).into_iter().flat_map(|function| function.names_used()));
+            let pointers = constants.get(name).into_iter().flat_map(|constant| &constant.pointers);
+            open.extend(pointers.map(|pointer| &*pointer.target));
+        }
+        names
+    }
+
+    /// Bytes of private memory that each function needs with all that it calls.
+    pub fn stack_sizes(&self) -> HashMap<&str, u64> {
+        let mut known: HashMap<&str, u64> = HashMap::new();
+        let mut open: Vec<&Function> = self.functions.iter().collect();
+        while !open.is_empty() {
+            let before = open.len();
+            open.retain(|function| match function.stack_size(&known) {
+                Some(size) => known.insert(&function.name, size).is_some(),
+                None => true,
+            });
+            if open.len() == before {
+                break; // Recursion, which the verifier refuses.
+            }
+        }
+        known
     }
 
     /// All functions, kernels first.

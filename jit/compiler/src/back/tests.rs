@@ -92,7 +92,6 @@ impl Ready {
             objects: vec![object],
             kernels: vec![info.clone()],
             data: Default::default(),
-            data: Default::default(),
             log: String::new(),
         };
         let kernel = spirula_service::load(&compiled).unwrap().remove(0);

@@ -3,7 +3,8 @@
 
 use super::call_graph::CallGraph;
 use super::intrinsics;
-use super::llvm_access::{self as access, Type, Value};
+use super::limits;
+use super::llvm_access::{self as access, Layout, Type, Value};
 use super::llvm_edit as edit;
 use inkwell::llvm_sys::{LLVMLinkage, LLVMOpcode, LLVMTypeKind, LLVMValueKind};
 use inkwell::module::Module;
@@ -31,8 +32,15 @@ pub(crate) fn check(module: &Module, options: &CompileOptions) -> Result<(), Com
     access::indirect_symbols(module)
         .iter()
         .for_each(|symbol| findings.add(format!("`{}` is an alias, which SPIR doesn't have", symbol.name())));
-    access::globals(module).into_iter().for_each(|global| global_variable(global, &mut findings));
-    access::functions(module).into_iter().for_each(|function| self::function(function, &mut findings));
+    let layout = access::layout(module);
+    let mut data = 0;
+    for global in access::globals(module) {
+        global_variable(global, &mut findings);
+        limits::variable(layout, global, &mut data).into_iter().for_each(|finding| findings.add(finding));
+    }
+    access::functions(module)
+        .into_iter()
+        .for_each(|function| self::function(function, layout, &mut findings));
     if let Some(cycle) = CallGraph::new(module).cycle() {
         let path: Vec<String> = cycle.iter().map(|name| format!("`{name}`")).collect();
         findings.add(format!("recursion is not allowed in OpenCL C (6.9.i): {}", path.join(" calls ")));
@@ -210,7 +218,7 @@ fn global_variable(global: Value, findings: &mut Findings) {
     }
 }
 
-fn function(function: Value, findings: &mut Findings) {
+fn function(function: Value, layout: Layout, findings: &mut Findings) {
     let name = function.name();
     if name.starts_with("llvm.") {
         intrinsic(function, findings);
@@ -229,6 +237,9 @@ fn function(function: Value, findings: &mut Findings) {
         findings.add(format!("the function `{name}` has a parameter of type {}", parameter.ty()));
     }
     for instruction in function.instructions() {
+        if let Some(what) = limits::private(layout, instruction) {
+            findings.add(format!("the function `{name}` has {what}"));
+        }
         if let Some(what) = forbidden(instruction) {
             findings.add(format!("the function `{name}` contains {what}, which SPIR doesn't allow"));
         }
@@ -374,6 +385,24 @@ mod tests {
             ("@g = weak addrspace(1) global i32 0", "`g` has weakany linkage"),
             ("@g = thread_local addrspace(1) global i32 0", "thread-local"),
             ("@g = addrspace(1) global i32 0\n@a = alias i32, ptr addrspace(1) @g", "alias"),
+            ("@g = addrspace(1) global [99999999 x i32] zeroinitializer", "`g` has 399999996 bytes"),
+            (
+                "@g = addrspace(2) constant [4611686018427387904 x i32] zeroinitializer",
+                "`g` has more than 2^64",
+            ),
+            (
+                "@g = addrspace(3) global [4611686018427387904 x i32] undef",
+                "local variable `g` has more than",
+            ),
+            ("@g = addrspace(1) global i32 0, align 1048576", "`g` is aligned to 1048576"),
+            (
+                "define void @f() {\n %p = alloca i32, align 16777216\n ret void\n}",
+                "`f` has a private variable that is aligned",
+            ),
+            (
+                "define void @f() {\n %p = alloca [1152921504606846976 x i128]\n ret void\n}",
+                "`f` has a private variable of more than 2^64",
+            ),
             ("module asm \"nop\"", "module-level inline assembly"),
             (
                 "declare void @llvm.trap()\ndefine void @f() {\n call void @llvm.trap()\n ret void\n}",

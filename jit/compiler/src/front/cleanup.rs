@@ -3,6 +3,7 @@
 
 use super::call_graph::CallGraph;
 use super::harden::kernel_symbol;
+use super::limits;
 use super::llvm_access::{self as access, Value};
 use super::llvm_edit as edit;
 use super::{CleanModule, LinkedModule};
@@ -51,12 +52,26 @@ fn bound_to_kernels<'m>(module: &'m Module) -> HashSet<Value<'m>> {
     CallGraph::new(module).reaching(targets)
 }
 
+/// Bytes of private variables that a function which stays a call may have: it runs on stacks that aren't ours. A kernel's
+/// variables may be of any size and number.
+const MAX_FRAME: u64 = 1024;
+
+fn has_large_frame(function: Value, layout: access::Layout) -> bool {
+    let bytes = |alloca: Value| {
+        let Some(ty) = alloca.allocated_type().filter(|ty| ty.is_sized()) else { return 0 };
+        let count = alloca.operand(0).and_then(|count| count.constant_bits()).unwrap_or(u64::MAX);
+        limits::bytes(layout, ty).unwrap_or(u64::MAX).saturating_mul(count)
+    };
+    let sum = function.instructions().into_iter().map(bytes).fold(0_u64, u64::saturating_add);
+    sum > MAX_FRAME
+}
+
 /// Marks what is to be inlined: what must be, and what isn't large, because a call can't be widened.
 fn mark(module: &Module) {
     let bound = bound_to_kernels(module);
     let mut sizes = Sizes::default();
     for function in access::defined_functions(module) {
-        if bound.contains(&function) {
+        if bound.contains(&function) || has_large_frame(function, access::layout(module)) {
             edit::drop_function_attribute(function, "noinline");
             edit::drop_function_attribute(function, "optnone");
             edit::add_attributes(function, &["alwaysinline"]);

@@ -32,6 +32,37 @@ impl<'m> Value<'m> {
         }
     }
 
+    /// What a global variable holds at first.
+    pub(crate) fn initializer(self) -> Option<Value<'m>> {
+        // SAFETY: asked of a global variable; null without an initializer.
+        if self.is_global_variable() {
+            unsafe { Value::from_raw(LLVMGetInitializer(self.raw())) }
+        } else {
+            None
+        }
+    }
+
+    /// Whether a global variable never changes.
+    pub(crate) fn is_constant_variable(self) -> bool {
+        // SAFETY: asked of a global variable.
+        self.is_global_variable() && unsafe { LLVMIsGlobalConstant(self.raw()) != 0 }
+    }
+
+    /// The bytes of a constant array or vector of numbers, as they lie in memory.
+    pub(crate) fn raw_data(self) -> Option<Vec<u8>> {
+        use inkwell::llvm_sys::LLVMValueKind::*;
+        if !matches!(self.kind(), LLVMConstantDataArrayValueKind | LLVMConstantDataVectorValueKind) {
+            return None;
+        }
+        let mut size = 0_usize;
+        // SAFETY: asked of such constants. LLVM takes the address of a size, though llvm-sys 221 declares a number; the
+        // bytes belong to the constant.
+        unsafe {
+            let data = LLVMGetRawDataValues(self.raw(), &raw mut size as usize);
+            Some(std::slice::from_raw_parts(data.cast::<u8>(), size).to_vec())
+        }
+    }
+
     pub(crate) fn is_thread_local(self) -> bool {
         // SAFETY: asked of a global variable.
         self.is_global_variable() && unsafe { LLVMIsThreadLocal(self.raw()) != 0 }
@@ -126,25 +157,6 @@ impl<'m> Value<'m> {
                 .map(|i| LLVMMetadataAsValue(context, LLVMValueMetadataEntriesGetMetadata(entries, i)));
             LLVMDisposeValueMetadataEntries(entries);
             found.and_then(|raw| Value::from_raw(raw))
-        }
-    }
-
-    /// True of a function that reads and writes no memory and always returns.
-    pub(crate) fn is_pure_function(self) -> bool {
-        let returns = self.has_function_attribute("willreturn") && self.has_function_attribute("nounwind");
-        returns && self.function_integer_attribute("memory") == Some(0)
-    }
-
-    fn function_integer_attribute(self, attribute: &str) -> Option<u64> {
-        if !self.is_function() {
-            return None;
-        }
-        // SAFETY: asked of functions; an absent attribute is null.
-        unsafe {
-            let kind = LLVMGetEnumAttributeKindForName(attribute.as_ptr().cast(), attribute.len());
-            let index = inkwell::llvm_sys::LLVMAttributeFunctionIndex;
-            let found = LLVMGetEnumAttributeAtIndex(self.raw(), index, kind);
-            (!found.is_null()).then(|| LLVMGetEnumAttributeValue(found))
         }
     }
 }

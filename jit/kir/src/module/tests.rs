@@ -8,13 +8,13 @@ constant "names" size 16 align 8 "00000000000000000000000000000000"
   pointer 8 "names" 0
 variables size 64 align 16 "0102"
   pointer 8 32
-function "leaf"(%0: f32, %1: <4 x f32>) yields f32 {
+function "leaf"(%0: f32, %1: <4 x f32>) yields f32 no_reads no_writes returns noinline cold {
 b0:
   %2: f32 = extract_element %1, 2:i32
   %3: f32 = intrinsic fma(%0, %2, 0x3f800000:f32)
   return %3
 }
-function "f"(%0: ptr(private), %1: {i32, [3 x i8]}) {
+function "f"(%0: ptr(private) nocapture align 4, %1: {i32, [3 x i8]}) {
   slot $0: 16 align 4
 b0:
   %2: ptr(private) = slot_address $0
@@ -172,7 +172,7 @@ fn no_bytes_make_the_reader_panic() {
 fn nesting_is_bounded() {
     let deep = |levels: usize| {
         let ty = format!("{}i8{}", "[1 x ".repeat(levels), "]".repeat(levels));
-        with("[3 x i8]}) {", &format!("[3 x i8]}}, %9: {ty}) {{"))
+        with("[3 x i8]}) {", &format!("[3 x i8]}}, %99: {ty}) {{"))
     };
     // The types alone are read: the calls don't fit any more.
     assert!(Module::from_bytes(&deep(60).to_bytes()).unwrap_err().to_string().contains("signature"));

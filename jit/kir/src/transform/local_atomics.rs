@@ -6,7 +6,7 @@
 use crate::builder::{Builder, rewrite};
 use crate::{
     AddressSpace, BinaryOp, Constant, Flags, Function, Inst, IntPredicate, Intrinsic, Op, RmwOp, Scalar,
-    Type, Value,
+    Value,
 };
 
 /// Replaces them by loads, operations and stores.

@@ -119,9 +119,7 @@ impl Typed<'_> {
                 let atomic = ordering.is_none() || is_atomic(self.ty(*value));
                 self.access(*pointer, *align) && ordered && atomic
             }
-            Op::StreamingStore { pointer, align, .. } | Op::NontemporalStore { pointer, align, .. } => {
-                self.access(*pointer, *align)
-            }
+            Op::NontemporalStore { pointer, align, .. } => self.access(*pointer, *align),
             Op::MaskedStore { pointer, value, mask, align } => {
                 self.masked(*pointer, *mask, self.ty(*value), *align)
             }

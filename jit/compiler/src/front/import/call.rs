@@ -1,5 +1,5 @@
 //! Import: calls. Primitives become operations or the end of a block, hints vanish, intrinsics are those of Kernel IR, and what
-//! the inliner left is a call of a function that stays LLVM.
+//! the inliner left is a call.
 
 use super::instruction::flags;
 use super::{Import, Importer, types, unsupported};
@@ -24,10 +24,12 @@ impl<'m> Importer<'m, '_> {
         if name.starts_with("llvm.") {
             return self.intrinsic(&name, source);
         }
+        let Some(function) = self.shared.functions.get(&callee).cloned() else {
+            return Err(format!("calls `{name}`, which nothing defines"));
+        };
         let arguments = self.arguments(source)?;
-        let pure = callee.is_pure_function();
-        self.used.insert(name.clone());
-        self.result(source, Op::Call { function: name.into(), pure, arguments })
+        // Which functions are pure is found when all of them are there.
+        self.result(source, Op::Call { function, pure: false, arguments })
     }
 
     fn arguments(&mut self, source: Value<'m>) -> Import<Vec<kir::Value>> {

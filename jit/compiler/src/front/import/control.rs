@@ -44,6 +44,7 @@ impl<'m> Importer<'m, '_> {
         let successors = terminator.successors();
         match terminator.opcode() {
             Some(LLVMRet) if terminator.operand_count() == 0 => Ok(Terminator::Return(None)),
+            Some(LLVMRet) => Ok(Terminator::Return(Some(self.operand(terminator, 0)?))),
             Some(LLVMUnreachable) => Ok(Terminator::Unreachable),
             Some(LLVMBr) => match (terminator.branch_condition(), &successors[..]) {
                 (Some(condition), &[then, otherwise]) => Ok(Terminator::Branch {
