@@ -30,7 +30,7 @@ macro_rules! export {
     ($($(#[$doc:meta])* $symbol:ident($($parameter:ident: $type:ty),*) -> $result:ty = $body:expr;)*) => {
         $(
             $(#[$doc])*
-            #[unsafe(no_mangle)]
+            #[cfg_attr(spirula_bitcode, unsafe(no_mangle))]
             pub extern "C" fn $symbol($($parameter: $type),*) -> $result {
                 $body
             }

@@ -5,21 +5,28 @@
 //! OpenCL specification says the called function makes through it.* It is asserted once, where a raw parameter becomes
 //! one of the types below ([`FromAbi`]); the methods here make those accesses and no others.
 
-use crate::error::{Code, Status};
+use crate::error::{Error, Status};
 use crate::handle::{ClObject, NewHandle, Ref};
-use opencl_sys::{CL_OUT_OF_RESOURCES, CL_SUCCESS, cl_int};
+use opencl_sys::{CL_SUCCESS, cl_int};
+use spirula_runtime as runtime;
+use spirula_runtime::context::Context;
 use spirula_runtime::memory::HostPtr;
 use std::ffi::{CStr, c_char, c_void};
 use std::marker::PhantomData;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
 
 /// A parameter as Rust sees it, made from what C passed.
 pub trait FromAbi {
     /// What C passes.
-    type Raw;
+    type Raw: Copy;
     /// # Safety
     /// `raw` keeps the contract at the top of this file.
     unsafe fn from_abi(raw: Self::Raw) -> Self;
+    /// The context of the object that it names, if it names one that has a context.
+    fn context(_: Self::Raw) -> Option<Arc<Context>> {
+        None
+    }
 }
 
 /// Parameters that are the same on both sides, or only wrapped.
@@ -39,7 +46,6 @@ wraps! {
     [] i32, i32, std::convert::identity;
     [] u64, u64, std::convert::identity;
     [] usize, usize, std::convert::identity;
-    [T: ClObject] Handle<T>, *mut c_void, |raw| Handle(raw, PhantomData);
     [T: ClObject] Handles<T>, *const *mut c_void, |raw| Handles(In(raw), PhantomData);
     [T: Copy] In<T>, *const T, In;
     [T: Copy] Out<T>, *mut T, Out;
@@ -50,6 +56,16 @@ wraps! {
 
 /// An object that the application names. Never dereferenced: see `handle.rs`.
 pub struct Handle<T>(*mut c_void, PhantomData<fn() -> T>);
+
+impl<T: ClObject> FromAbi for Handle<T> {
+    type Raw = *mut c_void;
+    unsafe fn from_abi(raw: *mut c_void) -> Self {
+        Handle(raw, PhantomData)
+    }
+    fn context(raw: *mut c_void) -> Option<Arc<Context>> {
+        Ref::<T>::find(raw).ok()?.context()
+    }
+}
 
 impl<T: ClObject> Handle<T> {
     /// The object. Errors: the type's `CL_INVALID_*` if the handle is null, garbage, released or of another type.
@@ -90,11 +106,6 @@ impl<T: Copy> In<T> {
     /// For what an entry point does not take.
     pub fn none() -> Self {
         In(std::ptr::null())
-    }
-
-    /// A value of ours, for a call from one entry point to another; it must outlive the call.
-    pub fn of(value: &T) -> Self {
-        In(value)
     }
 
     /// Whether the application passed none.
@@ -192,14 +203,6 @@ impl<T: Copy> Out<T> {
 pub struct Text(*const c_char);
 
 impl Text {
-    /// For strings that came in a list.
-    ///
-    /// # Safety
-    /// As [`FromAbi::from_abi`].
-    unsafe fn new(raw: *const c_char) -> Self {
-        Text(raw)
-    }
-
     /// Whether the application passed none.
     pub fn is_null(&self) -> bool {
         self.0.is_null()
@@ -228,12 +231,33 @@ impl Text {
     }
 }
 
+impl<R: Copy> In<R> {
+    /// `count` parameters of a list, if there is one; `raw` makes each what C would have passed for it.
+    fn parameters<T: FromAbi>(&self, count: usize, raw: impl Fn(R) -> T::Raw) -> Option<Vec<T>> {
+        let list = self.list(count)?;
+        // SAFETY: the file's contract holds for the pointers in a list as for the list.
+        Some(list.into_iter().map(|element| unsafe { T::from_abi(raw(element)) }).collect())
+    }
+}
+
 impl In<*const c_char> {
     /// `count` strings.
     pub fn texts(&self, count: u32) -> Vec<Text> {
-        let raw = self.list(count as usize).unwrap_or_default();
-        // SAFETY: the file's contract holds for the strings of a list as for the list.
-        raw.into_iter().map(|raw| unsafe { Text::new(raw) }).collect()
+        self.parameters(count as usize, |raw| raw).unwrap_or_default()
+    }
+}
+
+impl In<*const u8> {
+    /// `count` stretches of memory.
+    pub fn memories(&self, count: usize) -> Option<Vec<HostConst>> {
+        self.parameters(count, <*const u8>::cast)
+    }
+}
+
+impl In<*mut c_void> {
+    /// `count` stretches of memory to be written.
+    pub fn memories(&self, count: usize) -> Option<Vec<HostMut>> {
+        self.parameters(count, |raw| raw)
     }
 }
 
@@ -242,11 +266,6 @@ impl In<*const c_char> {
 pub struct HostConst(*const c_void);
 
 impl HostConst {
-    /// Memory whose address came in a list.
-    pub fn new(address: *const c_void) -> Self {
-        HostConst(address)
-    }
-
     /// Whether the application passed none.
     pub fn is_null(&self) -> bool {
         self.0.is_null()
@@ -282,11 +301,6 @@ impl HostConst {
 pub struct HostMut(*mut c_void);
 
 impl HostMut {
-    /// Memory whose address came in a list.
-    pub fn new(address: *mut c_void) -> Self {
-        HostMut(address)
-    }
-
     /// Whether the application passed none.
     pub fn is_null(&self) -> bool {
         self.0.is_null()
@@ -332,8 +346,8 @@ pub trait IntoAbi {
     /// What C gets when it succeeded.
     fn into_abi(self) -> Self::Raw;
     /// What `errcode_ret` gets all the same.
-    fn status(&self) -> Status {
-        Ok(())
+    fn error(&self) -> Option<&Error> {
+        None
     }
 }
 
@@ -360,18 +374,29 @@ impl IntoAbi for *mut c_void {
     }
 }
 
-/// Runs an entry point's body; a panic stops here and becomes an error.
-fn guard<R>(body: impl FnOnce() -> Status<R>) -> Status<R> {
-    catch_unwind(AssertUnwindSafe(body)).unwrap_or(Err(Code(CL_OUT_OF_RESOURCES)))
+/// Runs an entry point's body, whose C name `N` is and whose first object's context `context` finds. Returns what C gets:
+/// result and status. A panic stops here and becomes an error; an error is reported.
+fn call<N: Name, R: IntoAbi>(
+    body: impl FnOnce() -> Status<R>,
+    context: impl FnOnce() -> Option<Arc<Context>>,
+) -> (R::Raw, cl_int) {
+    let result = catch_unwind(AssertUnwindSafe(body))
+        .unwrap_or_else(|panic| Err(runtime::Error::panicked(panic.as_ref()).into()));
+    let error = result.as_ref().map_or_else(Some, R::error);
+    let status = error.map_or(CL_SUCCESS, |error| {
+        error.report(conjure::<N>()(), context);
+        error.code
+    });
+    (result.map_or(R::FAILED, R::into_abi), status)
 }
 
-/// The `cl_int` of a result.
-fn status_of(result: Status) -> cl_int {
-    result.err().map_or(CL_SUCCESS, |code| code.0)
-}
+/// The name of a C function: a closure, so that each name is a type, as a slot's function needs it.
+pub trait Name: Fn() -> &'static str + Copy {}
 
-/// A Rust function that can stand in a dispatch slot, by kind of its C prototype (`Kind`) and its parameters.
-pub trait Entry<Kind, Parameters>: Copy {
+impl<N: Fn() -> &'static str + Copy> Name for N {}
+
+/// A Rust function that can stand in a dispatch slot, by kind of its C prototype (`Kind`), its name and its parameters.
+pub trait Entry<Kind, N, Parameters>: Copy {
     /// The slot's type.
     type Slot;
     /// The C function.
@@ -386,22 +411,22 @@ pub struct Creates;
 pub struct Bare;
 
 /// The dispatch slot of a function that returns its status.
-pub const fn plain<P, F: Entry<Plain, P>>(_: F) -> Option<F::Slot> {
+pub const fn plain<N: Name, P, F: Entry<Plain, N, P>>(_: N, _: F) -> Option<F::Slot> {
     Some(F::SLOT)
 }
 
 /// The dispatch slot of a function with `errcode_ret`.
-pub const fn creates<P, F: Entry<Creates, P>>(_: F) -> Option<F::Slot> {
+pub const fn creates<N: Name, P, F: Entry<Creates, N, P>>(_: N, _: F) -> Option<F::Slot> {
     Some(F::SLOT)
 }
 
 /// The dispatch slot of a function that says nothing about its success.
-pub const fn bare<P, F: Entry<Bare, P>>(_: F) -> Option<F::Slot> {
+pub const fn bare<N: Name, P, F: Entry<Bare, N, P>>(_: N, _: F) -> Option<F::Slot> {
     Some(F::SLOT)
 }
 
-/// Conjures a function item, which has no bytes.
-fn function<F: Copy>() -> F {
+/// Conjures a function item or a closure that captures nothing: it has no bytes.
+fn conjure<F: Copy>() -> F {
     const { assert!(size_of::<F>() == 0, "only a function item can stand in a dispatch slot") };
     // SAFETY: F is a zero-sized `Copy` type of which the caller of `plain` and its like held a value, so it is
     // inhabited; reading no bytes from a dangling but aligned pointer is valid.
@@ -411,52 +436,66 @@ fn function<F: Copy>() -> F {
 /// [`Entry`] for functions of each number of parameters.
 macro_rules! entries {
     ($($($p:ident)*;)*) => {$(
-        #[allow(non_snake_case)]
+        #[allow(non_snake_case, clippy::too_many_arguments)]
         const _: () = {
-            impl<Function, $($p: FromAbi),*> Entry<Plain, ($($p,)*)> for Function
+            /// The call that all kinds of slots make.
+            ///
+            /// # Safety
+            /// The parameters keep the contract at the top of this file.
+            unsafe fn enter<N: Name, F: Fn($($p),*) -> Status<R> + Copy, R: IntoAbi, $($p: FromAbi),*>(
+                $($p: $p::Raw),*
+            ) -> (R::Raw, cl_int) {
+                let context = || None$(.or_else(|| $p::context($p)))*;
+                // SAFETY: as this function's caller promises.
+                $(let $p = unsafe { $p::from_abi($p) };)*
+                call::<N, R>(|| conjure::<F>()($($p),*), context)
+            }
+
+            impl<Function, N: Name, $($p: FromAbi),*> Entry<Plain, N, ($($p,)*)> for Function
             where Function: Fn($($p),*) -> Status + Copy {
                 type Slot = unsafe extern "C" fn($($p::Raw),*) -> cl_int;
                 const SLOT: Self::Slot = {
-                    unsafe extern "C" fn slot<F: Fn($($p),*) -> Status + Copy, $($p: FromAbi),*>(
+                    unsafe extern "C" fn slot<N: Name, F: Fn($($p),*) -> Status + Copy, $($p: FromAbi),*>(
                         $($p: $p::Raw),*
                     ) -> cl_int {
                         // SAFETY: the file's contract: these are an application's parameters.
-                        $(let $p = unsafe { $p::from_abi($p) };)*
-                        status_of(guard(|| function::<F>()($($p),*)))
+                        unsafe { enter::<N, F, (), $($p),*>($($p),*) }.1
                     }
-                    slot::<Function, $($p),*>
+                    slot::<N, Function, $($p),*>
                 };
             }
 
-            impl<Function, R: IntoAbi, $($p: FromAbi),*> Entry<Creates, ($($p,)*)> for Function
+            impl<Function, N: Name, R: IntoAbi, $($p: FromAbi),*> Entry<Creates, N, ($($p,)*)> for Function
             where Function: Fn($($p),*) -> Status<R> + Copy {
                 type Slot = unsafe extern "C" fn($($p::Raw,)* *mut cl_int) -> R::Raw;
                 const SLOT: Self::Slot = {
-                    unsafe extern "C" fn slot<F: Fn($($p),*) -> Status<R> + Copy, R: IntoAbi, $($p: FromAbi),*>(
+                    unsafe extern "C" fn slot<
+                        N: Name, F: Fn($($p),*) -> Status<R> + Copy, R: IntoAbi, $($p: FromAbi),*
+                    >(
                         $($p: $p::Raw,)* errcode_ret: *mut cl_int
                     ) -> R::Raw {
                         // SAFETY: the file's contract: these are an application's parameters.
-                        $(let $p = unsafe { $p::from_abi($p) };)*
-                        let result = guard(|| function::<F>()($($p),*));
-                        Out(errcode_ret).write(status_of(result.as_ref().map_err(|&code| code).and_then(R::status)));
-                        result.map_or(R::FAILED, R::into_abi)
+                        let (result, status) = unsafe { enter::<N, F, R, $($p),*>($($p),*) };
+                        Out(errcode_ret).write(status);
+                        result
                     }
-                    slot::<Function, R, $($p),*>
+                    slot::<N, Function, R, $($p),*>
                 };
             }
 
-            impl<Function, R: IntoAbi, $($p: FromAbi),*> Entry<Bare, ($($p,)*)> for Function
+            impl<Function, N: Name, R: IntoAbi, $($p: FromAbi),*> Entry<Bare, N, ($($p,)*)> for Function
             where Function: Fn($($p),*) -> Status<R> + Copy {
                 type Slot = unsafe extern "C" fn($($p::Raw),*) -> R::Raw;
                 const SLOT: Self::Slot = {
-                    unsafe extern "C" fn slot<F: Fn($($p),*) -> Status<R> + Copy, R: IntoAbi, $($p: FromAbi),*>(
+                    unsafe extern "C" fn slot<
+                        N: Name, F: Fn($($p),*) -> Status<R> + Copy, R: IntoAbi, $($p: FromAbi),*
+                    >(
                         $($p: $p::Raw),*
                     ) -> R::Raw {
                         // SAFETY: the file's contract: these are an application's parameters.
-                        $(let $p = unsafe { $p::from_abi($p) };)*
-                        guard(|| function::<F>()($($p),*)).map_or(R::FAILED, R::into_abi)
+                        unsafe { enter::<N, F, R, $($p),*>($($p),*) }.0
                     }
-                    slot::<Function, R, $($p),*>
+                    slot::<N, Function, R, $($p),*>
                 };
             }
         };
@@ -477,20 +516,19 @@ entries! {
     A B C D E G H I J K;
     A B C D E G H I J K L;
     A B C D E G H I J K L M;
-    A B C D E G H I J K L M N;
-    A B C D E G H I J K L M N O;
+    A B C D E G H I J K L M O;
+    A B C D E G H I J K L M O P;
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::error::fail;
-    use opencl_sys::CL_INVALID_VALUE;
+    use opencl_sys::{CL_INVALID_VALUE, CL_OUT_OF_RESOURCES};
     use std::ptr::null_mut;
 
     fn check(value: u32) -> Status {
         assert!(value != 13, "a panic that must stop at the border");
-        crate::error::fail_if(value == 0, CL_INVALID_VALUE)
+        crate::error::fail_if(value == 0, CL_INVALID_VALUE, "value is 0")
     }
 
     fn make(value: u32) -> Status<*mut c_void> {
@@ -499,7 +537,7 @@ mod tests {
 
     #[test]
     fn the_status_is_returned_and_panics_become_one() {
-        let slot = plain(check).unwrap();
+        let slot = plain(|| "check", check).unwrap();
         // SAFETY: no pointers.
         let call = |value| unsafe { slot(value) };
         assert_eq!((call(1), call(0), call(13)), (CL_SUCCESS, CL_INVALID_VALUE, CL_OUT_OF_RESOURCES));
@@ -507,7 +545,7 @@ mod tests {
 
     #[test]
     fn errcode_ret_is_always_written_and_may_be_null() {
-        let slot = creates(make).unwrap();
+        let slot = creates(|| "make", make).unwrap();
         let call = |value| {
             let mut code = 99;
             // SAFETY: a live cl_int.
@@ -522,7 +560,7 @@ mod tests {
 
     #[test]
     fn functions_without_status_return_null() {
-        let slot = bare(make).unwrap();
+        let slot = bare(|| "make", make).unwrap();
         // SAFETY: no pointers.
         let call = |value| unsafe { slot(value) }.addr();
         assert_eq!((call(5), call(0), call(13)), (5, 0, 0));
@@ -530,23 +568,23 @@ mod tests {
 
     #[test]
     fn a_result_and_an_error_can_go_together() {
-        struct Both;
+        struct Both(Error);
         impl IntoAbi for Both {
             type Raw = u32;
             const FAILED: u32 = 0;
             fn into_abi(self) -> u32 {
                 7
             }
-            fn status(&self) -> Status {
-                fail(CL_INVALID_VALUE)
+            fn error(&self) -> Option<&Error> {
+                Some(&self.0)
             }
         }
         fn both() -> Status<Both> {
-            Ok(Both)
+            Ok(Both(Error::new(CL_INVALID_VALUE, "in spite of the result")))
         }
         let mut code = 99;
         // SAFETY: a live cl_int.
-        assert_eq!(unsafe { creates(both).unwrap()(&mut code) }, 7);
+        assert_eq!(unsafe { creates(|| "both", both).unwrap()(&mut code) }, 7);
         assert_eq!(code, CL_INVALID_VALUE);
     }
 

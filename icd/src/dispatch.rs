@@ -18,12 +18,12 @@ use std::ffi::c_void;
 /// What the first word of every handle points at.
 pub type Dispatch = opencl_sys::cl_icd::cl_icd_dispatch;
 
-/// `name = slot`, where a slot is a function of `api/` made callable from C by its kind (see `abi.rs`), or none.
+/// `name = kind(function)`: a function of `api/` made callable from C by its kind (see `abi.rs`); or `name = None`.
 macro_rules! slots {
-    ($($name:ident = $slot:expr;)*) => {
+    ($($name:ident = $kind:ident$(($function:expr))?;)*) => {
         /// The one table.
         pub static DISPATCH: Dispatch = Dispatch {
-            $($name: $slot,)*
+            $($name: entry!($name, $kind$(($function))?),)*
             // OpenCL 3.1's slot, beyond the table of 3.0: nothing.
             clGetKernelSuggestedLocalWorkSize: 0,
         };
@@ -35,10 +35,20 @@ macro_rules! slots {
         /// The address of the function in the slot of this name, or null.
         fn slot(name: &str) -> *mut c_void {
             match name {
-                $(stringify!($name) => address!($name, $slot),)*
+                $(stringify!($name) => address!($name, $kind),)*
                 _ => std::ptr::null_mut(),
             }
         }
+    };
+}
+
+/// A slot's value.
+macro_rules! entry {
+    ($name:ident, None) => {
+        None
+    };
+    ($name:ident, $kind:ident($function:expr)) => {
+        $kind(|| stringify!($name), $function)
     };
 }
 
@@ -47,7 +57,7 @@ macro_rules! address {
     ($name:ident, None) => {
         std::ptr::null_mut()
     };
-    ($name:ident, $slot:expr) => {
+    ($name:ident, $kind:ident) => {
         DISPATCH.$name.map_or(std::ptr::null_mut(), |function| function as *mut c_void)
     };
 }
@@ -206,7 +216,7 @@ slots! {
 
 /// cl_khr_suggested_local_work_size's function.
 static SUGGESTED_LOCAL_WORK_SIZE: opencl_sys::clGetKernelSuggestedLocalWorkSizeKHR_t =
-    plain(enqueue::kernel::suggested_local_work_size);
+    plain(|| "clGetKernelSuggestedLocalWorkSizeKHR", enqueue::kernel::suggested_local_work_size);
 
 /// clGetExtensionFunctionAddress: those of our extensions, and functions of the core are there for loaders that ask.
 pub fn function(name: &[u8]) -> *mut c_void {

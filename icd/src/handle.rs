@@ -9,8 +9,9 @@
 //! tells) and those of other objects ([`Link`]: a queue's context, a kernel's program). The object goes with the last.
 
 use crate::dispatch::{DISPATCH, Dispatch};
-use crate::error::{Code, Status};
+use crate::error::{Error, OrFail, Status};
 use opencl_sys::cl_int;
+use spirula_runtime::context::Context;
 use std::any::Any;
 use std::collections::VecDeque;
 use std::ffi::c_void;
@@ -19,8 +20,12 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 /// An object behind a handle.
 pub trait ClObject: Send + Sync + 'static {
+    /// The type's name in C.
+    const NAME: &'static str;
     /// The error for a handle that is no live object of this type.
     const INVALID: cl_int;
+    /// The context that it belongs to, or is.
+    fn context(&self) -> Option<Arc<Context>>;
 }
 
 /// How many slots must have been vacated after one before it is used again.
@@ -139,7 +144,10 @@ impl<T: ClObject> Ref<T> {
             let object = lock(&slot.state).object.clone()?;
             Some(Ref { slot, object: object.downcast().ok()? })
         };
-        find().ok_or(Code(T::INVALID))
+        find().ok_or_else(|| match handle.is_null() {
+            true => Error::new(T::INVALID, format!("NULL where a {} is needed", T::NAME)),
+            false => Error::new(T::INVALID, format!("{handle:p} is no {}, or was released", T::NAME)),
+        })
     }
 
     /// Its handle.
@@ -159,7 +167,8 @@ impl<T: ClObject> Ref<T> {
     pub fn release(&self) -> Status {
         self.slot.release(|state| {
             self.live(state)?;
-            state.retained = state.retained.checked_sub(1).ok_or(Code(T::INVALID))?;
+            let left = state.retained.checked_sub(1);
+            state.retained = left.or_fail(T::INVALID, "released more often than it was retained")?;
             Ok(())
         })
     }
@@ -182,7 +191,8 @@ impl<T: ClObject> Ref<T> {
         let same = |object: &Arc<dyn Any + Send + Sync>| {
             std::ptr::addr_eq(Arc::as_ptr(object), Arc::as_ptr(&self.object))
         };
-        if state.object.as_ref().is_some_and(same) { Ok(()) } else { Err(Code(T::INVALID)) }
+        let live = state.object.as_ref().is_some_and(same);
+        live.then_some(()).or_fail(T::INVALID, "another thread released it meanwhile")
     }
 }
 
@@ -264,7 +274,11 @@ mod tests {
     struct Thing(Arc<AtomicUsize>);
 
     impl ClObject for Thing {
+        const NAME: &'static str = "cl_thing";
         const INVALID: cl_int = CL_INVALID_KERNEL;
+        fn context(&self) -> Option<Arc<Context>> {
+            None
+        }
     }
 
     impl Drop for Thing {
@@ -276,7 +290,11 @@ mod tests {
     struct Other;
 
     impl ClObject for Other {
+        const NAME: &'static str = "cl_other";
         const INVALID: cl_int = CL_INVALID_SAMPLER;
+        fn context(&self) -> Option<Arc<Context>> {
+            None
+        }
     }
 
     fn thing() -> (*mut c_void, Arc<AtomicUsize>) {
@@ -288,7 +306,12 @@ mod tests {
         Ref::find(handle)
     }
 
-    const INVALID: Option<Code> = Some(Code(CL_INVALID_KERNEL));
+    /// The error's code.
+    fn code<T>(result: Status<T>) -> Option<cl_int> {
+        result.err().map(|error| error.code)
+    }
+
+    const INVALID: Option<cl_int> = Some(CL_INVALID_KERNEL);
 
     #[test]
     fn whatever_is_no_handle_is_invalid() {
@@ -296,19 +319,19 @@ mod tests {
         let garbage =
             [0, 1, 8, 0xdead_beef, usize::MAX, handle.addr() + 8, handle.addr() - 1, handle.addr() | 1];
         for address in garbage {
-            assert_eq!(find(std::ptr::without_provenance_mut(address)).err(), INVALID, "{address:#x}");
+            assert_eq!(code(find(std::ptr::without_provenance_mut(address))), INVALID, "{address:#x}");
         }
         let mut local = [0_u64; 16];
-        assert_eq!(find(local.as_mut_ptr().cast()).err(), INVALID);
+        assert_eq!(code(find(local.as_mut_ptr().cast())), INVALID);
         find(handle).and_then(|thing| thing.release()).unwrap();
     }
 
     #[test]
     fn a_handle_of_another_type_is_invalid() {
         let other = NewHandle::new(Other).into_raw();
-        assert_eq!(find(other).err(), INVALID);
+        assert_eq!(code(find(other)), INVALID);
         let (handle, _) = thing();
-        assert_eq!(Ref::<Other>::find(handle).err(), Some(Code(CL_INVALID_SAMPLER)));
+        assert_eq!(code(Ref::<Other>::find(handle)), Some(CL_INVALID_SAMPLER));
     }
 
     #[test]
@@ -320,7 +343,7 @@ mod tests {
         assert_eq!(gone.load(Ordering::Relaxed), 0);
         find(handle).unwrap().release().unwrap();
         assert_eq!(gone.load(Ordering::Relaxed), 1);
-        assert_eq!(find(handle).err(), INVALID);
+        assert_eq!(code(find(handle)), INVALID);
     }
 
     #[test]
@@ -330,14 +353,14 @@ mod tests {
         let link = during_call.link().unwrap();
         during_call.release().unwrap();
         // The application has none left to release, yet may ask (clGetKernelInfo's program) and retain.
-        assert_eq!(during_call.release().err(), INVALID);
+        assert_eq!(code(during_call.release()), INVALID);
         assert_eq!(find(handle).unwrap().reference_count(), 0);
         drop(link.clone());
         assert!(find(handle).is_ok());
         drop(link);
-        assert_eq!(find(handle).err(), INVALID);
-        assert_eq!(during_call.retain().err(), INVALID);
-        assert_eq!(during_call.link().err().map(|code| code.0), Some(CL_INVALID_KERNEL));
+        assert_eq!(code(find(handle)), INVALID);
+        assert_eq!(code(during_call.retain()), INVALID);
+        assert_eq!(code(during_call.link()), INVALID);
         assert_eq!(gone.load(Ordering::Relaxed), 0);
         drop(during_call);
         assert_eq!(gone.load(Ordering::Relaxed), 1);
@@ -359,7 +382,7 @@ mod tests {
             assert_ne!(handle, stale);
             find(handle).unwrap().release().unwrap();
         }
-        assert_eq!(find(stale).err(), INVALID);
+        assert_eq!(code(find(stale)), INVALID);
         let used = lock(&VACANT).used;
         for _ in 0..4 * QUARANTINE {
             let (handle, _) = thing();

@@ -1,7 +1,7 @@
 //! `clGet*Info`: one query, answered once.
 
 use crate::abi::{HostMut, Out};
-use crate::error::{Code, Status, fail_if};
+use crate::error::{Status, fail, fail_if};
 use crate::handle::{ClObject, Link};
 use opencl_sys::{CL_INVALID_VALUE, cl_bool, cl_name_version, make_version};
 use spirula_runtime::platform::Extension;
@@ -33,12 +33,22 @@ impl Answer {
     /// A list of plain values.
     pub fn list<T: Copy>(self, values: &[T]) -> Status<Answered> {
         let size = size_of_val(values);
-        // CL_INVALID_VALUE if size in bytes specified by param_value_size is < size of return type and param_value
-        // is not a NULL value.
-        fail_if(!self.to.is_null() && self.size < size, CL_INVALID_VALUE)?;
+        self.check_room(size)?;
         self.to.cast::<T>().write_list(values);
         self.size_ret.write(size);
         Ok(Answered(()))
+    }
+
+    /// CL_INVALID_VALUE if size in bytes specified by param_value_size is < size of return type and param_value is not a NULL
+    /// value.
+    fn check_room(&self, size: usize) -> Status {
+        match !self.to.is_null() && self.size < size {
+            true => fail(
+                CL_INVALID_VALUE,
+                format!("param_value_size is {}, but the value has {size} bytes", self.size),
+            ),
+            false => Ok(()),
+        }
     }
 
     /// A plain value; the type is the one that the specification's table names.
@@ -95,10 +105,10 @@ impl Answer {
     /// are null are left out): CL_PROGRAM_BINARIES.
     pub fn scattered(self, values: &[impl AsRef<[u8]>]) -> Status<Answered> {
         let size = size_of::<*mut c_void>() * values.len();
-        fail_if(!self.to.is_null() && self.size < size, CL_INVALID_VALUE)?;
-        let addresses: Option<Vec<*mut u8>> = self.to.cast::<*mut u8>().as_in().list(values.len());
-        for (value, address) in values.iter().zip(addresses.unwrap_or_default()) {
-            HostMut::new(address.cast()).write_bytes(value.as_ref());
+        self.check_room(size)?;
+        let places = self.to.cast::<*mut c_void>().as_in().memories(values.len());
+        for (value, place) in values.iter().zip(places.unwrap_or_default()) {
+            place.write_bytes(value.as_ref());
         }
         self.size_ret.write(size);
         Ok(Answered(()))
@@ -110,15 +120,17 @@ fn numeric([major, minor, patch]: [u32; 3]) -> opencl_sys::cl_version {
 }
 
 /// The answer to a query for a parameter that there isn't.
-pub fn unknown() -> Status<Answered> {
-    // CL_INVALID_VALUE if param_name is not one of the supported values.
-    Err(Code(CL_INVALID_VALUE))
+pub fn unknown(param_name: u32) -> Status<Answered> {
+    fail(CL_INVALID_VALUE, format!("param_name {param_name:#x} is not one of the supported values"))
 }
 
 /// The `num_entries`, `entries`, `num_entries_ret` of functions that list something.
 pub fn list<T: Copy>(values: &[T], num_entries: u32, entries: &Out<T>, num_entries_ret: &Out<u32>) -> Status {
-    // CL_INVALID_VALUE if num_entries is equal to zero and entries is not NULL.
-    fail_if(num_entries == 0 && !entries.is_null(), CL_INVALID_VALUE)?;
+    fail_if(
+        num_entries == 0 && !entries.is_null(),
+        CL_INVALID_VALUE,
+        "a list is given, but the number of its entries is 0",
+    )?;
     entries.write_list(&values[..values.len().min(num_entries as usize)]);
     num_entries_ret.write(u32::try_from(values.len()).unwrap_or(u32::MAX));
     Ok(())
@@ -126,8 +138,8 @@ pub fn list<T: Copy>(values: &[T], num_entries: u32, entries: &Out<T>, num_entri
 
 /// [`list`] for functions that must be asked for something.
 pub fn list_or_count<T: Copy>(values: &[T], num_entries: u32, entries: &Out<T>, count: &Out<u32>) -> Status {
-    // CL_INVALID_VALUE if both results are NULL.
-    fail_if(entries.is_null() && count.is_null(), CL_INVALID_VALUE)?;
+    let nothing = entries.is_null() && count.is_null();
+    fail_if(nothing, CL_INVALID_VALUE, "neither a list nor its length is asked for")?;
     list(values, num_entries, entries, count)
 }
 
@@ -135,13 +147,20 @@ pub fn list_or_count<T: Copy>(values: &[T], num_entries: u32, entries: &Out<T>, 
 mod tests {
     use super::*;
     use crate::abi::FromAbi;
+    use opencl_sys::cl_int;
+
+    fn code(status: Status) -> Result<(), cl_int> {
+        status.map_err(|error| error.code)
+    }
 
     /// Asks for a `u32` 7 with room for `size` bytes in a buffer of sixes.
-    fn ask(size: usize, room: Option<&mut [u8; 8]>, size_ret: Option<&mut usize>) -> Status {
-        let to = HostMut::new(room.map_or(std::ptr::null_mut(), |room| room.as_mut_ptr().cast()));
+    fn ask(size: usize, room: Option<&mut [u8; 8]>, size_ret: Option<&mut usize>) -> Result<(), cl_int> {
+        let room = room.map_or(std::ptr::null_mut(), |room| room.as_mut_ptr().cast());
+        // SAFETY: null, or room for 8 bytes, and no test says that it has more.
+        let to = unsafe { HostMut::from_abi(room) };
         // SAFETY: null, or a live usize.
         let size_ret = unsafe { Out::from_abi(size_ret.map_or(std::ptr::null_mut(), std::ptr::from_mut)) };
-        query(size, to, size_ret, |answer| answer.value(7_u32))
+        code(query(size, to, size_ret, |answer| answer.value(7_u32)))
     }
 
     #[test]
@@ -154,7 +173,7 @@ mod tests {
     #[test]
     fn too_little_room_is_invalid_and_writes_nothing() {
         let (mut room, mut size) = ([6; 8], 99);
-        assert_eq!(ask(3, Some(&mut room), Some(&mut size)), Err(Code(CL_INVALID_VALUE)));
+        assert_eq!(ask(3, Some(&mut room), Some(&mut size)), Err(CL_INVALID_VALUE));
         assert_eq!((room, size), ([6; 8], 99));
     }
 
@@ -169,11 +188,12 @@ mod tests {
     #[test]
     fn strings_end_with_one_zero() {
         let mut room = [6_u8; 4];
-        let to = HostMut::new(room.as_mut_ptr().cast());
+        // SAFETY: room for 4 bytes, and no more are said to be there.
+        let to = unsafe { HostMut::from_abi(room.as_mut_ptr().cast()) };
         // SAFETY: null.
         let nowhere = || unsafe { Out::from_abi(std::ptr::null_mut()) };
-        assert_eq!(query(4, to, nowhere(), |answer| answer.text("a\0b")), Ok(()));
+        assert_eq!(code(query(4, to, nowhere(), |answer| answer.text("a\0b"))), Ok(()));
         assert_eq!(room, *b"ab\0\x06");
-        assert_eq!(query(3, to, nowhere(), |answer| answer.text("abc")), Err(Code(CL_INVALID_VALUE)));
+        assert_eq!(code(query(3, to, nowhere(), |answer| answer.text("abc"))), Err(CL_INVALID_VALUE));
     }
 }

@@ -1,11 +1,13 @@
 //! Contexts: devices that share memory objects, and the application's error callback.
 
-use crate::device::Device;
-use crate::svm::Svm;
-use std::sync::Arc;
+use crate::log;
+use crate::memory::svm::Svm;
+use crate::platform::device::Device;
+use std::cell::Cell;
+use std::fmt::Display;
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 
-/// Called with a message and, possibly, private data when something fails asynchronously (clCreateContext's
-/// `pfn_notify`).
+/// Called with what went wrong: clCreateContext's `pfn_notify`.
 pub type ErrorCallback = Box<dyn Fn(&str) + Send + Sync>;
 
 /// A `cl_context`.
@@ -16,24 +18,36 @@ pub struct Context {
     pub properties: Vec<isize>,
     /// clSVMAlloc's memory.
     pub svm: Svm,
+    listener: Weak<Listener>,
+}
+
+/// Whom a context tells of errors and, in the end, of its end. The application's own context object owns it. Whoever is
+/// about to tell something holds it too: "if a context callback function was specified when context was created, it will
+/// not be called after any context destructor callback is called".
+#[derive(Default)]
+pub struct Listener {
     notify: Option<ErrorCallback>,
+    destructors: Mutex<Vec<Box<dyn FnOnce() + Send>>>,
 }
 
 impl Context {
-    /// `devices` must not be empty (CL_INVALID_VALUE is the caller's check).
-    pub fn new(
-        devices: Vec<Arc<Device>>,
-        properties: Vec<isize>,
-        notify: Option<ErrorCallback>,
-    ) -> Arc<Context> {
-        Arc::new(Context { devices, properties, svm: Svm::default(), notify })
+    /// `devices` must not be empty (CL_INVALID_VALUE is the caller's check). A compiler is started in the background: who
+    /// makes a context will build a program for it.
+    pub fn new(devices: Vec<Arc<Device>>, properties: Vec<isize>, listener: &Arc<Listener>) -> Arc<Context> {
+        spirula_service::warm_up();
+        Arc::new(Context { devices, properties, svm: Svm::default(), listener: Arc::downgrade(listener) })
     }
 
-    /// Tells the application, if it wants to know.
-    pub fn report(&self, message: &str) {
-        if let Some(notify) = &self.notify {
-            notify(message);
-        }
+    /// Whom to tell; None when the application has released the context.
+    pub(crate) fn listener(&self) -> Option<Arc<Listener>> {
+        self.listener.upgrade()
+    }
+
+    /// Writes what went wrong to the log and tells the application, on this thread, which must hold no lock.
+    pub fn report(&self, message: impl Display) {
+        let message = message.to_string();
+        log::error(&message);
+        self.listener().inspect(|listener| listener.tell(&message));
     }
 
     /// The first device, with whose limits all agree: they are the platform's one, or parts of it.
@@ -42,8 +56,90 @@ impl Context {
     }
 }
 
+impl Listener {
+    /// For clCreateContext's `pfn_notify`.
+    pub fn new(notify: Option<ErrorCallback>) -> Arc<Listener> {
+        Arc::new(Listener { notify, destructors: Mutex::default() })
+    }
+
+    /// clSetContextDestructorCallback: called when nobody has the context any more, last registered first.
+    pub fn on_destroy(&self, callback: Box<dyn FnOnce() + Send>) {
+        self.destructors.lock().unwrap_or_else(PoisonError::into_inner).push(callback);
+    }
+
+    /// Calls the application's callback, unless it is at work on this thread: it would be told of its own errors for ever.
+    pub(crate) fn tell(&self, message: &str) {
+        thread_local! {
+            static TELLING: Cell<bool> = const { Cell::new(false) };
+        }
+        if let Some(notify) = &self.notify
+            && !TELLING.replace(true)
+        {
+            notify(message);
+            TELLING.set(false);
+        }
+    }
+}
+
+impl Drop for Listener {
+    fn drop(&mut self) {
+        let destructors = self.destructors.get_mut().unwrap_or_else(PoisonError::into_inner);
+        destructors.drain(..).rev().for_each(|destructor| destructor());
+    }
+}
+
 impl std::fmt::Debug for Context {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Context").field("devices", &self.devices.len()).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::platform::Platform;
+    use std::sync::mpsc::{Sender, channel};
+
+    /// A context, what keeps it, and where it tells what happens.
+    fn context(sender: Sender<String>) -> (Arc<Context>, Arc<Listener>) {
+        let told = Mutex::new(sender.clone());
+        let tell = move |message: &str| told.lock().unwrap().send(message.into()).unwrap();
+        let listener = Listener::new(Some(Box::new(tell)));
+        for number in [1, 2] {
+            let sender = sender.clone();
+            listener.on_destroy(Box::new(move || sender.send(format!("gone {number}")).unwrap()));
+        }
+        (Context::new(Platform::get().devices().to_vec(), Vec::new(), &listener), listener)
+    }
+
+    #[test]
+    fn nothing_is_told_after_the_end() {
+        let (sender, receiver) = channel();
+        let (context, listener) = context(sender);
+        context.report("first");
+        let about_to_tell = context.listener().unwrap();
+        drop(listener);
+        about_to_tell.tell("second");
+        assert_eq!(receiver.try_iter().collect::<Vec<_>>(), ["first", "second"]);
+        drop(about_to_tell);
+        context.report("third");
+        assert_eq!(receiver.try_iter().collect::<Vec<_>>(), ["gone 2", "gone 1"]);
+    }
+
+    #[test]
+    fn errors_of_the_callback_itself_are_not_told_to_it() {
+        let (sender, receiver) = channel();
+        let sender = Mutex::new(sender);
+        let listener = Arc::new_cyclic(|own: &Weak<Listener>| {
+            let own = own.clone();
+            let tell = move |message: &str| {
+                sender.lock().unwrap().send(message.to_string()).unwrap();
+                own.upgrade().unwrap().tell("an error in the callback");
+            };
+            Listener { notify: Some(Box::new(tell)), destructors: Mutex::default() }
+        });
+        listener.tell("first");
+        listener.tell("second");
+        assert_eq!(receiver.try_iter().collect::<Vec<_>>(), ["first", "second"]);
     }
 }

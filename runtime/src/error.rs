@@ -1,5 +1,7 @@
 //! Errors of the runtime: OpenCL's status codes, each with a sentence that names what was wrong.
 
+use std::any::Any;
+use std::borrow::Cow;
 use std::fmt;
 
 /// Declares [`Status`] from one table: variant, code, the name in the headers.
@@ -17,7 +19,7 @@ macro_rules! statuses {
                 match self { $(Status::$name => $cl,)* }
             }
 
-            /// The status with this code.
+            /// The status with this code, if it is one of OpenCL's errors.
             pub fn from_code(code: i32) -> Option<Status> {
                 match code {
                     $($code => Some(Status::$name),)*
@@ -87,6 +89,7 @@ statuses! {
     InvalidCompilerOptions = -66, "CL_INVALID_COMPILER_OPTIONS";
     InvalidLinkerOptions = -67, "CL_INVALID_LINKER_OPTIONS";
     InvalidDevicePartitionCount = -68, "CL_INVALID_DEVICE_PARTITION_COUNT";
+    InvalidGlSharegroupReference = -1000, "CL_INVALID_GL_SHAREGROUP_REFERENCE_KHR";
 }
 
 impl Status {
@@ -99,6 +102,20 @@ impl Status {
     pub fn because(self, detail: impl Into<String>) -> Error {
         Error { status: self, detail: detail.into() }
     }
+}
+
+/// A `cl_int` in words: its name in the headers, if it has one.
+pub fn code_name(code: i32) -> Cow<'static, str> {
+    match Status::from_code(code) {
+        Some(status) => status.name().into(),
+        None => format!("status {code}").into(),
+    }
+}
+
+/// What a panic said.
+pub fn panic_text(panic: &(dyn Any + Send)) -> &str {
+    let text = panic.downcast_ref::<&str>().copied();
+    text.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("(no message)")
 }
 
 impl fmt::Display for Status {
@@ -121,6 +138,11 @@ impl Error {
     /// The `cl_int`; always negative.
     pub fn code(&self) -> i32 {
         self.status.code()
+    }
+
+    /// What a panic becomes where it is stopped: a fault of Spirula's own.
+    pub fn panicked(panic: &(dyn Any + Send)) -> Error {
+        Status::OutOfResources.because(format!("a fault in Spirula: {}", panic_text(panic)))
     }
 }
 

@@ -1,14 +1,16 @@
 //! Kernels: their arguments, checked as they are set, and what the device says of them.
 
-use crate::device::{Device, MAX_WORK_GROUP_SIZE};
 use crate::error::{Error, Result, Status};
-use crate::launch::{ArgumentBlock, BLOCK_ALIGN, Code, Invocation};
+use crate::execute::arena::{BLOCK_ALIGN, MAX_SCRATCH};
+use crate::execute::launch::{ArgumentBlock, Code, Invocation};
+use crate::execute::scheduler::Pace;
+use crate::execute::variants::{Specialized, Variant};
+use crate::memory::sampler::Sampler;
 use crate::memory::{Mem, MemFlags};
+use crate::platform::device::{Device, MAX_WORK_GROUP_SIZE};
 use crate::program::Program;
-use crate::sampler::Sampler;
-use crate::scheduler::Pace;
-use crate::specialize::{Specialized, Variant};
 use spirula_interface::program::{AccessQualifier, ArgumentKind, KernelInfo, Launch};
+use std::fmt::{self, Display, Formatter};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 /// A `cl_kernel`.
@@ -39,7 +41,7 @@ pub(crate) enum Argument {
     Local(usize),
 }
 
-/// A value for clSetKernelArg, as [`Kernel::argument_kind`] says it must be read.
+/// A value for clSetKernelArg, as [`ArgumentSlot::kind`] says it must be read.
 #[derive(Clone, Debug)]
 pub enum ArgumentValue<'a> {
     /// For `Value`.
@@ -48,10 +50,70 @@ pub enum ArgumentValue<'a> {
     Memory(Option<Arc<Mem>>),
     /// For `Sampler`.
     Sampler(Arc<Sampler>),
-    /// For `Buffer`: an address that host and kernels share (clSetKernelArgSVMPointer).
-    Address(usize),
     /// For `Local`: bytes.
     Local(usize),
+}
+
+/// An argument about to be set from so many bytes, which are the right number for its kind.
+#[derive(Debug)]
+pub struct ArgumentSlot<'a> {
+    kernel: &'a Kernel,
+    index: usize,
+    kind: ArgumentKind,
+    size: usize,
+}
+
+impl ArgumentSlot<'_> {
+    /// How the value must be read.
+    pub fn kind(&self) -> ArgumentKind {
+        self.kind
+    }
+
+    /// Sets it. CL_INVALID_MEM_OBJECT (a buffer for an image, another context's, …), CL_INVALID_ARG_VALUE.
+    pub fn set(self, value: ArgumentValue<'_>) -> Result<()> {
+        let ArgumentSlot { kernel, index, kind, size } = self;
+        let argument = match (kind, value) {
+            (ArgumentKind::Value { .. }, ArgumentValue::Bytes(bytes)) if bytes.len() == size => {
+                Argument::Bytes(bytes.to_vec())
+            }
+            (ArgumentKind::Local, ArgumentValue::Local(given)) if given == size => Argument::Local(size),
+            (ArgumentKind::Buffer, ArgumentValue::Memory(None)) => Argument::Buffer(None),
+            (ArgumentKind::Buffer, ArgumentValue::Memory(Some(mem))) => {
+                kernel.check_memory(index, &mem, false)?;
+                Argument::Buffer(Some(Arc::downgrade(&mem)))
+            }
+            (ArgumentKind::Image(_), ArgumentValue::Memory(None)) => {
+                return Err(kernel.wrong(Status::InvalidMemObject, index, "is an image, but was given none"));
+            }
+            (ArgumentKind::Image(_), ArgumentValue::Memory(Some(mem))) => {
+                kernel.check_memory(index, &mem, true)?;
+                kernel.check_image(index, &mem)?;
+                Argument::Image(Arc::downgrade(&mem))
+            }
+            (ArgumentKind::Sampler, ArgumentValue::Sampler(sampler)) => Argument::Sampler(sampler),
+            (kind, value) => {
+                let what = format!("is {}, but was given {value:?}", Declared(kind));
+                return Err(kernel.wrong(Status::InvalidArgValue, index, what));
+            }
+        };
+        kernel.set(index, argument);
+        Ok(())
+    }
+}
+
+/// What an argument is, in words.
+struct Declared(ArgumentKind);
+
+impl Display for Declared {
+    fn fmt(&self, f: &mut Formatter) -> fmt::Result {
+        match self.0 {
+            ArgumentKind::Value { size } => write!(f, "a value of {size} bytes"),
+            ArgumentKind::Buffer => f.write_str("a buffer"),
+            ArgumentKind::Image(kind) => write!(f, "an image ({kind:?})"),
+            ArgumentKind::Sampler => f.write_str("a sampler"),
+            ArgumentKind::Local => f.write_str("local memory"),
+        }
+    }
 }
 
 /// CL_KERNEL_* of clGetKernelWorkGroupInfo.
@@ -68,9 +130,6 @@ pub struct WorkGroupInfo {
     /// CL_KERNEL_PRIVATE_MEM_SIZE per work-item.
     pub private_mem_size: u64,
 }
-
-/// Scratch of a work-group; larger groups of a kernel that needs more are refused.
-pub(crate) const MAX_SCRATCH: u64 = 64 << 20;
 
 impl Kernel {
     /// clCreateKernel. CL_INVALID_PROGRAM_EXECUTABLE, CL_INVALID_KERNEL_NAME.
@@ -121,86 +180,72 @@ impl Kernel {
         kernels.into_iter().map(build).collect()
     }
 
-    /// How clSetKernelArg must read `arg_value` of `arg_size` bytes, which is NULL or not. CL_INVALID_ARG_INDEX,
-    /// CL_INVALID_ARG_SIZE, CL_INVALID_ARG_VALUE.
-    pub fn argument_kind(&self, index: usize, size: usize, is_null: bool) -> Result<ArgumentKind> {
-        let count = self.info.arguments.len();
-        let kind = self.info.arguments.get(index).map(|argument| argument.kind).ok_or_else(|| {
-            Status::InvalidArgIndex.because(format!("{} has {count} arguments, not {index}", self.info.name))
-        })?;
-        let handle = size_of::<usize>();
+    /// The argument that clSetKernelArg is to set from `size` bytes, or from NULL. CL_INVALID_ARG_INDEX,
+    /// CL_INVALID_ARG_SIZE, CL_INVALID_ARG_VALUE, CL_INVALID_SAMPLER (for NULL).
+    pub fn argument(&self, index: usize, size: usize, is_null: bool) -> Result<ArgumentSlot<'_>> {
+        let kind = self.kind(index)?;
         let fits = match kind {
             ArgumentKind::Value { size: wanted } => size == wanted as usize,
             ArgumentKind::Local => size > 0,
-            ArgumentKind::Buffer | ArgumentKind::Image(_) | ArgumentKind::Sampler => size == handle,
+            ArgumentKind::Buffer | ArgumentKind::Image(_) | ArgumentKind::Sampler => {
+                size == size_of::<usize>()
+            }
         };
         if !fits {
-            return Err(self.wrong(
-                Status::InvalidArgSize,
-                index,
-                format!("is {kind:?}, but was given {size} bytes"),
-            ));
+            let what = format!("is {}, but arg_size is {size}", Declared(kind));
+            return Err(self.wrong(Status::InvalidArgSize, index, what));
         }
         let null_is_right = match kind {
             ArgumentKind::Buffer => true,
             ArgumentKind::Local => is_null,
-            _ => !is_null,
+            ArgumentKind::Value { .. } | ArgumentKind::Image(_) | ArgumentKind::Sampler => !is_null,
         };
-        match null_is_right {
-            true => Ok(kind),
-            false if kind == ArgumentKind::Sampler => {
-                Err(self.wrong(Status::InvalidSampler, index, "is a sampler, but was given NULL"))
+        if !null_is_right {
+            let status = match kind {
+                ArgumentKind::Sampler => Status::InvalidSampler,
+                _ => Status::InvalidArgValue,
+            };
+            let given = if is_null { "NULL" } else { "not NULL" };
+            return Err(self.wrong(
+                status,
+                index,
+                format!("is {}, but arg_value is {given}", Declared(kind)),
+            ));
+        }
+        Ok(ArgumentSlot { kernel: self, index, kind, size })
+    }
+
+    /// clSetKernelArgSVMPointer: any address. CL_INVALID_ARG_INDEX, CL_INVALID_ARG_VALUE.
+    pub fn set_address(&self, index: usize, address: usize) -> Result<()> {
+        match self.kind(index)? {
+            ArgumentKind::Buffer => {
+                self.set(index, Argument::Bytes(address.to_ne_bytes().to_vec()));
+                Ok(())
             }
-            false => {
-                let given = if is_null { "NULL" } else { "a value" };
-                Err(self.wrong(Status::InvalidArgValue, index, format!("is {kind:?}, but was given {given}")))
+            kind => {
+                let what = format!("is {}, but was given an address", Declared(kind));
+                Err(self.wrong(Status::InvalidArgValue, index, what))
             }
         }
     }
 
-    /// An error that names the kernel and the argument.
-    fn wrong(&self, status: Status, index: usize, what: impl std::fmt::Display) -> Error {
-        let name = self.info.arguments.get(index).and_then(|argument| argument.name.as_deref()).unwrap_or("");
-        status.because(format!("{}: argument {index} {name} {what}", self.info.name))
+    fn kind(&self, index: usize) -> Result<ArgumentKind> {
+        let count = self.info.arguments.len();
+        self.info.arguments.get(index).map(|argument| argument.kind).ok_or_else(|| {
+            Status::InvalidArgIndex
+                .because(format!("kernel {} has {count} arguments, no argument {index}", self.info.name))
+        })
     }
 
-    /// Sets an argument. CL_INVALID_ARG_INDEX, CL_INVALID_ARG_SIZE, CL_INVALID_ARG_VALUE, CL_INVALID_MEM_OBJECT (a buffer for
-    /// an image, another context's, …), CL_INVALID_SAMPLER.
-    pub fn set_argument(&self, index: usize, value: ArgumentValue<'_>) -> Result<()> {
-        let size = match &value {
-            ArgumentValue::Bytes(bytes) => bytes.len(),
-            ArgumentValue::Local(size) => *size,
-            _ => size_of::<usize>(),
-        };
-        let is_null = matches!(value, ArgumentValue::Local(_));
-        let kind = self.argument_kind(index, size, is_null)?;
-        let argument = match (kind, value) {
-            (ArgumentKind::Value { .. }, ArgumentValue::Bytes(bytes)) => Argument::Bytes(bytes.to_vec()),
-            (ArgumentKind::Local, ArgumentValue::Local(size)) => Argument::Local(size),
-            (ArgumentKind::Buffer, ArgumentValue::Memory(None)) => Argument::Buffer(None),
-            (ArgumentKind::Buffer, ArgumentValue::Memory(Some(mem))) => {
-                self.check_memory(index, &mem, false)?;
-                Argument::Buffer(Some(Arc::downgrade(&mem)))
-            }
-            (ArgumentKind::Buffer, ArgumentValue::Address(address)) => {
-                Argument::Bytes(address.to_ne_bytes().to_vec())
-            }
-            (ArgumentKind::Image(_), ArgumentValue::Memory(Some(mem))) => {
-                self.check_memory(index, &mem, true)?;
-                self.check_image(index, &mem)?;
-                Argument::Image(Arc::downgrade(&mem))
-            }
-            (ArgumentKind::Sampler, ArgumentValue::Sampler(sampler)) => Argument::Sampler(sampler),
-            (ArgumentKind::Sampler, _) => {
-                return Err(self.wrong(Status::InvalidSampler, index, "is a sampler"));
-            }
-            (ArgumentKind::Image(_), _) => {
-                return Err(self.wrong(Status::InvalidMemObject, index, "is an image"));
-            }
-            (kind, _) => return Err(self.wrong(Status::InvalidArgValue, index, format!("is {kind:?}"))),
-        };
+    fn set(&self, index: usize, argument: Argument) {
         Arc::make_mut(&mut self.lock())[index] = Some(argument);
-        Ok(())
+    }
+
+    /// An error that names the kernel and the argument.
+    fn wrong(&self, status: Status, index: usize, what: impl Display) -> Error {
+        let name = self.info.arguments.get(index).and_then(|argument| argument.name.as_deref());
+        let name = name.map_or_else(String::new, |name| format!(" ({name})"));
+        status.because(format!("kernel {}: argument {index}{name} {what}", self.info.name))
     }
 
     /// CL_INVALID_MEM_OBJECT unless it is of the program's context, and an image exactly where one is declared.
@@ -219,9 +264,10 @@ impl Kernel {
     /// CL_INVALID_ARG_VALUE for an image of another kind, or one whose flags forbid what the kernel does.
     fn check_image(&self, index: usize, mem: &Mem) -> Result<()> {
         let declared = &self.info.arguments[index];
-        let given = mem.image_info().map(|info| info.kind);
-        if Some(declared.kind) != given.map(ArgumentKind::Image) {
-            return Err(self.wrong(Status::InvalidArgValue, index, format!("was given {given:?}")));
+        let given = mem.image_info().map(|info| ArgumentKind::Image(info.kind));
+        if let Some(given) = given.filter(|given| *given != declared.kind) {
+            let what = format!("is {}, but was given {}", Declared(declared.kind), Declared(given));
+            return Err(self.wrong(Status::InvalidArgValue, index, what));
         }
         let forbidden = match declared.access {
             AccessQualifier::ReadOnly => MemFlags::WRITE_ONLY,

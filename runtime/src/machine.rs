@@ -1,5 +1,7 @@
 //! What the operating system tells of the machine: CPUs that may be used, memory, caches, limits of the container.
 
+pub mod affinity;
+
 use std::fs;
 use std::path::Path;
 
@@ -20,8 +22,19 @@ impl CpuInfo {
     }
 }
 
+/// Nanoseconds of the monotonic clock, which event profiling and clGetHostTimer tell.
+pub fn timer() -> u64 {
+    let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
+    now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
+}
+
+/// The device's compute units: as many as the variable SPIRULA_THREADS says, or one for each CPU that can be used.
+pub(crate) fn compute_units() -> usize {
+    spirula_service::settings::get().threads.map_or_else(usable_cpus, |threads| threads as usize)
+}
+
 /// CPUs that this process may run on: its affinity mask, bounded by the cgroup's quota.
-pub(crate) fn usable_cpus() -> usize {
+fn usable_cpus() -> usize {
     let allowed = rustix::thread::sched_getaffinity(None).map_or_else(
         |_| std::thread::available_parallelism().map_or(1, usize::from),
         |set| set.count() as usize,
@@ -144,5 +157,13 @@ mod tests {
     fn the_machine_has_cpus_and_memory() {
         assert!((1..=4096).contains(&usable_cpus()));
         assert!(memory_size() > 64 << 20);
+    }
+
+    #[test]
+    fn the_timer_runs() {
+        let before = timer();
+        std::thread::sleep(std::time::Duration::from_millis(2));
+        let passed = timer() - before;
+        assert!((2_000_000..10_000_000_000).contains(&passed), "{passed} ns");
     }
 }

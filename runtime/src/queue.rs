@@ -7,21 +7,23 @@
 //! for one of them (clFinish, clWaitForEvents, a blocking read), which spares two thread switches. Short commands don't
 //! even wake the queue's thread before somebody flushes, waits, asks, or [`DEFERRED`] of them have come together.
 
+mod callbacks;
+pub mod event;
 mod front;
 
-use crate::affinity;
-use crate::callbacks;
 use crate::command::{Command, Work};
 use crate::context::Context;
-use crate::device::Device;
-use crate::error::{Error, Result, Status};
-use crate::event::{Event, status};
-use crate::scheduler::STACK_SIZE;
+use crate::error::{Error, Result, Status, code_name};
+use crate::execute::scheduler::STACK_SIZE;
+use crate::log;
+use crate::machine::affinity;
+use crate::platform::device::Device;
 use crossbeam::channel::{Receiver, Sender, unbounded};
+use event::{Event, Runner, status};
 use front::Front;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering, fence};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, TryLockError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, TryLockError, Weak};
 use std::thread::Thread;
 
 /// So many short commands may wait for a flush.
@@ -93,7 +95,7 @@ impl Queue {
         for event in wait {
             event.flush();
             if self.out_of_order {
-                event.wake_at_end(&self.executor);
+                event.wake_at_end(self.executor());
             }
         }
         // The application's threads run where they like.
@@ -103,8 +105,7 @@ impl Queue {
         if !command.anywhere {
             self.executor.worker()?;
         }
-        let executor = Arc::downgrade(&self.executor);
-        let event = Event::of_command(&self.context, command.command_type, executor, self.profiling);
+        let event = Event::of_command(&self.context, command.command_type, self.executor(), self.profiling);
         let short = command.short;
         let pending = Pending { command: Some(command), wait: wait.to_vec(), event: event.clone() };
         {
@@ -118,21 +119,28 @@ impl Queue {
                 Ok(()) => Ok(event),
                 Err(code) => {
                     let status = Status::from_code(code).unwrap_or(Status::OutOfResources);
-                    Err(status.because(format!("the blocking command ended with {code}")))
+                    let name = event.command_type.name();
+                    Err(status.because(format!("the blocking {name} ended with {}", code_name(code))))
                 }
             };
         }
         if !short || self.executor.deferred.fetch_add(1, Ordering::Relaxed) >= DEFERRED {
-            self.executor.wake()?;
+            self.executor.wake_worker()?;
         }
         Ok(event)
+    }
+
+    /// The executor as its events know it.
+    fn executor(&self) -> Weak<dyn Runner> {
+        let executor: Weak<Executor> = Arc::downgrade(&self.executor);
+        executor
     }
 
     /// clFlush.
     pub fn flush(&self) -> Result<()> {
         match self.executor.commands.is_empty() {
             true => Ok(()),
-            false => self.executor.wake(),
+            false => self.executor.wake_worker(),
         }
     }
 
@@ -162,7 +170,7 @@ impl Drop for Queue {
 
 /// The end of a queue at which commands are run.
 #[derive(Debug)]
-pub(crate) struct Executor {
+struct Executor {
     device: Arc<Device>,
     commands: Receiver<Pending>,
     out_of_order: bool,
@@ -179,16 +187,16 @@ pub(crate) struct Executor {
 
 impl Executor {
     /// Has the queue's thread look for commands. CL_OUT_OF_HOST_MEMORY if there is none and it can't begin.
-    pub(crate) fn wake(self: &Arc<Self>) -> Result<()> {
+    fn wake_worker(self: &Arc<Self>) -> Result<()> {
         self.deferred.store(0, Ordering::Relaxed);
         self.worker()?.unpark();
         Ok(())
     }
 
-    /// As [`Executor::wake`] where nobody can be told of a failure: who waits runs the commands then.
-    pub(crate) fn try_wake(self: &Arc<Self>) {
-        if let Err(error) = self.wake() {
-            tracing::error!("{error}");
+    /// As [`Executor::wake_worker`] where nobody can be told of a failure: who waits runs the commands then.
+    fn try_wake(self: &Arc<Self>) {
+        if let Err(error) = self.wake_worker() {
+            log::error(format_args!("a queue that works only while it is waited for: {error}"));
         }
     }
 
@@ -263,9 +271,14 @@ impl Executor {
             false => front.take_first(&self.commands, welcome),
         }
     }
+}
 
-    /// Runs commands on this thread until `event` has ended, or until a command must wait for others or must not run here.
-    pub(crate) fn help_until(self: &Arc<Self>, event: &Event) {
+impl Runner for Executor {
+    fn wake(self: Arc<Self>) {
+        self.try_wake();
+    }
+
+    fn help_until(self: Arc<Self>, event: &Event) {
         let mut left = true;
         if let Some(mut front) = self.try_front() {
             while !event.has_ended()
@@ -307,32 +320,48 @@ impl Pending {
 
     fn run(mut self, device: &Device) {
         self.event.advance(status::SUBMITTED);
-        let failed = self.wait.drain(..).filter(|event| event.block().is_err()).count();
-        if failed > 0 {
-            self.event.advance(Status::ExecStatusErrorForEventsInWaitList.code());
+        let ended = self.wait.drain(..).map(|event| event.block().map_err(|code| (event.command_type, code)));
+        let failed = ended.fold(Ok(()), Result::and);
+        let Some(command) = self.command.take() else { return };
+        if let Err((awaited, code)) = failed {
+            // Its objects are released, and a mapping is undone, before anyone hears of the end.
+            drop(command);
+            let why = format!("a {} that it waited for ended with {}", awaited.name(), code_name(code));
+            let error = Status::ExecStatusErrorForEventsInWaitList.because(why);
+            // The application was told of what failed first, or has itself set the user event.
+            log::error(self.failure(&error));
+            self.event.advance(error.code());
             return;
         }
-        let Some(command) = self.command.take() else { return };
         self.event.advance(status::RUNNING);
         let result = catch_unwind(AssertUnwindSafe(|| perform(command.work, device)));
-        let result = result.unwrap_or_else(|panic| Err(panicked(panic.as_ref())));
-        // With `work` went the objects: they are released before anyone hears of the end.
+        let result = result.unwrap_or_else(|panic| Err(Error::panicked(panic.as_ref())));
+        // With `work` went the objects, as above.
         match result {
             Ok(()) => self.event.advance(status::COMPLETE),
             Err(error) => self.fail(&error),
         };
     }
 
+    /// Ends the command's event with an error, and tells the application why.
     fn fail(&self, error: &Error) -> bool {
-        let (context, message) = (self.event.context.clone(), error.to_string());
-        callbacks::run(Box::new(move || context.report(&message)));
+        let message = self.failure(error);
+        log::error(&message);
+        if let Some(listener) = self.event.context.listener() {
+            callbacks::run(Box::new(move || listener.tell(&message)));
+        }
         self.event.advance(error.code())
+    }
+
+    fn failure(&self, error: &Error) -> String {
+        format!("{} ended with {error}", self.event.command_type.name())
     }
 }
 
 impl Drop for Pending {
     fn drop(&mut self) {
         if !self.event.has_ended() {
+            drop(self.command.take());
             self.fail(&Status::OutOfResources.because("the command was dropped before it ran"));
         }
     }
@@ -344,11 +373,6 @@ fn perform(work: Work, device: &Device) -> Result<()> {
         Work::Kernel(launch) => launch.run(device),
         Work::Call(call) => call(),
     }
-}
-
-fn panicked(panic: &(dyn std::any::Any + Send)) -> Error {
-    let text = panic.downcast_ref::<&str>().copied().or(panic.downcast_ref::<String>().map(String::as_str));
-    Status::OutOfResources.because(format!("a command panicked: {}", text.unwrap_or("(no message)")))
 }
 
 #[cfg(test)]

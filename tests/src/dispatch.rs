@@ -1,12 +1,20 @@
 //! The ICD's dispatch table, for calls that the loader must not see: it would itself read a released handle's memory.
 
-use crate::cl::{Handle, Object, Platform};
-use cl_sys::{c_void, cl_int, cl_uint, size_t};
+use crate::cl::sys::{c_void, cl_int, cl_uint, size_t};
+use crate::cl::{Context, Handle, Object, Platform};
 
 /// A clGet*Info function.
 type Info = unsafe extern "system" fn(Handle, cl_uint, size_t, *mut c_void, *mut size_t) -> cl_int;
 /// A clRetain* or clRelease* function.
 type Count = unsafe extern "system" fn(Handle) -> cl_int;
+/// clSetContextDestructorCallback.
+type OnDestroy =
+    unsafe extern "system" fn(Handle, Option<extern "system" fn(Handle, *mut c_void)>, *mut c_void) -> cl_int;
+/// What is called when an object is gone.
+type Destructor = Box<dyn FnOnce() + Send>;
+
+/// The slot of clSetContextDestructorCallback (OpenCL 3.0), which `cl-sys` does not know.
+const SET_CONTEXT_DESTRUCTOR_CALLBACK: usize = 148;
 
 /// The slots, in Khronos's order (`cl_icd.h`), of the functions that every object has.
 #[derive(Clone, Copy, Debug)]
@@ -43,6 +51,21 @@ impl Dispatch {
     pub fn of(platform: Platform) -> Dispatch {
         // SAFETY: cl_khr_icd: a handle's first word points to its dispatch table.
         Dispatch(unsafe { *platform.raw().cast::<*const *const c_void>() })
+    }
+
+    /// clSetContextDestructorCallback.
+    pub fn on_context_destroyed(self, context: &Context, callback: Destructor) -> cl_int {
+        extern "system" fn call(_: Handle, data: *mut c_void) {
+            // SAFETY: the box that was made below; a destructor callback is called once.
+            let callback = unsafe { Box::from_raw(data.cast::<Destructor>()) };
+            callback();
+        }
+        let data = Box::into_raw(Box::new(callback)).cast();
+        // SAFETY: the slot holds a function of this signature; `call` takes this data.
+        unsafe {
+            let slot = *self.0.add(SET_CONTEXT_DESTRUCTOR_CALLBACK);
+            std::mem::transmute::<*const c_void, OnDestroy>(slot)(context.raw(), Some(call), data)
+        }
     }
 
     /// What querying, retaining and releasing the handle of this address return. It may be stale or none at all.

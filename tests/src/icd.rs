@@ -26,6 +26,13 @@ pub fn library() -> Result<PathBuf, String> {
         })
 }
 
+/// The compiler that the library under test runs: beside it, or where cargo puts programs.
+pub fn compiler() -> Result<PathBuf, String> {
+    let library = library()?;
+    let mut places = library.ancestors().skip(1).take(2).map(|folder| folder.join("spirula-compiler"));
+    places.find(|path| path.is_file()).ok_or_else(|| format!("{} has no compiler", library.display()))
+}
+
 /// The variable that makes a loader find only `library`, with its value: a folder that holds one `.icd` file.
 pub fn environment(library: &Path) -> io::Result<(&'static str, PathBuf)> {
     let stem = library.file_stem().unwrap_or_default().to_string_lossy();

@@ -1,19 +1,22 @@
 //! The tests' own runner: every test in a child process with a time limit, so that a crash or a hang costs one test.
 //! The same program is parent and child; libtest-mimic gives the parent the usual command line and output.
 
-use crate::{icd, supervise};
+use crate::{icd, shuffle, supervise};
 use libtest_mimic::{Arguments, Completion, Failed, Trial};
 use std::collections::HashMap;
+use std::ffi::c_int;
 use std::path::PathBuf;
 use std::process::{Command, ExitCode};
 use std::sync::Arc;
 use std::time::Duration;
-use std::{env, fs};
+use std::{env, fs, panic};
 
 /// Tells a child which test to run.
 const CHILD_VARIABLE: &str = "SPIRULA_TEST";
 /// A child's exit status for a test that does not apply.
 const SKIPPED: i32 = 77;
+/// A child's exit status for a test that panicked, as Rust's programs have it.
+const PANICKED: i32 = 101;
 
 /// Why a test did not pass.
 #[derive(Debug)]
@@ -54,8 +57,10 @@ impl Test {
         Test { name: name.into(), body, stdout: None, limit, ignored: false }
     }
 
+    /// The test's exit status.
     fn run_here(&self) -> i32 {
-        match (self.body)() {
+        leave_on_panic();
+        match shuffle::watch(&self.body) {
             Ok(()) => 0,
             Err(Failure::Failed(why)) => {
                 eprintln!("{why}");
@@ -71,6 +76,9 @@ impl Test {
     fn run_in_child(&self, environment: &(&'static str, PathBuf)) -> Outcome {
         let mut command = child(&self.name)?;
         command.env(environment.0, &environment.1);
+        if let Some(seed) = shuffle::seed() {
+            command.env(shuffle::VARIABLE, seed.to_string());
+        }
         let done = supervise::run(&mut command, self.limit)?;
         let message = String::from_utf8_lossy(&done.stderr).trim_end().to_string();
         let Some(status) = done.status else {
@@ -86,6 +94,19 @@ impl Test {
             _ => Err(Failure::Failed(format!("{message}\n{}", supervise::describe(status)))),
         }
     }
+}
+
+/// Makes a panic, of any thread, the process's end: unwinding would free what queued commands still use, and what is wrong
+/// has been said.
+fn leave_on_panic() {
+    unsafe extern "C" {
+        safe fn _exit(status: c_int) -> !;
+    }
+    let report = panic::take_hook();
+    panic::set_hook(Box::new(move |panic| {
+        report(panic);
+        _exit(PANICKED)
+    }));
 }
 
 /// The command that runs one of this program's tests alone.
@@ -144,6 +165,7 @@ pub fn main(tests: Vec<Test>, expected: ExpectedFailures) -> ExitCode {
             return ExitCode::FAILURE;
         }
     };
+    shuffle::seed(); // which is printed if it is a new one: before anything else
     let expected = Arc::new(expected);
     let trials = tests.into_iter().map(|test| trial(test, &environment, &expected)).collect();
     let conclusion = libtest_mimic::run(&arguments, trials);

@@ -9,5 +9,7 @@ pub mod fixtures;
 pub mod fuzz;
 pub mod icd;
 pub mod isolate;
+mod lent;
 pub mod mutate;
+pub mod shuffle;
 pub mod supervise;

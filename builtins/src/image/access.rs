@@ -331,7 +331,7 @@ macro_rules! accesses {
         ///
         /// # Safety
         /// `image` must describe readable memory in a format of this component, `colour` hold four.
-        #[unsafe(no_mangle)]
+        #[cfg_attr(spirula_bitcode, unsafe(no_mangle))]
         pub unsafe extern "C" fn $at_integer(
             image: *const ImageDescriptor, sampler: u32, kind: u32, x: i32, y: i32, z: i32, colour: *mut $component,
         ) {
@@ -343,7 +343,7 @@ macro_rules! accesses {
         ///
         /// # Safety
         /// `image` must describe readable memory in a format of this component, `colour` hold four.
-        #[unsafe(no_mangle)]
+        #[cfg_attr(spirula_bitcode, unsafe(no_mangle))]
         pub unsafe extern "C" fn $at_float(
             image: *const ImageDescriptor, sampler: u32, kind: u32, x: f32, y: f32, z: f32, colour: *mut $component,
         ) {
@@ -355,7 +355,7 @@ macro_rules! accesses {
         ///
         /// # Safety
         /// `image` must describe writable memory in a format of this component.
-        #[unsafe(no_mangle)]
+        #[cfg_attr(spirula_bitcode, unsafe(no_mangle))]
         #[allow(clippy::too_many_arguments)]
         pub unsafe extern "C" fn $write(
             image: *const ImageDescriptor, kind: u32, x: i32, y: i32, z: i32,

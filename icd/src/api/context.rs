@@ -2,35 +2,32 @@
 
 use crate::abi::{Handle, Handles, HostMut, In, Out};
 use crate::api::device::{self, Device};
+use crate::api::distinct;
 use crate::api::platform::Platform;
 use crate::callback::{ContextNotify, ObjectNotify, Opaque};
-use crate::error::{Status, fail, fail_if};
+use crate::error::{OrFail, Status, fail, fail_if};
 use crate::handle::{ClObject, Link, NewHandle, Ref};
 use crate::info::{query, unknown};
 use opencl_sys as cl;
-use spirula_runtime::context::Context as Core;
-use std::collections::HashSet;
+use spirula_runtime::context::{Context as CoreContext, Listener};
 use std::ffi::c_void;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 /// A `cl_context`.
 pub struct Context {
     /// The context itself.
-    pub core: Arc<Core>,
+    pub core: Arc<CoreContext>,
     /// CL_CONTEXT_DEVICES.
     pub devices: Vec<Link<Device>>,
-    /// clSetContextDestructorCallback's.
-    destructors: Mutex<Vec<Box<dyn FnOnce() + Send>>>,
+    /// Whom it tells of errors and of its end: that it lives no longer than this.
+    listener: Arc<Listener>,
 }
 
 impl ClObject for Context {
+    const NAME: &'static str = "cl_context";
     const INVALID: cl::cl_int = cl::CL_INVALID_CONTEXT;
-}
-
-impl Drop for Context {
-    fn drop(&mut self) {
-        let destructors = self.destructors.get_mut().unwrap_or_else(PoisonError::into_inner);
-        destructors.drain(..).rev().for_each(|destructor| destructor());
+    fn context(&self) -> Option<Arc<CoreContext>> {
+        Some(self.core.clone())
     }
 }
 
@@ -38,42 +35,46 @@ impl Context {
     /// This context's link to a device. Errors: CL_INVALID_DEVICE if the device is not of this context.
     pub fn device(&self, device: &Handle<Device>) -> Status<Link<Device>> {
         let device = device.get()?;
-        self.devices
-            .iter()
-            .find(|own| own.handle() == device.handle())
-            .cloned()
-            .map_or_else(|| fail(cl::CL_INVALID_DEVICE), Ok)
+        let own = self.devices.iter().find(|own| own.handle() == device.handle()).cloned();
+        own.or_fail(cl::CL_INVALID_DEVICE, "the device is none of the context's")
     }
 
     /// The checks of a `num_devices` and `device_list` where none means all of the context's.
     pub fn check_devices(&self, num_devices: u32, device_list: &Handles<Device>) -> Status {
-        // CL_INVALID_VALUE if device_list is NULL and num_devices is greater than zero, or if device_list is not NULL and
-        // num_devices is zero.
-        fail_if(device_list.is_null() != (num_devices == 0), cl::CL_INVALID_VALUE)?;
+        fail_if(
+            device_list.is_null() != (num_devices == 0),
+            cl::CL_INVALID_VALUE,
+            "device_list is NULL and num_devices greater than 0, or the other way round",
+        )?;
         self.own_devices(num_devices, device_list)
     }
 
-    /// CL_INVALID_DEVICE if OpenCL devices listed in device_list are not in the list of devices associated with the
-    /// context.
+    /// Whether all of these devices are the context's. Errors: CL_INVALID_DEVICE.
     pub fn own_devices(&self, num_devices: u32, device_list: &Handles<Device>) -> Status {
         let own = |device: &Ref<Device>| self.devices.iter().any(|own| own.handle() == device.handle());
-        fail_if(!device_list.get(num_devices)?.iter().all(own), cl::CL_INVALID_DEVICE)
+        let all_own = device_list.get(num_devices)?.iter().all(own);
+        fail_if(!all_own, cl::CL_INVALID_DEVICE, "device_list has a device that is none of the context's")
     }
+}
+
+/// CL_INVALID_VALUE if pfn_notify is NULL but user_data is not NULL.
+pub fn check_notify(is_null: bool, user_data: Opaque) -> Status {
+    let lost = is_null && !user_data.is_null();
+    fail_if(lost, cl::CL_INVALID_VALUE, "pfn_notify is NULL, but user_data is not")
 }
 
 /// Checks `properties`; returns them as CL_CONTEXT_PROPERTIES tells them.
 fn check_properties(properties: &In<cl::cl_context_properties>) -> Status<Vec<isize>> {
-    let mut seen = HashSet::new();
-    for (name, value) in properties.properties() {
-        // CL_INVALID_PROPERTY … if the same property name is specified more than once.
-        fail_if(!seen.insert(name), cl::CL_INVALID_PROPERTY)?;
+    for (name, value) in distinct(properties, cl::CL_INVALID_PROPERTY)? {
         match name {
             // CL_INVALID_PLATFORM … if platform value specified in properties is not a valid platform.
             cl::CL_CONTEXT_PLATFORM => drop(Ref::<Platform>::find(value as *mut c_void)?),
-            // CL_INVALID_PROPERTY … if the value specified for a supported property name is not valid.
-            cl::CL_CONTEXT_INTEROP_USER_SYNC => fail_if(!(0..=1).contains(&value), cl::CL_INVALID_PROPERTY)?,
-            // CL_INVALID_PROPERTY if context property name in properties is not a supported property name.
-            _ => fail(cl::CL_INVALID_PROPERTY)?,
+            cl::CL_CONTEXT_INTEROP_USER_SYNC => fail_if(
+                !(0..=1).contains(&value),
+                cl::CL_INVALID_PROPERTY,
+                "CL_CONTEXT_INTEROP_USER_SYNC is neither CL_TRUE nor CL_FALSE",
+            )?,
+            _ => fail(cl::CL_INVALID_PROPERTY, format!("property {name:#x} is not supported"))?,
         }
     }
     Ok(properties.property_list())
@@ -87,8 +88,8 @@ fn new(
     user_data: Opaque,
 ) -> NewHandle {
     let cores = devices.iter().map(|device| Arc::clone(&device.core)).collect();
-    let core = Core::new(cores, properties, notify.bind(user_data));
-    NewHandle::new(Context { core, devices, destructors: Mutex::default() })
+    let listener = Listener::new(notify.bind(user_data));
+    NewHandle::new(Context { core: CoreContext::new(cores, properties, &listener), devices, listener })
 }
 
 /// clCreateContext.
@@ -100,10 +101,9 @@ pub fn create(
     user_data: Opaque,
 ) -> Status<NewHandle> {
     let properties = check_properties(&properties)?;
-    // CL_INVALID_VALUE if devices is NULL, if num_devices is equal to zero.
-    fail_if(devices.is_null() || num_devices == 0, cl::CL_INVALID_VALUE)?;
-    // CL_INVALID_VALUE if pfn_notify is NULL but user_data is not NULL.
-    fail_if(pfn_notify.is_null() && !user_data.is_null(), cl::CL_INVALID_VALUE)?;
+    let no_device = devices.is_null() || num_devices == 0;
+    fail_if(no_device, cl::CL_INVALID_VALUE, "devices is NULL or num_devices is 0")?;
+    check_notify(pfn_notify.is_null(), user_data)?;
     // CL_INVALID_DEVICE if devices contains an invalid device. (Duplicates are ignored.)
     let mut unique: Vec<Link<Device>> = Vec::new();
     for device in devices.get(num_devices)? {
@@ -122,8 +122,7 @@ pub fn create_from_type(
     user_data: Opaque,
 ) -> Status<NewHandle> {
     let properties = check_properties(&properties)?;
-    // CL_INVALID_VALUE if pfn_notify is NULL but user_data is not NULL.
-    fail_if(pfn_notify.is_null() && !user_data.is_null(), cl::CL_INVALID_VALUE)?;
+    check_notify(pfn_notify.is_null(), user_data)?;
     // CL_INVALID_DEVICE_TYPE, CL_DEVICE_NOT_FOUND.
     let devices = device::of_type(device_type)?.to_vec();
     Ok(new(properties, devices, pfn_notify, user_data))
@@ -143,7 +142,7 @@ pub fn get_info(
         cl::CL_CONTEXT_NUM_DEVICES => answer.value(context.devices.len() as u32),
         cl::CL_CONTEXT_DEVICES => answer.objects(&context.devices),
         cl::CL_CONTEXT_PROPERTIES => answer.list(&context.core.properties),
-        _ => unknown(),
+        _ => unknown(param_name),
     })
 }
 
@@ -154,10 +153,7 @@ pub fn set_destructor_callback(
     user_data: Opaque,
 ) -> Status {
     let context = context.get()?;
-    // CL_INVALID_VALUE if pfn_notify is NULL.
-    let Some(callback) = pfn_notify.bind(context.handle(), user_data) else {
-        return fail(cl::CL_INVALID_VALUE);
-    };
-    context.destructors.lock().unwrap_or_else(PoisonError::into_inner).push(callback);
+    let callback = pfn_notify.bind(context.handle(), user_data);
+    context.listener.on_destroy(callback.or_fail(cl::CL_INVALID_VALUE, "pfn_notify is NULL")?);
     Ok(())
 }

@@ -7,8 +7,10 @@ use crate::error::{Status, fail_if};
 use crate::handle::{ClObject, Link};
 use crate::info::{self, Answer, Answered, query, unknown};
 use opencl_sys as cl;
-use spirula_runtime::device::{Device as Core, DeviceInfo, ImageLimits, driver_uuid};
+use spirula_runtime::context::Context as CoreContext;
+use spirula_runtime::machine::timer;
 use spirula_runtime::platform::Platform as CorePlatform;
+use spirula_runtime::platform::device::{Device as Core, DeviceInfo, ImageLimits, driver_uuid};
 use std::ffi::c_void;
 use std::sync::Arc;
 
@@ -21,7 +23,11 @@ pub struct Device {
 }
 
 impl ClObject for Device {
+    const NAME: &'static str = "cl_device_id";
     const INVALID: cl::cl_int = cl::CL_INVALID_DEVICE;
+    fn context(&self) -> Option<Arc<CoreContext>> {
+        None
+    }
 }
 
 /// Which queues can be made.
@@ -74,14 +80,10 @@ pub fn of_type(device_type: cl::cl_device_type) -> Status<&'static [Link<Device>
         | cl::CL_DEVICE_TYPE_GPU
         | cl::CL_DEVICE_TYPE_ACCELERATOR
         | cl::CL_DEVICE_TYPE_CUSTOM;
-    // CL_INVALID_DEVICE_TYPE if device_type is not a valid value.
     let known = device_type == cl::CL_DEVICE_TYPE_ALL || (device_type != 0 && device_type & !KNOWN == 0);
-    fail_if(!known, cl::CL_INVALID_DEVICE_TYPE)?;
-    // CL_DEVICE_NOT_FOUND if no OpenCL devices that matched device_type were found.
-    fail_if(
-        device_type & (cl::CL_DEVICE_TYPE_DEFAULT | cl::CL_DEVICE_TYPE_CPU) == 0,
-        cl::CL_DEVICE_NOT_FOUND,
-    )?;
+    fail_if(!known, cl::CL_INVALID_DEVICE_TYPE, "device_type is not a valid value")?;
+    let cpu = device_type & (cl::CL_DEVICE_TYPE_DEFAULT | cl::CL_DEVICE_TYPE_CPU);
+    fail_if(cpu == 0, cl::CL_DEVICE_NOT_FOUND, "the only device is a CPU")?;
     Ok(&PLATFORM.devices)
 }
 
@@ -245,7 +247,7 @@ fn newer_info(info: &DeviceInfo, param_name: cl::cl_device_info, answer: Answer)
         | cl::CL_DEVICE_NON_UNIFORM_WORK_GROUP_SUPPORT
         | cl::CL_DEVICE_WORK_GROUP_COLLECTIVE_FUNCTIONS_SUPPORT
         | cl::CL_DEVICE_GENERIC_ADDRESS_SPACE_SUPPORT => answer.flag(false),
-        _ => unknown(),
+        _ => unknown(param_name),
     }
 }
 
@@ -256,9 +258,9 @@ pub fn device_and_host_timer(
     host_timestamp: Out<u64>,
 ) -> Status {
     device.get()?;
-    // CL_INVALID_VALUE if host_timestamp or device_timestamp is NULL.
-    fail_if(device_timestamp.is_null() || host_timestamp.is_null(), cl::CL_INVALID_VALUE)?;
-    let now = Core::timer();
+    let nowhere = device_timestamp.is_null() || host_timestamp.is_null();
+    fail_if(nowhere, cl::CL_INVALID_VALUE, "device_timestamp or host_timestamp is NULL")?;
+    let now = timer();
     device_timestamp.write(now);
     host_timestamp.write(now);
     Ok(())
@@ -267,8 +269,7 @@ pub fn device_and_host_timer(
 /// clGetHostTimer (OpenCL 2.1).
 pub fn host_timer(device: Handle<Device>, host_timestamp: Out<u64>) -> Status {
     device.get()?;
-    // CL_INVALID_VALUE if host_timestamp is NULL.
-    fail_if(host_timestamp.is_null(), cl::CL_INVALID_VALUE)?;
-    host_timestamp.write(Core::timer());
+    fail_if(host_timestamp.is_null(), cl::CL_INVALID_VALUE, "host_timestamp is NULL")?;
+    host_timestamp.write(timer());
     Ok(())
 }

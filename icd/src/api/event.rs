@@ -4,11 +4,12 @@ use crate::abi::{Handle, Handles, HostMut, Out};
 use crate::api::context::Context;
 use crate::api::queue::Queue;
 use crate::callback::{EventNotify, Opaque};
-use crate::error::{Status, fail, fail_if};
+use crate::error::{Error, OrFail, Status, fail_if};
 use crate::handle::{ClObject, Link, NewHandle};
 use crate::info::{query, unknown};
 use opencl_sys as cl;
-use spirula_runtime::event::{self, Event as Core};
+use spirula_runtime::context::Context as CoreContext;
+use spirula_runtime::queue::event::{self, Event as Core};
 use std::sync::Arc;
 
 /// A `cl_event`.
@@ -22,7 +23,11 @@ pub struct Event {
 }
 
 impl ClObject for Event {
+    const NAME: &'static str = "cl_event";
     const INVALID: cl::cl_int = cl::CL_INVALID_EVENT;
+    fn context(&self) -> Option<Arc<CoreContext>> {
+        Some(self.core.context.clone())
+    }
 }
 
 /// clCreateUserEvent.
@@ -33,23 +38,24 @@ pub fn create_user(context: Handle<Context>) -> Status<NewHandle> {
 
 /// clSetUserEventStatus.
 pub fn set_user_status(event: Handle<Event>, execution_status: cl::cl_int) -> Status {
-    let event = event.get()?;
-    // CL_INVALID_VALUE if the execution_status is not CL_COMPLETE or a negative integer value.
-    fail_if(execution_status > cl::CL_COMPLETE, cl::CL_INVALID_VALUE)?;
-    // CL_INVALID_EVENT if event is not a valid user event object. CL_INVALID_OPERATION if the execution_status for event
-    // has already been changed by a previous call to clSetUserEventStatus.
-    Ok(event.core.set_user_status(execution_status)?)
+    // CL_INVALID_EVENT if event is not a valid user event object. CL_INVALID_VALUE if the execution_status is not CL_COMPLETE
+    // or a negative integer value. CL_INVALID_OPERATION if the execution_status for event has already been changed by a
+    // previous call to clSetUserEventStatus.
+    Ok(event.get()?.core.set_user_status(execution_status)?)
 }
 
 /// clWaitForEvents.
 pub fn wait(num_events: u32, event_list: Handles<Event>) -> Status {
-    // CL_INVALID_VALUE if num_events is zero or event_list is NULL.
-    fail_if(num_events == 0 || event_list.is_null(), cl::CL_INVALID_VALUE)?;
+    let none = num_events == 0 || event_list.is_null();
+    fail_if(none, cl::CL_INVALID_VALUE, "num_events is 0 or event_list is NULL")?;
     // CL_INVALID_EVENT if event objects specified in event_list are not valid event objects.
     let events: Vec<_> = event_list.get(num_events)?.iter().map(|event| event.core.clone()).collect();
     // CL_INVALID_CONTEXT if events specified in event_list do not belong to the same context.
     // CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST if the execution status of any of the events is negative.
-    Ok(event::wait_for_all(&events)?)
+    event::wait_for_all(&events).map_err(|error| match events.first() {
+        Some(first) => Error::from(error).in_context(&first.context),
+        None => error.into(),
+    })
 }
 
 /// clGetEventInfo.
@@ -67,7 +73,7 @@ pub fn get_info(
         cl::CL_EVENT_COMMAND_TYPE => answer.value(event.core.command_type as cl::cl_command_type),
         cl::CL_EVENT_COMMAND_EXECUTION_STATUS => answer.value(event.core.status()),
         cl::CL_EVENT_REFERENCE_COUNT => answer.value(event.reference_count()),
-        _ => unknown(),
+        _ => unknown(param_name),
     })
 }
 
@@ -79,19 +85,15 @@ pub fn set_callback(
     user_data: Opaque,
 ) -> Status {
     let event = event.get()?;
-    // CL_INVALID_VALUE if pfn_event_notify is NULL or if command_exec_callback_type is not CL_SUBMITTED, CL_RUNNING or
-    // CL_COMPLETE.
-    let Some(callback) = pfn_notify.bind(event.handle(), user_data) else {
-        return fail(cl::CL_INVALID_VALUE);
-    };
-    let known = [cl::CL_SUBMITTED, cl::CL_RUNNING, cl::CL_COMPLETE].contains(&command_exec_callback_type);
-    fail_if(!known, cl::CL_INVALID_VALUE)?;
+    let callback = pfn_notify.bind(event.handle(), user_data);
+    let callback = callback.or_fail(cl::CL_INVALID_VALUE, "pfn_event_notify is NULL")?;
     // The callback may ask about the event, even if the application has released it meanwhile.
     let live = event.link()?;
     let callback = Box::new(move |status| {
         callback(status);
         drop(live);
     });
+    // CL_INVALID_VALUE if command_exec_callback_type is not CL_SUBMITTED, CL_RUNNING or CL_COMPLETE.
     Ok(event.core.on_status(command_exec_callback_type, callback)?)
 }
 
@@ -113,6 +115,6 @@ pub fn get_profiling_info(
         cl::CL_PROFILING_COMMAND_START => answer.value(profile.start),
         // "If the command has no child commands": those are of queues on the device.
         cl::CL_PROFILING_COMMAND_END | cl::CL_PROFILING_COMMAND_COMPLETE => answer.value(profile.end),
-        _ => unknown(),
+        _ => unknown(param_name),
     })
 }

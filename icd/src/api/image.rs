@@ -2,8 +2,8 @@
 
 use crate::abi::{Handle, HostMut, In, Out};
 use crate::api::context::Context;
-use crate::api::memory::{Mem, flags, host_memory, no_properties};
-use crate::error::{Code, Status, fail_if};
+use crate::api::memory::{Mem, flags, no_properties};
+use crate::error::{OrFail, Status, fail_if};
 use crate::handle::{Link, NewHandle, Ref};
 use crate::info::{query, unknown};
 use opencl_sys as cl;
@@ -32,8 +32,9 @@ fn kind_of(image_type: cl::cl_mem_object_type) -> Option<ImageKind> {
 }
 
 /// CL_INVALID_OPERATION if there are no devices in context that support images.
-fn check_support(context: &Context) -> Status {
-    fail_if(context.devices.iter().all(|device| device.core.info.images.is_none()), cl::CL_INVALID_OPERATION)
+pub fn check_image_support(context: &Context) -> Status {
+    let none = context.devices.iter().all(|device| device.core.info.images.is_none());
+    fail_if(none, cl::CL_INVALID_OPERATION, "no device of the context supports images")
 }
 
 /// clCreateImage.
@@ -56,20 +57,32 @@ pub fn create_with_properties(
     image_desc: In<cl::cl_image_desc>,
     host_ptr: HostMut,
 ) -> Status<NewHandle> {
-    let context = context.get()?;
+    context.get()?;
     let properties = no_properties(&properties)?;
+    create_described(context, properties, mem_flags, image_format, image_desc.get(), host_ptr)
+}
+
+/// The part that all ways to make an image share.
+fn create_described(
+    context: Handle<Context>,
+    properties: Vec<cl::cl_mem_properties>,
+    mem_flags: cl::cl_mem_flags,
+    image_format: In<cl::cl_image_format>,
+    image_desc: Option<cl::cl_image_desc>,
+    host_ptr: HostMut,
+) -> Status<NewHandle> {
+    let context = context.get()?;
     let flags = flags(mem_flags)?;
-    // CL_INVALID_IMAGE_FORMAT_DESCRIPTOR if … image_format is NULL.
-    let format = image_format.get().ok_or(Code(cl::CL_INVALID_IMAGE_FORMAT_DESCRIPTOR))?;
-    // CL_INVALID_IMAGE_DESCRIPTOR if values specified in image_desc are not valid or if image_desc is NULL.
-    let desc = image_desc.get().ok_or(Code(cl::CL_INVALID_IMAGE_DESCRIPTOR))?;
-    let kind = kind_of(desc.image_type).ok_or(Code(cl::CL_INVALID_IMAGE_DESCRIPTOR))?;
+    let format = image_format.get();
+    let format = format.or_fail(cl::CL_INVALID_IMAGE_FORMAT_DESCRIPTOR, "image_format is NULL")?;
+    let invalid = cl::CL_INVALID_IMAGE_DESCRIPTOR;
+    let desc = image_desc.or_fail(invalid, "image_desc is NULL")?;
+    let kind = kind_of(desc.image_type).or_fail(invalid, "image_type is not one of an image")?;
     let buffer = match desc.buffer {
         buffer if buffer.is_null() => None,
-        buffer => Some(Ref::<Mem>::find(buffer).map_err(|_| Code(cl::CL_INVALID_IMAGE_DESCRIPTOR))?),
+        buffer => Some(Ref::<Mem>::find(buffer).map_err(|error| error.with_code(invalid))?),
     };
-    let host_ptr = host_memory(flags, host_ptr)?;
-    check_support(&context)?;
+    check_image_support(&context)?;
     let description = ImageDescription {
         kind,
         width: desc.image_width,
@@ -86,7 +99,7 @@ pub fn create_with_properties(
         channel_order: format.image_channel_order,
         channel_type: format.image_channel_data_type,
     };
-    let core = Core::image(&context.core, flags, format, &description, host_ptr)?;
+    let core = Core::image(&context.core, flags, format, &description, host_ptr.pointer())?;
     let associated = buffer.map(|buffer| buffer.link()).transpose()?;
     Ok(NewHandle::new(Mem { core, context: context.link()?, associated, properties }))
 }
@@ -101,8 +114,8 @@ pub fn create_2d(
     image_row_pitch: usize,
     host_ptr: HostMut,
 ) -> Status<NewHandle> {
-    // CL_INVALID_IMAGE_SIZE if image_width or image_height are 0.
-    fail_if(image_width == 0 || image_height == 0, cl::CL_INVALID_IMAGE_SIZE)?;
+    let empty = image_width == 0 || image_height == 0;
+    fail_if(empty, cl::CL_INVALID_IMAGE_SIZE, "image_width or image_height is 0")?;
     let size = [image_width, image_height, 1];
     create_old(context, flags, image_format, cl::CL_MEM_OBJECT_IMAGE2D, size, [image_row_pitch, 0], host_ptr)
 }
@@ -120,8 +133,8 @@ pub fn create_3d(
     image_slice_pitch: usize,
     host_ptr: HostMut,
 ) -> Status<NewHandle> {
-    // CL_INVALID_IMAGE_SIZE if image_width, image_height are 0 or if image_depth <= 1.
-    fail_if(image_width == 0 || image_height == 0 || image_depth <= 1, cl::CL_INVALID_IMAGE_SIZE)?;
+    let flat = image_width == 0 || image_height == 0 || image_depth <= 1;
+    fail_if(flat, cl::CL_INVALID_IMAGE_SIZE, "image_width or image_height is 0, or image_depth at most 1")?;
     let (size, pitches) = ([image_width, image_height, image_depth], [image_row_pitch, image_slice_pitch]);
     create_old(context, flags, image_format, cl::CL_MEM_OBJECT_IMAGE3D, size, pitches, host_ptr)
 }
@@ -148,9 +161,11 @@ fn create_old(
         num_samples: 0,
         buffer: std::ptr::null_mut(),
     };
-    create(context, flags, image_format, In::of(&desc), host_ptr).map_err(|code| match code.0 {
-        cl::CL_INVALID_IMAGE_DESCRIPTOR => Code(cl::CL_INVALID_IMAGE_SIZE),
-        _ => code,
+    create_described(context, Vec::new(), flags, image_format, Some(desc), host_ptr).map_err(|error| {
+        match error.code {
+            cl::CL_INVALID_IMAGE_DESCRIPTOR => error.with_code(cl::CL_INVALID_IMAGE_SIZE),
+            _ => error,
+        }
     })
 }
 
@@ -164,12 +179,11 @@ pub fn get_supported_formats(
     num_image_formats: Out<u32>,
 ) -> Status {
     let context = context.get()?;
-    // CL_INVALID_VALUE if flags or image_type are not valid.
     let read_and_write = mem_flags & cl::CL_MEM_KERNEL_READ_AND_WRITE != 0;
     let flags = flags(mem_flags & !cl::CL_MEM_KERNEL_READ_AND_WRITE)?;
-    fail_if(kind_of(image_type).is_none(), cl::CL_INVALID_VALUE)?;
+    kind_of(image_type).or_fail(cl::CL_INVALID_VALUE, "image_type is not one of an image")?;
     // No image can be read and written by one kernel (CL_DEVICE_MAX_READ_WRITE_IMAGE_ARGS is 0).
-    let some = check_support(&context).is_ok() && !read_and_write;
+    let some = check_image_support(&context).is_ok() && !read_and_write;
     let formats = if some { format::supported(flags) } else { Vec::new() };
     let formats: Vec<_> = formats
         .into_iter()
@@ -191,8 +205,8 @@ pub fn get_info(
     param_value_size_ret: Out<usize>,
 ) -> Status {
     let image = image.get()?;
-    // CL_INVALID_MEM_OBJECT if image is not a valid image object.
-    let info = image.core.image_info().ok_or(Code(cl::CL_INVALID_MEM_OBJECT))?;
+    let info = image.core.image_info();
+    let info = info.or_fail(cl::CL_INVALID_MEM_OBJECT, "a buffer where an image is needed")?;
     query(param_value_size, param_value, param_value_size_ret, |answer| match param_name {
         cl::CL_IMAGE_FORMAT => answer.value(cl::cl_image_format {
             image_channel_order: info.format.channel_order,
@@ -209,6 +223,6 @@ pub fn get_info(
             answer.value(image.associated.as_ref().map_or(std::ptr::null_mut(), Link::handle))
         }
         cl::CL_IMAGE_NUM_MIP_LEVELS | cl::CL_IMAGE_NUM_SAMPLES => answer.value(0_u32),
-        _ => unknown(),
+        _ => unknown(param_name),
     })
 }

@@ -5,10 +5,11 @@ use crate::api::device::Device;
 use crate::api::memory::Mem;
 use crate::api::program::Program;
 use crate::api::sampler::Sampler;
-use crate::error::{Code, Status, fail, fail_if};
+use crate::error::{OrFail, Status, fail, fail_if};
 use crate::handle::{ClObject, Link, NewHandle, Ref};
 use crate::info::{query, unknown};
 use opencl_sys as cl;
+use spirula_runtime::context::Context as CoreContext;
 use spirula_runtime::kernel::{ArgumentValue, Kernel as Core};
 use spirula_runtime::{AccessQualifier, AddressQualifier, ArgumentKind, TypeQualifiers};
 use std::ffi::c_void;
@@ -23,14 +24,17 @@ pub struct Kernel {
 }
 
 impl ClObject for Kernel {
+    const NAME: &'static str = "cl_kernel";
     const INVALID: cl::cl_int = cl::CL_INVALID_KERNEL;
+    fn context(&self) -> Option<Arc<CoreContext>> {
+        Some(self.core.program.context.clone())
+    }
 }
 
 /// clCreateKernel.
 pub fn create(program: Handle<Program>, kernel_name: Text) -> Status<NewHandle> {
     let program = program.get()?;
-    // CL_INVALID_VALUE if kernel_name is NULL.
-    fail_if(kernel_name.is_null(), cl::CL_INVALID_VALUE)?;
+    fail_if(kernel_name.is_null(), cl::CL_INVALID_VALUE, "kernel_name is NULL")?;
     // CL_INVALID_PROGRAM_EXECUTABLE if there is no successfully built executable for program.
     // CL_INVALID_KERNEL_NAME if kernel_name is not found in program.
     let core = Core::new(&program.core, &kernel_name.string())?;
@@ -47,8 +51,8 @@ pub fn create_all(
     let program = program.get()?;
     // CL_INVALID_PROGRAM_EXECUTABLE if there is no successfully built executable for any device in program.
     let all = Core::all(&program.core)?;
-    // CL_INVALID_VALUE if kernels is not NULL and num_kernels is less than the number of kernels in program.
-    fail_if(!kernels.is_null() && (num_kernels as usize) < all.len(), cl::CL_INVALID_VALUE)?;
+    let room = kernels.is_null() || num_kernels as usize >= all.len();
+    fail_if(!room, cl::CL_INVALID_VALUE, "num_kernels is less than the number of kernels in program")?;
     num_kernels_ret.write(all.len() as u32);
     if kernels.is_null() {
         return Ok(());
@@ -62,13 +66,14 @@ pub fn create_all(
 /// clSetKernelArg.
 pub fn set_arg(kernel: Handle<Kernel>, arg_index: u32, arg_size: usize, arg_value: HostConst) -> Status {
     let kernel = kernel.get()?;
-    let index = arg_index as usize;
     // CL_INVALID_ARG_INDEX if arg_index is not a valid argument index.
     // CL_INVALID_ARG_VALUE if arg_value … is not a valid value.
     // CL_INVALID_ARG_SIZE if arg_size does not match the size of the data type …
-    let value = match kernel.core.argument_kind(index, arg_size, arg_value.is_null())? {
+    let argument = kernel.core.argument(arg_index as usize, arg_size, arg_value.is_null())?;
+    let value = match argument.kind() {
         ArgumentKind::Value { .. } => {
-            ArgumentValue::Bytes(arg_value.bytes(arg_size).ok_or(Code(cl::CL_INVALID_ARG_VALUE))?)
+            let bytes = arg_value.bytes(arg_size);
+            ArgumentValue::Bytes(bytes.or_fail(cl::CL_INVALID_ARG_VALUE, "arg_value is NULL")?)
         }
         ArgumentKind::Local => ArgumentValue::Local(arg_size),
         // CL_INVALID_MEM_OBJECT for an argument declared to be a memory object when the specified arg_value is not a
@@ -80,11 +85,12 @@ pub fn set_arg(kernel: Handle<Kernel>, arg_index: u32, arg_size: usize, arg_valu
         // CL_INVALID_SAMPLER for an argument declared to be of type sampler_t when the specified arg_value is not a valid
         // sampler object.
         ArgumentKind::Sampler => {
-            let object = arg_value.cast::<*mut c_void>().get().ok_or(Code(cl::CL_INVALID_SAMPLER))?;
+            let object = arg_value.cast::<*mut c_void>().get();
+            let object = object.or_fail(cl::CL_INVALID_SAMPLER, "arg_value is NULL")?;
             ArgumentValue::Sampler(Ref::<Sampler>::find(object)?.core.clone())
         }
     };
-    Ok(kernel.core.set_argument(index, value)?)
+    Ok(argument.set(value)?)
 }
 
 /// clGetKernelInfo.
@@ -107,7 +113,7 @@ pub fn get_info(
         // query will be empty."
         cl::CL_KERNEL_ATTRIBUTES if kernel.core.program.source.is_none() => answer.text(""),
         cl::CL_KERNEL_ATTRIBUTES => answer.text(&info.attributes),
-        _ => unknown(),
+        _ => unknown(param_name),
     })
 }
 
@@ -154,9 +160,8 @@ pub fn get_arg_info(
     param_value_size_ret: Out<usize>,
 ) -> Status {
     let kernel = kernel.get()?;
-    // CL_INVALID_ARG_INDEX if arg_index is not a valid argument index.
-    let argument =
-        kernel.core.info.arguments.get(arg_index as usize).ok_or(Code(cl::CL_INVALID_ARG_INDEX))?;
+    let argument = kernel.core.info.arguments.get(arg_index as usize);
+    let argument = argument.or_fail(cl::CL_INVALID_ARG_INDEX, "arg_index is not a valid argument index")?;
     query(param_value_size, param_value, param_value_size_ret, |answer| match param_name {
         cl::CL_KERNEL_ARG_ADDRESS_QUALIFIER => answer.value(address_qualifier(argument.address_space)),
         cl::CL_KERNEL_ARG_ACCESS_QUALIFIER => answer.value(access_qualifier(argument.access)),
@@ -164,10 +169,12 @@ pub fn get_arg_info(
         cl::CL_KERNEL_ARG_TYPE_QUALIFIER => answer.value(type_qualifier(argument.type_qualifiers)),
         cl::CL_KERNEL_ARG_NAME => match &argument.name {
             Some(name) => answer.text(name),
-            // CL_KERNEL_ARG_INFO_NOT_AVAILABLE if the argument information is not available for kernel.
-            None => fail(cl::CL_KERNEL_ARG_INFO_NOT_AVAILABLE),
+            None => fail(
+                cl::CL_KERNEL_ARG_INFO_NOT_AVAILABLE,
+                "SPIR has arguments' names only when it was made with -cl-kernel-arg-info",
+            ),
         },
-        _ => unknown(),
+        _ => unknown(param_name),
     })
 }
 
@@ -182,10 +189,9 @@ pub fn get_work_group_info(
 ) -> Status {
     let kernel = kernel.get()?;
     let context = &kernel.program.context;
-    // CL_INVALID_DEVICE if device is not in the list of devices associated with kernel or if device is NULL but there is
-    // more than one device associated with kernel.
     if device.is_null() {
-        fail_if(context.devices.len() > 1, cl::CL_INVALID_DEVICE)?;
+        let several = context.devices.len() > 1;
+        fail_if(several, cl::CL_INVALID_DEVICE, "device is NULL, but the kernel has more than one")?;
     } else {
         context.device(&device)?;
     }
@@ -198,7 +204,7 @@ pub fn get_work_group_info(
         cl::CL_KERNEL_PRIVATE_MEM_SIZE => answer.value(info.private_mem_size),
         // CL_INVALID_VALUE if param_name is CL_KERNEL_GLOBAL_WORK_SIZE and device is not a custom device or kernel is not
         // a built-in kernel.
-        _ => unknown(),
+        _ => unknown(param_name),
     })
 }
 
@@ -222,8 +228,7 @@ pub fn get_sub_group_info(
     _param_value_size_ret: Out<usize>,
 ) -> Status {
     kernel.get()?;
-    // CL_INVALID_OPERATION if device does not support subgroups.
-    fail(cl::CL_INVALID_OPERATION)
+    fail(cl::CL_INVALID_OPERATION, "the device does not support subgroups")
 }
 
 /// clSetKernelArgSVMPointer (OpenCL 2.0). Any address will do: CL_DEVICE_SVM_FINE_GRAIN_SYSTEM.
@@ -232,10 +237,7 @@ pub fn set_arg_svm_pointer(kernel: Handle<Kernel>, arg_index: u32, arg_value: Ho
     // CL_INVALID_ARG_INDEX if arg_index is not a valid argument index. CL_INVALID_ARG_VALUE if arg_value … is not a valid
     // value: such as for an argument that is no pointer to global or constant memory.
     let address = arg_value.address().expose_provenance();
-    let kind = kernel.core.info.arguments.get(arg_index as usize).map(|argument| argument.kind);
-    fail_if(kind.is_none(), cl::CL_INVALID_ARG_INDEX)?;
-    fail_if(kind != Some(ArgumentKind::Buffer), cl::CL_INVALID_ARG_VALUE)?;
-    Ok(kernel.core.set_argument(arg_index as usize, ArgumentValue::Address(address))?)
+    Ok(kernel.core.set_address(arg_index as usize, address)?)
 }
 
 /// clSetKernelExecInfo (OpenCL 2.0): what it tells, nobody needs to know.
@@ -246,8 +248,7 @@ pub fn set_exec_info(
     param_value: HostConst,
 ) -> Status {
     kernel.get()?;
-    // CL_INVALID_VALUE if param_name is not valid, if param_value is NULL or if the size specified by param_value_size is not
-    // valid. (No pointers at all take back those given before.)
+    // (No pointers at all take back those given before.)
     let fits = match param_name {
         cl::CL_KERNEL_EXEC_INFO_SVM_PTRS => {
             param_value_size.is_multiple_of(size_of::<*mut c_void>())
@@ -258,5 +259,5 @@ pub fn set_exec_info(
         }
         _ => false,
     };
-    fail_if(!fits, cl::CL_INVALID_VALUE)
+    fail_if(!fits, cl::CL_INVALID_VALUE, "param_name is not valid, or its value is NULL or has not its size")
 }

@@ -3,10 +3,11 @@
 use crate::abi::{Handle, HostConst, HostMut, In, Out};
 use crate::api::context::Context;
 use crate::callback::{ObjectNotify, Opaque};
-use crate::error::{Code, Status, fail, fail_if};
+use crate::error::{OrFail, Status, fail_if};
 use crate::handle::{ClObject, Link, NewHandle, Ref};
 use crate::info::{query, unknown};
 use opencl_sys as cl;
+use spirula_runtime::context::Context as CoreContext;
 use spirula_runtime::memory::{HostPtr, Mem as Core, MemFlags, MemKind};
 use std::sync::Arc;
 
@@ -23,27 +24,22 @@ pub struct Mem {
 }
 
 impl ClObject for Mem {
+    const NAME: &'static str = "cl_mem";
     const INVALID: cl::cl_int = cl::CL_INVALID_MEM_OBJECT;
+    fn context(&self) -> Option<Arc<CoreContext>> {
+        Some(self.core.context.clone())
+    }
 }
 
 /// `cl_mem_flags`. CL_INVALID_VALUE if values specified in flags are not valid.
 pub fn flags(flags: cl::cl_mem_flags) -> Status<MemFlags> {
-    MemFlags::from_bits(flags).ok_or(Code(cl::CL_INVALID_VALUE))
-}
-
-/// The `host_ptr` that goes with these flags.
-pub fn host_memory(flags: MemFlags, host_ptr: HostMut) -> Status<Option<HostPtr>> {
-    // CL_INVALID_HOST_PTR if host_ptr is NULL and CL_MEM_USE_HOST_PTR or CL_MEM_COPY_HOST_PTR are set in flags or if
-    // host_ptr is not NULL but CL_MEM_COPY_HOST_PTR or CL_MEM_USE_HOST_PTR are not set in flags.
-    let wanted = flags.intersects(MemFlags::USE_HOST_PTR | MemFlags::COPY_HOST_PTR);
-    fail_if(wanted == host_ptr.is_null(), cl::CL_INVALID_HOST_PTR)?;
-    Ok(host_ptr.pointer())
+    MemFlags::from_bits(flags).or_fail(cl::CL_INVALID_VALUE, "flags has bits that are not valid")
 }
 
 /// OpenCL 3.0's `properties` of buffers and images, as CL_MEM_PROPERTIES tells them.
 pub fn no_properties(properties: &In<cl::cl_mem_properties>) -> Status<Vec<cl::cl_mem_properties>> {
-    // CL_INVALID_PROPERTY if a property name in properties is not a supported property name. (None is.)
-    fail_if(!properties.properties().is_empty(), cl::CL_INVALID_PROPERTY)?;
+    let none = properties.properties().is_empty();
+    fail_if(!none, cl::CL_INVALID_PROPERTY, "no property of memory objects is supported")?;
     Ok(properties.property_list())
 }
 
@@ -68,10 +64,10 @@ pub fn create_buffer_with_properties(
     let context = context.get()?;
     let properties = no_properties(&properties)?;
     let flags = flags(mem_flags)?;
-    // CL_INVALID_BUFFER_SIZE if size is 0.
-    fail_if(size == 0, cl::CL_INVALID_BUFFER_SIZE)?;
-    let host_ptr = host_memory(flags, host_ptr)?;
-    let core = Core::buffer(&context.core, flags, size, host_ptr)?;
+    // CL_INVALID_BUFFER_SIZE if size is 0. CL_INVALID_HOST_PTR if host_ptr is NULL and CL_MEM_USE_HOST_PTR or
+    // CL_MEM_COPY_HOST_PTR are set in flags or if host_ptr is not NULL but CL_MEM_COPY_HOST_PTR or CL_MEM_USE_HOST_PTR are not
+    // set in flags.
+    let core = Core::buffer(&context.core, flags, size, host_ptr.pointer())?;
     Ok(NewHandle::new(Mem { core, context: context.link()?, associated: None, properties }))
 }
 
@@ -83,15 +79,13 @@ pub fn create_sub_buffer(
     buffer_create_info: HostConst,
 ) -> Status<NewHandle> {
     let buffer = buffer.get()?;
-    // CL_INVALID_MEM_OBJECT if buffer is not a valid buffer object or is a sub-buffer object.
-    fail_if(!matches!(buffer.core.kind, MemKind::Buffer), cl::CL_INVALID_MEM_OBJECT)?;
+    let whole = matches!(buffer.core.kind, MemKind::Buffer);
+    fail_if(!whole, cl::CL_INVALID_MEM_OBJECT, "only a buffer that is no sub-buffer can have sub-buffers")?;
     let flags = flags(mem_flags)?;
-    // CL_INVALID_VALUE if value specified in buffer_create_type is not valid.
-    fail_if(buffer_create_type != cl::CL_BUFFER_CREATE_TYPE_REGION, cl::CL_INVALID_VALUE)?;
-    // CL_INVALID_VALUE if value(s) specified in buffer_create_info … is not valid or if buffer_create_info is NULL.
-    let Some(region) = buffer_create_info.cast::<cl::cl_buffer_region>().get() else {
-        return fail(cl::CL_INVALID_VALUE);
-    };
+    let known = buffer_create_type == cl::CL_BUFFER_CREATE_TYPE_REGION;
+    fail_if(!known, cl::CL_INVALID_VALUE, "buffer_create_type is not CL_BUFFER_CREATE_TYPE_REGION")?;
+    let region = buffer_create_info.cast::<cl::cl_buffer_region>().get();
+    let region = region.or_fail(cl::CL_INVALID_VALUE, "buffer_create_info is NULL")?;
     // CL_INVALID_BUFFER_SIZE if size is 0; CL_MISALIGNED_SUB_BUFFER_OFFSET; and what else the region must be.
     let core = buffer.core.sub_buffer(flags, region.origin, region.size)?;
     let context = buffer.context.clone();
@@ -131,15 +125,14 @@ pub fn get_info(
         cl::CL_MEM_PROPERTIES => answer.list(&mem.properties),
         cl::CL_MEM_USES_SVM_POINTER => answer.flag(uses_svm(&mem)),
         cl::CL_MEM_OFFSET => answer.value(mem.core.offset()),
-        _ => unknown(),
+        _ => unknown(param_name),
     })
 }
 
 /// clSetMemObjectDestructorCallback.
 pub fn set_destructor_callback(memobj: Handle<Mem>, pfn_notify: ObjectNotify, user_data: Opaque) -> Status {
     let mem: Ref<Mem> = memobj.get()?;
-    // CL_INVALID_VALUE if pfn_notify is NULL.
-    let Some(callback) = pfn_notify.bind(mem.handle(), user_data) else { return fail(cl::CL_INVALID_VALUE) };
-    mem.core.on_destroy(callback);
+    let callback = pfn_notify.bind(mem.handle(), user_data);
+    mem.core.on_destroy(callback.or_fail(cl::CL_INVALID_VALUE, "pfn_notify is NULL")?);
     Ok(())
 }

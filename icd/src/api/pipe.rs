@@ -16,8 +16,7 @@ pub fn create(
     _properties: In<cl::cl_pipe_properties>,
 ) -> Status<NewHandle> {
     context.get()?;
-    // CL_INVALID_OPERATION if no devices in context support pipes.
-    fail(cl::CL_INVALID_OPERATION)
+    fail(cl::CL_INVALID_OPERATION, "no device of the context supports pipes")
 }
 
 /// clGetPipeInfo.
@@ -28,6 +27,5 @@ pub fn get_info(
     _param_value: HostMut,
     _param_value_size_ret: Out<usize>,
 ) -> Status {
-    // CL_INVALID_MEM_OBJECT if pipe is not a valid pipe object.
-    fail(cl::CL_INVALID_MEM_OBJECT)
+    fail(cl::CL_INVALID_MEM_OBJECT, "not a pipe object: there are none")
 }

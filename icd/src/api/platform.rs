@@ -7,6 +7,7 @@ use crate::error::Status;
 use crate::handle::{ClObject, Link};
 use crate::info::{self, query, unknown};
 use opencl_sys as cl;
+use spirula_runtime::context::Context as CoreContext;
 use spirula_runtime::platform::{Extension, Platform as Core};
 use std::ffi::c_void;
 use std::sync::{Arc, LazyLock};
@@ -18,7 +19,11 @@ pub struct Platform {
 }
 
 impl ClObject for Platform {
+    const NAME: &'static str = "cl_platform_id";
     const INVALID: cl::cl_int = cl::CL_INVALID_PLATFORM;
+    fn context(&self) -> Option<Arc<CoreContext>> {
+        None
+    }
 }
 
 /// The platform, made when the application first asks for it.
@@ -72,7 +77,7 @@ pub fn get_info(
         cl::CL_PLATFORM_EXTENSIONS_WITH_VERSION => answer.versions(Core::get().extensions()),
         cl::CL_PLATFORM_HOST_TIMER_RESOLUTION => answer.value(1_u64),
         cl::CL_PLATFORM_ICD_SUFFIX_KHR => answer.text(Core::ICD_SUFFIX),
-        _ => unknown(),
+        _ => unknown(param_name),
     })
 }
 

@@ -1,13 +1,14 @@
 //! `cl_program` (OpenCL 1.2, 5.6; cl_khr_spir).
 
 use crate::abi::{Handle, Handles, HostConst, HostMut, In, IntoAbi, Out, Text};
-use crate::api::context::Context;
+use crate::api::context::{Context, check_notify};
 use crate::api::device::Device;
 use crate::callback::{ObjectNotify, Opaque};
-use crate::error::{Code, Status, fail, fail_if};
+use crate::error::{Error, OrFail, Status, fail, fail_if};
 use crate::handle::{ClObject, Link, NewHandle, Ref};
 use crate::info::{query, unknown};
 use opencl_sys as cl;
+use spirula_runtime::context::Context as CoreContext;
 use spirula_runtime::program::{BuildNotify, Program as Core};
 use std::ffi::{c_char, c_void};
 use std::sync::{Arc, OnceLock};
@@ -23,7 +24,11 @@ pub struct Program {
 }
 
 impl ClObject for Program {
+    const NAME: &'static str = "cl_program";
     const INVALID: cl::cl_int = cl::CL_INVALID_PROGRAM;
+    fn context(&self) -> Option<Arc<CoreContext>> {
+        Some(self.core.context.clone())
+    }
 }
 
 impl Program {
@@ -32,11 +37,6 @@ impl Program {
         let devices = context.devices.clone();
         NewHandle::new(Program { core, context, devices })
     }
-}
-
-/// CL_INVALID_VALUE if pfn_notify is NULL but user_data is not NULL.
-fn check_notify(pfn_notify: ObjectNotify, user_data: Opaque) -> Status {
-    fail_if(pfn_notify.is_null() && !user_data.is_null(), cl::CL_INVALID_VALUE)
 }
 
 /// A build's callback, which keeps the program's handle live until it was called.
@@ -57,16 +57,22 @@ pub fn create_with_source(
     lengths: In<usize>,
 ) -> Status<NewHandle> {
     let context = context.get()?;
-    // CL_INVALID_VALUE if count is zero or if strings or any entry in strings is NULL.
-    fail_if(count == 0 || strings.is_null(), cl::CL_INVALID_VALUE)?;
+    fail_if(count == 0 || strings.is_null(), cl::CL_INVALID_VALUE, "count is 0 or strings is NULL")?;
     let strings = strings.as_in().texts(count);
-    fail_if(strings.iter().any(Text::is_null), cl::CL_INVALID_VALUE)?;
+    fail_if(strings.iter().any(Text::is_null), cl::CL_INVALID_VALUE, "an entry in strings is NULL")?;
     let lengths = lengths.list(count as usize).unwrap_or_else(|| vec![0; count as usize]);
     // "If an element in lengths is zero, its accompanying string is null-terminated."
     let source: Vec<u8> =
         strings.iter().zip(lengths).flat_map(|(text, length)| text.prefix(length)).collect();
     let core = Core::with_source(&context.core, String::from_utf8_lossy(&source).into_owned());
     Ok(Program::publish(core, context.link()?))
+}
+
+/// The checks of `num_devices` and `device_list` where there must be some. Errors: CL_INVALID_VALUE, CL_INVALID_DEVICE.
+fn some_devices(context: &Context, num_devices: u32, device_list: &Handles<Device>) -> Status {
+    let none = device_list.is_null() || num_devices == 0;
+    fail_if(none, cl::CL_INVALID_VALUE, "device_list is NULL or num_devices is 0")?;
+    context.own_devices(num_devices, device_list)
 }
 
 /// clCreateProgramWithBinary.
@@ -79,32 +85,28 @@ pub fn create_with_binary(
     binary_status: Out<cl::cl_int>,
 ) -> Status<NewHandle> {
     let context = context.get()?;
-    // CL_INVALID_VALUE if device_list is NULL or num_devices is zero.
-    fail_if(device_list.is_null() || num_devices == 0, cl::CL_INVALID_VALUE)?;
-    // CL_INVALID_DEVICE if OpenCL devices listed in device_list are not in the list of devices associated with context.
-    context.own_devices(num_devices, &device_list)?;
-    // CL_INVALID_VALUE if lengths or binaries are NULL or if any entry in lengths[i] is zero or binaries[i] is NULL.
+    some_devices(&context, num_devices, &device_list)?;
     let count = num_devices as usize;
-    let (Some(lengths), Some(binaries)) = (lengths.list(count), binaries.as_in().list(count)) else {
-        return fail(cl::CL_INVALID_VALUE);
-    };
-    let binaries: Vec<HostConst> = binaries.into_iter().map(|binary| HostConst::new(binary.cast())).collect();
+    let (lengths, binaries) = (lengths.list(count), binaries.as_in().memories(count));
+    let lengths = lengths.or_fail(cl::CL_INVALID_VALUE, "lengths is NULL")?;
+    let binaries = binaries.or_fail(cl::CL_INVALID_VALUE, "binaries is NULL")?;
     let missing = |(binary, length): (&HostConst, &usize)| binary.is_null() || *length == 0;
     if binaries.iter().zip(&lengths).any(missing) {
         binary_status.write_list(&vec![cl::CL_INVALID_VALUE; count]);
-        return fail(cl::CL_INVALID_VALUE);
+        return fail(cl::CL_INVALID_VALUE, "an entry in lengths is 0 or one in binaries is NULL");
     }
     // CL_INVALID_BINARY if an invalid program binary was encountered for any device. (The devices run the same code, so the
     // first is as good as the others.)
     let load = |(binary, &length): (&HostConst, &usize)| {
-        let binary = binary.bytes(length).ok_or(Code(cl::CL_INVALID_VALUE))?;
-        Core::with_binary(&context.core, binary).map_err(Code::from)
+        let binary =
+            binary.bytes(length).or_fail(cl::CL_INVALID_VALUE, "an entry in lengths is too large")?;
+        Core::with_binary(&context.core, binary).map_err(Error::from)
     };
     let loaded: Vec<Status<Arc<Core>>> = binaries.iter().zip(&lengths).map(load).collect();
-    let status = |core: &Status<Arc<Core>>| core.as_ref().err().map_or(cl::CL_SUCCESS, |code| code.0);
+    let status = |core: &Status<Arc<Core>>| core.as_ref().err().map_or(cl::CL_SUCCESS, |error| error.code);
     binary_status.write_list(&loaded.iter().map(status).collect::<Vec<_>>());
     let cores = loaded.into_iter().collect::<Status<Vec<_>>>()?;
-    let core = cores.into_iter().next().ok_or(Code(cl::CL_INVALID_VALUE))?;
+    let core = cores.into_iter().next().or_fail(cl::CL_INVALID_VALUE, "num_devices is 0")?;
     let mut devices: Vec<Link<Device>> = Vec::new();
     for device in device_list.get(num_devices)? {
         devices.push(device.link()?);
@@ -119,21 +121,14 @@ pub fn create_with_built_in_kernels(
     device_list: Handles<Device>,
     _kernel_names: Text,
 ) -> Status<NewHandle> {
-    let context = context.get()?;
-    // CL_INVALID_VALUE if device_list is NULL or num_devices is zero.
-    fail_if(device_list.is_null() || num_devices == 0, cl::CL_INVALID_VALUE)?;
-    // CL_INVALID_DEVICE if devices listed in device_list are not in the list of devices associated with context.
-    context.own_devices(num_devices, &device_list)?;
-    // CL_INVALID_VALUE if kernel_names is NULL or kernel_names contains a kernel name that is not supported by any of the
-    // devices in device_list.
-    fail(cl::CL_INVALID_VALUE)
+    some_devices(&*context.get()?, num_devices, &device_list)?;
+    fail(cl::CL_INVALID_VALUE, "the devices have no built-in kernels")
 }
 
 /// clCreateProgramWithIL (OpenCL 2.1).
 pub fn create_with_il(context: Handle<Context>, _il: HostConst, _length: usize) -> Status<NewHandle> {
     context.get()?;
-    // CL_INVALID_OPERATION if no devices in context support intermediate language programs.
-    fail(cl::CL_INVALID_OPERATION)
+    fail(cl::CL_INVALID_OPERATION, "no device supports intermediate languages: SPIR 1.2 is a program binary")
 }
 
 /// clBuildProgram.
@@ -147,7 +142,7 @@ pub fn build(
 ) -> Status {
     let program = program.get()?;
     program.context.check_devices(num_devices, &device_list)?;
-    check_notify(pfn_notify, user_data)?;
+    check_notify(pfn_notify.is_null(), user_data)?;
     // CL_INVALID_BINARY, CL_INVALID_BUILD_OPTIONS, CL_INVALID_OPERATION, CL_COMPILER_NOT_AVAILABLE,
     // CL_BUILD_PROGRAM_FAILURE.
     Ok(program.core.build(&options.string(), build_notify(&program, pfn_notify, user_data)?)?)
@@ -168,11 +163,14 @@ pub fn compile(
 ) -> Status {
     let program = program.get()?;
     program.context.check_devices(num_devices, &device_list)?;
-    // CL_INVALID_VALUE if num_input_headers is zero and header_include_names or input_headers are not NULL or if
-    // num_input_headers is not zero and header_include_names or input_headers are NULL.
     let none = num_input_headers == 0;
-    fail_if(input_headers.is_null() != none || header_include_names.is_null() != none, cl::CL_INVALID_VALUE)?;
-    check_notify(pfn_notify, user_data)?;
+    let agree = input_headers.is_null() == none && header_include_names.is_null() == none;
+    fail_if(
+        !agree,
+        cl::CL_INVALID_VALUE,
+        "input_headers or header_include_names is NULL where num_input_headers is not 0, or the other way round",
+    )?;
+    check_notify(pfn_notify.is_null(), user_data)?;
     let names = header_include_names.as_in().texts(num_input_headers);
     let headers: Vec<_> = input_headers.get(num_input_headers)?;
     let headers: Vec<_> =
@@ -185,7 +183,7 @@ pub fn compile(
 type LinkNotify = Box<dyn FnOnce(&Arc<Core>) + Send>;
 
 /// What clLinkProgram returns: a program even if the link failed, for the sake of its log.
-pub struct Linked(*mut c_void, Status);
+pub struct Linked(*mut c_void, Option<Error>);
 
 impl IntoAbi for Linked {
     type Raw = *mut c_void;
@@ -193,8 +191,8 @@ impl IntoAbi for Linked {
     fn into_abi(self) -> *mut c_void {
         self.0
     }
-    fn status(&self) -> Status {
-        self.1
+    fn error(&self) -> Option<&Error> {
+        self.1.as_ref()
     }
 }
 
@@ -212,13 +210,12 @@ pub fn link(
 ) -> Status<Linked> {
     let context = context.get()?;
     context.check_devices(num_devices, &device_list)?;
-    // CL_INVALID_VALUE if num_input_programs is zero and input_programs is NULL or if num_input_programs is zero and
-    // input_programs is not NULL or if num_input_programs is not zero and input_programs is NULL.
-    fail_if(num_input_programs == 0 || input_programs.is_null(), cl::CL_INVALID_VALUE)?;
+    let nothing = num_input_programs == 0 || input_programs.is_null();
+    fail_if(nothing, cl::CL_INVALID_VALUE, "num_input_programs is 0 or input_programs is NULL")?;
     // CL_INVALID_PROGRAM if programs specified in input_programs are not valid program objects.
     let inputs: Vec<_> =
         input_programs.get(num_input_programs)?.iter().map(|input| input.core.clone()).collect();
-    check_notify(pfn_notify, user_data)?;
+    check_notify(pfn_notify.is_null(), user_data)?;
     // The callback may come before this function has returned; whoever is first makes the handle.
     let handle: Arc<OnceLock<Opaque>> = Arc::default();
     let publish = {
@@ -238,7 +235,7 @@ pub fn link(
     });
     // CL_INVALID_LINKER_OPTIONS, CL_INVALID_OPERATION, CL_LINKER_NOT_AVAILABLE: no program. CL_LINK_PROGRAM_FAILURE.
     let (core, linked) = Core::link(&context.core, &options.string(), &inputs, notify)?;
-    Ok(Linked(publish(&core), linked.map_err(Code::from)))
+    Ok(Linked(publish(&core), linked.err().map(Error::from)))
 }
 
 /// clGetProgramInfo.
@@ -268,7 +265,7 @@ pub fn get_info(
         // CL_INVALID_PROGRAM_EXECUTABLE if … a successfully built executable … is not there.
         cl::CL_PROGRAM_NUM_KERNELS => answer.value(core.kernel_names()?.len()),
         cl::CL_PROGRAM_KERNEL_NAMES => answer.text(&core.kernel_names()?.join(";")),
-        _ => unknown(),
+        _ => unknown(param_name),
     })
 }
 
@@ -291,15 +288,14 @@ pub fn get_build_info(
         cl::CL_PROGRAM_BUILD_LOG => answer.text(&core.build_log()),
         cl::CL_PROGRAM_BINARY_TYPE => answer.value(core.binary_type() as cl::cl_program_binary_type),
         cl::CL_PROGRAM_BUILD_GLOBAL_VARIABLE_TOTAL_SIZE => answer.value(0_usize),
-        _ => unknown(),
+        _ => unknown(param_name),
     })
 }
 
 /// clSetProgramReleaseCallback (OpenCL 2.2).
 pub fn set_release_callback(program: Handle<Program>, _notify: ObjectNotify, _user_data: Opaque) -> Status {
     program.get()?;
-    // CL_INVALID_OPERATION if no devices associated with program support destructors for program scope global variables.
-    fail(cl::CL_INVALID_OPERATION)
+    fail(cl::CL_INVALID_OPERATION, "no device supports destructors of program scope global variables")
 }
 
 /// clSetProgramSpecializationConstant (OpenCL 2.2).
@@ -310,6 +306,5 @@ pub fn set_specialization_constant(
     _spec_value: HostConst,
 ) -> Status {
     program.get()?;
-    // CL_INVALID_OPERATION if no devices associated with program support intermediate language programs.
-    fail(cl::CL_INVALID_OPERATION)
+    fail(cl::CL_INVALID_OPERATION, "no device supports intermediate language programs")
 }

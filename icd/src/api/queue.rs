@@ -3,12 +3,13 @@
 use crate::abi::{Handle, HostMut, In, Out};
 use crate::api::context::Context;
 use crate::api::device::Device;
+use crate::api::distinct;
 use crate::error::{Status, fail, fail_if};
 use crate::handle::{ClObject, Link, NewHandle};
 use crate::info::{query, unknown};
 use opencl_sys as cl;
+use spirula_runtime::context::Context as CoreContext;
 use spirula_runtime::queue::Queue as Core;
-use std::collections::HashSet;
 use std::sync::Arc;
 
 /// A `cl_command_queue`.
@@ -26,7 +27,11 @@ pub struct Queue {
 }
 
 impl ClObject for Queue {
+    const NAME: &'static str = "cl_command_queue";
     const INVALID: cl::cl_int = cl::CL_INVALID_COMMAND_QUEUE;
+    fn context(&self) -> Option<Arc<CoreContext>> {
+        Some(self.core.context.clone())
+    }
 }
 
 /// clCreateCommandQueue.
@@ -49,8 +54,10 @@ fn create_listed(
     let context = context.get()?;
     // CL_INVALID_DEVICE if device is not a valid device or is not associated with context.
     let device = context.device(&device)?;
-    // CL_INVALID_VALUE if values specified in properties are not valid.
-    fail_if(properties & !KNOWN != 0, cl::CL_INVALID_VALUE)?;
+    let unknown = properties & !KNOWN;
+    if unknown != 0 {
+        return fail(cl::CL_INVALID_VALUE, format!("{unknown:#x} in properties is not valid"));
+    }
     let profiling = properties & cl::CL_QUEUE_PROFILING_ENABLE != 0;
     let out_of_order = properties & cl::CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE != 0;
     // CL_INVALID_QUEUE_PROPERTIES if values specified in properties are valid but are not supported by the device.
@@ -65,20 +72,19 @@ pub fn create_with_properties(
     properties: In<cl::cl_queue_properties>,
 ) -> Status<NewHandle> {
     let mut bits = 0;
-    let mut seen = HashSet::new();
     context.get()?.device(&device)?;
-    for (name, value) in properties.properties() {
-        // CL_INVALID_VALUE if values specified in properties are not valid (such as a name given twice).
-        fail_if(!seen.insert(name), cl::CL_INVALID_VALUE)?;
+    for (name, value) in distinct(&properties, cl::CL_INVALID_VALUE)? {
         match u32::try_from(name) {
             Ok(cl::CL_QUEUE_PROPERTIES) => bits = value,
-            // CL_INVALID_QUEUE_PROPERTIES: queues on the device, the only ones with a size, are not supported.
-            Ok(cl::CL_QUEUE_SIZE) => fail(cl::CL_INVALID_QUEUE_PROPERTIES)?,
-            _ => fail(cl::CL_INVALID_VALUE)?,
+            Ok(cl::CL_QUEUE_SIZE) => fail(
+                cl::CL_INVALID_QUEUE_PROPERTIES,
+                "queues on the device, the only ones with a CL_QUEUE_SIZE, are not supported",
+            )?,
+            _ => fail(cl::CL_INVALID_VALUE, format!("property {name:#x} is not valid"))?,
         }
     }
-    let on_device = cl::CL_QUEUE_ON_DEVICE | cl::CL_QUEUE_ON_DEVICE_DEFAULT;
-    fail_if(bits & on_device != 0, cl::CL_INVALID_QUEUE_PROPERTIES)?;
+    let on_device = bits & (cl::CL_QUEUE_ON_DEVICE | cl::CL_QUEUE_ON_DEVICE_DEFAULT);
+    fail_if(on_device != 0, cl::CL_INVALID_QUEUE_PROPERTIES, "queues on the device are not supported")?;
     create_listed(context, device, bits, properties.property_list())
 }
 
@@ -99,10 +105,8 @@ pub fn get_info(
         cl::CL_QUEUE_PROPERTIES_ARRAY => answer.list(&queue.property_list),
         // "If the device has no default on-device queue": there are no queues on devices.
         cl::CL_QUEUE_DEVICE_DEFAULT => answer.optional::<Queue>(None),
-        // CL_INVALID_COMMAND_QUEUE … if command_queue is not a valid command-queue for param_name: only queues on the device
-        // have a size.
-        cl::CL_QUEUE_SIZE => fail(cl::CL_INVALID_COMMAND_QUEUE),
-        _ => unknown(),
+        cl::CL_QUEUE_SIZE => fail(cl::CL_INVALID_COMMAND_QUEUE, "only queues on the device have a size"),
+        _ => unknown(param_name),
     })
 }
 
@@ -114,8 +118,7 @@ pub fn set_property(
     _old_properties: Out<cl::cl_command_queue_properties>,
 ) -> Status {
     command_queue.get()?;
-    // CL_INVALID_OPERATION if no devices in the context … can change the properties of a command-queue.
-    fail(cl::CL_INVALID_OPERATION)
+    fail(cl::CL_INVALID_OPERATION, "the device can't change the properties of a command-queue")
 }
 
 /// clFlush.
@@ -142,6 +145,5 @@ pub fn set_default_on_device(
     _command_queue: Handle<Queue>,
 ) -> Status {
     context.get()?;
-    // CL_INVALID_OPERATION if device does not support a replaceable default on-device queue.
-    fail(cl::CL_INVALID_OPERATION)
+    fail(cl::CL_INVALID_OPERATION, "the device does not support a replaceable default on-device queue")
 }

@@ -2,12 +2,14 @@
 
 use crate::abi::{Handle, HostMut, In, Out};
 use crate::api::context::Context;
+use crate::api::distinct;
+use crate::api::image::check_image_support;
 use crate::error::{Status, fail, fail_if};
 use crate::handle::{ClObject, Link, NewHandle};
 use crate::info::{query, unknown};
 use opencl_sys as cl;
-use spirula_runtime::sampler::Sampler as Core;
-use std::collections::HashSet;
+use spirula_runtime::context::Context as CoreContext;
+use spirula_runtime::memory::sampler::Sampler as Core;
 use std::sync::Arc;
 
 /// A `cl_sampler`.
@@ -21,7 +23,11 @@ pub struct Sampler {
 }
 
 impl ClObject for Sampler {
+    const NAME: &'static str = "cl_sampler";
     const INVALID: cl::cl_int = cl::CL_INVALID_SAMPLER;
+    fn context(&self) -> Option<Arc<CoreContext>> {
+        Some(self.core.context.clone())
+    }
 }
 
 /// clCreateSampler.
@@ -43,14 +49,11 @@ fn create_listed(
     properties: Vec<cl::cl_sampler_properties>,
 ) -> Status<NewHandle> {
     let context = context.get()?;
-    // CL_INVALID_OPERATION if images are not supported by any device associated with context.
-    fail_if(
-        context.devices.iter().all(|device| device.core.info.images.is_none()),
-        cl::CL_INVALID_OPERATION,
-    )?;
+    check_image_support(&context)?;
     // CL_INVALID_VALUE if addressing_mode, filter_mode or normalized_coords or combination of these argument values are
     // not valid.
-    fail_if(normalized_coords > cl::CL_TRUE, cl::CL_INVALID_VALUE)?;
+    let valid = normalized_coords <= cl::CL_TRUE;
+    fail_if(!valid, cl::CL_INVALID_VALUE, "normalized_coords is neither CL_TRUE nor CL_FALSE")?;
     let core = Core::new(&context.core, normalized_coords == cl::CL_TRUE, addressing_mode, filter_mode)?;
     Ok(NewHandle::new(Sampler { core, context: context.link()?, properties }))
 }
@@ -62,16 +65,15 @@ pub fn create_with_properties(
 ) -> Status<NewHandle> {
     let (mut normalized, mut addressing, mut filter) =
         (cl::CL_TRUE, cl::CL_ADDRESS_CLAMP, cl::CL_FILTER_NEAREST);
-    let mut seen = HashSet::new();
-    for (name, value) in sampler_properties.properties() {
-        // CL_INVALID_VALUE if the property name … is not valid, or if the same property name is specified more than once.
-        fail_if(!seen.insert(name), cl::CL_INVALID_VALUE)?;
-        let Ok(value) = u32::try_from(value) else { return fail(cl::CL_INVALID_VALUE) };
-        match u32::try_from(name) {
-            Ok(cl::CL_SAMPLER_NORMALIZED_COORDS) => normalized = value,
-            Ok(cl::CL_SAMPLER_ADDRESSING_MODE) => addressing = value,
-            Ok(cl::CL_SAMPLER_FILTER_MODE) => filter = value,
-            _ => fail(cl::CL_INVALID_VALUE)?,
+    for (name, value) in distinct(&sampler_properties, cl::CL_INVALID_VALUE)? {
+        match (u32::try_from(name), u32::try_from(value)) {
+            (Ok(cl::CL_SAMPLER_NORMALIZED_COORDS), Ok(value)) => normalized = value,
+            (Ok(cl::CL_SAMPLER_ADDRESSING_MODE), Ok(value)) => addressing = value,
+            (Ok(cl::CL_SAMPLER_FILTER_MODE), Ok(value)) => filter = value,
+            _ => fail(
+                cl::CL_INVALID_VALUE,
+                format!("property {name:#x} or its value {value:#x} is not valid"),
+            )?,
         }
     }
     create_listed(context, normalized, addressing, filter, sampler_properties.property_list())
@@ -93,6 +95,6 @@ pub fn get_info(
         cl::CL_SAMPLER_NORMALIZED_COORDS => answer.flag(sampler.core.normalized_coords),
         cl::CL_SAMPLER_ADDRESSING_MODE => answer.value(sampler.core.addressing_mode as u32),
         cl::CL_SAMPLER_FILTER_MODE => answer.value(sampler.core.filter_mode as u32),
-        _ => unknown(),
+        _ => unknown(param_name),
     })
 }

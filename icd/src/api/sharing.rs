@@ -13,7 +13,10 @@ use std::ffi::c_void;
 
 /// CL_INVALID_CONTEXT if context is not a valid context or was not created from a GL context.
 fn not_shared<T>() -> Status<T> {
-    fail(cl::CL_INVALID_CONTEXT)
+    fail(
+        cl::CL_INVALID_CONTEXT,
+        "the context was not made from one of OpenGL or EGL: sharing is not supported",
+    )
 }
 
 /// clCreateFromGLBuffer.
@@ -40,8 +43,7 @@ pub fn gl_renderbuffer(_context: Handle<Context>, _flags: u64, _object: u32) -> 
 /// clGetGLObjectInfo.
 pub fn gl_object_info(memobj: Handle<Mem>, _gl_object_type: Out<u32>, _gl_object_name: Out<u32>) -> Status {
     memobj.get()?;
-    // CL_INVALID_GL_OBJECT if there is no GL object associated with memobj.
-    fail(cl::CL_INVALID_GL_OBJECT)
+    fail(cl::CL_INVALID_GL_OBJECT, "no GL object is associated with the memory object")
 }
 
 /// clGetGLTextureInfo.
@@ -53,8 +55,7 @@ pub fn gl_texture_info(
     _param_value_size_ret: Out<usize>,
 ) -> Status {
     memobj.get()?;
-    // CL_INVALID_GL_OBJECT if there is no GL texture object associated with memobj.
-    fail(cl::CL_INVALID_GL_OBJECT)
+    fail(cl::CL_INVALID_GL_OBJECT, "no GL texture is associated with the memory object")
 }
 
 /// clEnqueueAcquireGLObjects, clEnqueueReleaseGLObjects and their EGL siblings.
@@ -79,8 +80,7 @@ pub fn gl_context_info(
     _param_value: HostMut,
     _param_value_size_ret: Out<usize>,
 ) -> Status {
-    // CL_INVALID_GL_SHAREGROUP_REFERENCE_KHR if … does not specify an OpenGL share group that can be shared with.
-    fail(cl::CL_INVALID_GL_SHAREGROUP_REFERENCE_KHR)
+    fail(cl::CL_INVALID_GL_SHAREGROUP_REFERENCE_KHR, "sharing with OpenGL is not supported")
 }
 
 /// clCreateEventFromGLsyncKHR.

@@ -2,12 +2,12 @@
 
 use crate::abi::{Handle, In, Out};
 use crate::api::device::Device;
-use crate::error::{Status, fail, fail_if};
+use crate::error::{OrFail, Status, fail, fail_if};
 use crate::handle::{Link, NewHandle, Ref};
 use crate::info::{Answer, Answered, unknown};
 use opencl_sys as cl;
-use spirula_runtime::affinity::Domain;
-use spirula_runtime::device::Part;
+use spirula_runtime::machine::affinity::Domain;
+use spirula_runtime::platform::device::Part;
 use std::ffi::c_void;
 
 /// How a device was made of another.
@@ -55,7 +55,7 @@ pub fn info(device: &Ref<Device>, param_name: cl::cl_device_info, answer: Answer
         cl::CL_DEVICE_REFERENCE_COUNT => {
             answer.value(if partition.is_some() { device.reference_count() } else { 1 })
         }
-        _ => unknown(),
+        _ => unknown(param_name),
     }
 }
 
@@ -91,20 +91,24 @@ type Request = (Vec<cl::cl_device_partition_property>, Vec<Part>);
 /// What `properties` ask of a device.
 fn request(properties: &In<cl::cl_device_partition_property>, device: &Device) -> Status<Request> {
     let compute_units = device.core.info.compute_units;
-    // CL_INVALID_VALUE if values specified in properties are not valid or if values specified in properties are valid but not
-    // supported by the device.
-    fail_if(properties.is_null() || compute_units == 1, cl::CL_INVALID_VALUE)?;
+    fail_if(properties.is_null(), cl::CL_INVALID_VALUE, "properties is NULL")?;
+    fail_if(compute_units == 1, cl::CL_INVALID_VALUE, "a device of one compute unit has no parts")?;
     match properties.get() {
         Some(cl::CL_DEVICE_PARTITION_EQUALLY) => {
             let list = properties.list(3).unwrap_or_default();
-            fail_if(list[2] != 0, cl::CL_INVALID_VALUE)?;
-            let Ok(each @ 1..) = u32::try_from(list[1]) else { return fail(cl::CL_INVALID_VALUE) };
-            // CL_INVALID_DEVICE_PARTITION_COUNT if … the total number of compute units requested exceeds
-            // CL_DEVICE_MAX_COMPUTE_UNITS for in_device.
-            fail_if(each > compute_units, cl::CL_INVALID_DEVICE_PARTITION_COUNT)?;
+            check_end(&list)?;
+            let Ok(each @ 1..) = u32::try_from(list[1]) else {
+                return fail(cl::CL_INVALID_VALUE, format!("parts of {} compute units", list[1]));
+            };
+            fail_if(
+                each > compute_units,
+                cl::CL_INVALID_DEVICE_PARTITION_COUNT,
+                "more compute units in a part than CL_DEVICE_MAX_COMPUTE_UNITS",
+            )?;
             // CL_DEVICE_PARTITION_FAILED if the partition name is supported by the implementation but in_device could not be
-            // further partitioned: into two parts at least.
-            fail_if(each > compute_units / 2, cl::CL_DEVICE_PARTITION_FAILED)?;
+            // further partitioned.
+            let whole = each > compute_units / 2;
+            fail_if(whole, cl::CL_DEVICE_PARTITION_FAILED, "there would be fewer than two parts")?;
             Ok((list, vec![Part::of_size(each); (compute_units / each) as usize]))
         }
         Some(cl::CL_DEVICE_PARTITION_BY_COUNTS) => {
@@ -118,21 +122,30 @@ fn request(properties: &In<cl::cl_device_partition_property>, device: &Device) -
                 && counts.len() <= compute_units as usize
                 && counts.iter().all(valid)
                 && counts.iter().sum::<isize>() <= compute_units as isize;
-            fail_if(!fits, cl::CL_INVALID_DEVICE_PARTITION_COUNT)?;
+            if !fits {
+                let detail = format!("parts of {counts:?} compute units, where there are {compute_units}");
+                return fail(cl::CL_INVALID_DEVICE_PARTITION_COUNT, detail);
+            }
             // The list's own end, and the properties'.
             let list = [&[cl::CL_DEVICE_PARTITION_BY_COUNTS], &*counts, &[0, 0]].concat();
             Ok((list, counts.into_iter().map(|count| Part::of_size(count as u32)).collect()))
         }
         Some(cl::CL_DEVICE_PARTITION_BY_AFFINITY_DOMAIN) => {
             let list = properties.list(3).unwrap_or_default();
-            fail_if(list[2] != 0, cl::CL_INVALID_VALUE)?;
+            check_end(&list)?;
             let parts = u64::try_from(list[1]).ok().and_then(|asked| parts_by(device, asked));
-            let Some((bit, parts)) = parts else { return fail(cl::CL_INVALID_VALUE) };
+            let (bit, parts) =
+                parts.or_fail(cl::CL_INVALID_VALUE, "the device has no two parts by this affinity domain")?;
             // "The user may determine what happened": which domain the next partitionable one was.
             Ok((vec![list[0], bit as cl::cl_device_partition_property, 0], parts))
         }
-        _ => fail(cl::CL_INVALID_VALUE),
+        name => fail(cl::CL_INVALID_VALUE, format!("{name:x?} is no way to part a device")),
     }
+}
+
+/// A way to part a device, and its one value, must be all that is asked for.
+fn check_end(list: &[cl::cl_device_partition_property]) -> Status {
+    fail_if(list[2] != 0, cl::CL_INVALID_VALUE, "the properties do not end behind the first one's value")
 }
 
 /// clCreateSubDevices.
@@ -145,9 +158,8 @@ pub fn create_sub_devices(
 ) -> Status {
     let device = in_device.get()?;
     let (properties, parts) = request(&properties, &device)?;
-    // CL_INVALID_VALUE if out_devices is not NULL and num_devices is less than the number of sub-devices created by the
-    // partition scheme.
-    fail_if(!out_devices.is_null() && (num_devices as usize) < parts.len(), cl::CL_INVALID_VALUE)?;
+    let room = out_devices.is_null() || num_devices as usize >= parts.len();
+    fail_if(!room, cl::CL_INVALID_VALUE, "num_devices is less than the number of sub-devices")?;
     num_devices_ret.write(parts.len() as u32);
     if out_devices.is_null() {
         return Ok(());
@@ -170,7 +182,7 @@ pub fn create_sub_devices_ext(
     _num_devices: Out<u32>,
 ) -> Status {
     in_device.get()?;
-    fail(cl::CL_INVALID_VALUE)
+    fail(cl::CL_INVALID_VALUE, "cl_ext_device_fission is not supported: clCreateSubDevices is")
 }
 
 /// clRetainDevice, clRetainDeviceEXT: "if device is a root level device …, the device reference count remains unchanged".

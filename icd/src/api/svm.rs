@@ -2,11 +2,11 @@
 
 use crate::abi::{Handle, Handles, HostConst, HostMut, In, Out};
 use crate::api::context::Context;
-use crate::api::enqueue::{submit, wait_list};
+use crate::api::enqueue::{fill_pattern, submit, wait_list};
 use crate::api::event::Event;
 use crate::api::queue::Queue;
 use crate::callback::{Opaque, SvmFree};
-use crate::error::{Code, Status, fail_if};
+use crate::error::{OrFail, Status, fail_if};
 use opencl_sys as cl;
 use spirula_runtime::command::{CommandType, svm};
 use spirula_runtime::memory::{HostPtr, MapFlags, MemFlags};
@@ -20,16 +20,18 @@ pub fn alloc(
     alignment: u32,
 ) -> Status<*mut c_void> {
     let context = context.get()?;
-    // "flags does not contain CL_MEM_SVM_FINE_GRAIN_BUFFER but does contain CL_MEM_SVM_ATOMICS", "values specified in flags
-    // do not follow rules described for supported values".
     let (fine, atomics) = (cl::CL_MEM_SVM_FINE_GRAIN_BUFFER, cl::CL_MEM_SVM_ATOMICS);
-    fail_if(flags & (fine | atomics) == atomics, cl::CL_INVALID_VALUE)?;
+    fail_if(
+        flags & (fine | atomics) == atomics,
+        cl::CL_INVALID_VALUE,
+        "flags has CL_MEM_SVM_ATOMICS without CL_MEM_SVM_FINE_GRAIN_BUFFER",
+    )?;
     let access = flags & !(fine | atomics);
     let known = access & !MemFlags::KERNEL_ACCESS.bits() == 0 && access.count_ones() <= 1;
-    fail_if(!known, cl::CL_INVALID_VALUE)?;
-    // "size is 0 or > CL_DEVICE_MAX_MEM_ALLOC_SIZE value for any device in context"
+    fail_if(!known, cl::CL_INVALID_VALUE, "flags has values that are not valid, or not together")?;
     let most = context.core.device().info.max_mem_alloc_size;
-    fail_if(size == 0 || size as u64 > most, cl::CL_INVALID_VALUE)?;
+    let possible = size > 0 && size as u64 <= most;
+    fail_if(!possible, cl::CL_INVALID_VALUE, "size is 0 or greater than CL_DEVICE_MAX_MEM_ALLOC_SIZE")?;
     // "alignment is not a power of two or the OpenCL implementation cannot support the specified alignment"
     Ok(context.core.svm.allocate(size, alignment as usize)?.cast())
 }
@@ -42,7 +44,7 @@ pub fn free(context: Handle<Context>, svm_pointer: HostMut) -> Status {
 
 /// CL_INVALID_VALUE if a pointer is NULL.
 fn pointer(pointer: Option<HostPtr>) -> Status<HostPtr> {
-    pointer.ok_or(Code(cl::CL_INVALID_VALUE))
+    pointer.or_fail(cl::CL_INVALID_VALUE, "a pointer is NULL")
 }
 
 /// clEnqueueSVMFree.
@@ -58,9 +60,11 @@ pub fn enqueue_free(
     event: Out<*mut c_void>,
 ) -> Status {
     let queue = command_queue.get()?;
-    // CL_INVALID_VALUE if num_svm_pointers is 0 and svm_pointers is non-NULL, or if svm_pointers is NULL and num_svm_pointers
-    // is not 0.
-    fail_if((num_svm_pointers == 0) != svm_pointers.is_null(), cl::CL_INVALID_VALUE)?;
+    fail_if(
+        (num_svm_pointers == 0) != svm_pointers.is_null(),
+        cl::CL_INVALID_VALUE,
+        "svm_pointers is NULL where num_svm_pointers is not 0, or the other way round",
+    )?;
     let pointers = svm_pointers.as_in().list(num_svm_pointers as usize).unwrap_or_default();
     let pointers: Vec<Opaque> = pointers.into_iter().map(Opaque::new).collect();
     let wait = wait_list(num_events, &event_wait_list)?;
@@ -118,11 +122,9 @@ pub fn enqueue_fill(
 ) -> Status {
     let queue = command_queue.get()?;
     let wait = wait_list(num_events, &event_wait_list)?;
-    // CL_INVALID_VALUE if svm_ptr is NULL, or not aligned to pattern_size bytes; if pattern is NULL or if pattern_size is 0 or
-    // not one of {1, 2, 4, 8, 16, 32, 64, 128}; if size is not a multiple of pattern_size.
+    // CL_INVALID_VALUE if svm_ptr is NULL, or not aligned to pattern_size bytes; if size is not a multiple of pattern_size.
     let to = pointer(svm_ptr.pointer())?;
-    fail_if(pattern_size > 128, cl::CL_INVALID_VALUE)?;
-    let pattern = pattern.bytes(pattern_size).ok_or(Code(cl::CL_INVALID_VALUE))?;
+    let pattern = fill_pattern(&pattern, pattern_size)?;
     let command = svm::fill(&queue.core.context, to, pattern, size)?;
     submit(&queue, command, &wait, cl::CL_FALSE, &event)
 }
@@ -141,9 +143,9 @@ pub fn enqueue_map(
 ) -> Status {
     let queue = command_queue.get()?;
     let wait = wait_list(num_events, &event_wait_list)?;
-    // CL_INVALID_VALUE if svm_ptr is NULL; if size is 0 or if values specified in flags are not valid.
+    fail_if(svm_ptr.is_null() || size == 0, cl::CL_INVALID_VALUE, "svm_ptr is NULL or size is 0")?;
     let valid = MapFlags::from_bits(flags).is_some_and(MapFlags::is_consistent);
-    fail_if(svm_ptr.is_null() || size == 0 || !valid, cl::CL_INVALID_VALUE)?;
+    fail_if(!valid, cl::CL_INVALID_VALUE, "flags has values that are not valid, or not together")?;
     let command = svm::nothing(&queue.core.context, CommandType::SvmMap);
     submit(&queue, command, &wait, blocking_map, &event)
 }
@@ -158,8 +160,7 @@ pub fn enqueue_unmap(
 ) -> Status {
     let queue = command_queue.get()?;
     let wait = wait_list(num_events, &event_wait_list)?;
-    // CL_INVALID_VALUE if svm_ptr is NULL.
-    fail_if(svm_ptr.is_null(), cl::CL_INVALID_VALUE)?;
+    fail_if(svm_ptr.is_null(), cl::CL_INVALID_VALUE, "svm_ptr is NULL")?;
     submit(&queue, svm::nothing(&queue.core.context, CommandType::SvmUnmap), &wait, cl::CL_FALSE, &event)
 }
 
@@ -178,15 +179,14 @@ pub fn enqueue_migrate(
     const KNOWN: u64 = cl::CL_MIGRATE_MEM_OBJECT_HOST | cl::CL_MIGRATE_MEM_OBJECT_CONTENT_UNDEFINED;
     let queue = command_queue.get()?;
     let wait = wait_list(num_events, &event_wait_list)?;
-    // CL_INVALID_VALUE if num_svm_pointers is zero or svm_pointers is NULL.
-    fail_if(num_svm_pointers == 0 || svm_pointers.is_null() || flags & !KNOWN != 0, cl::CL_INVALID_VALUE)?;
-    // CL_INVALID_VALUE if sizes[i] is non-zero range [svm_pointers[i], svm_pointers[i] + sizes[i]) is not contained within
-    // an existing clSVMAlloc allocation.
+    let none = num_svm_pointers == 0 || svm_pointers.is_null();
+    fail_if(none, cl::CL_INVALID_VALUE, "num_svm_pointers is 0 or svm_pointers is NULL")?;
+    fail_if(flags & !KNOWN != 0, cl::CL_INVALID_VALUE, "flags has values that are not valid")?;
     let count = num_svm_pointers as usize;
     let sizes = sizes.list(count).unwrap_or_else(|| vec![0; count]);
     let pointers = svm_pointers.as_in().list(count).unwrap_or_default();
     let svm = &queue.core.context.svm;
     let inside = pointers.iter().zip(sizes).all(|(pointer, size)| svm.contains(pointer.addr(), size));
-    fail_if(!inside, cl::CL_INVALID_VALUE)?;
+    fail_if(!inside, cl::CL_INVALID_VALUE, "memory that is not all of one clSVMAlloc")?;
     submit(&queue, svm::nothing(&queue.core.context, CommandType::SvmMigrateMem), &wait, cl::CL_FALSE, &event)
 }

@@ -1,9 +1,7 @@
 //! Linked LLVM IR to an object file: everything but the kernels' entries becomes internal, then passes and code for this CPU.
 
-use crate::llvm::{self, LlvmError, Session};
-use inkwell::attributes::AttributeLoc;
-use inkwell::module::{Linkage, Module};
-use inkwell::targets::TargetMachine;
+use crate::llvm::{self, LlvmError, Module, Session};
+use inkwell::llvm_sys::LLVMLinkage::*;
 use spirula_interface::target::Target;
 use std::collections::HashSet;
 
@@ -23,7 +21,7 @@ pub enum CodegenError {
 
 /// What pays of `default<O3>`, in its order: work-group functions are one loop nest each, come simplified and call little.
 /// Loops are simplified until conditions that do not change in them can be decided in front of them, and those of
-/// fixed length are laid flat. Loops of unknown length stay as they are: their turns overlap in the processor
+/// fixed length are unrolled. Loops of unknown length stay as they are: their iterations overlap in the processor
 /// anyway, and unrolled they took a third of a build.
 const PASSES: &str = "always-inline,globaldce,cgscc(inline),globaldce,function(\
     simplifycfg,sroa<modify-cfg>,early-cse,instcombine<no-verify-fixpoint>,\
@@ -42,13 +40,14 @@ const PASSES: &str = "always-inline,globaldce,cgscc(inline),globaldce,function(\
 /// `-cl-opt-disable`.
 pub fn generate(
     session: &Session,
-    module: &Module,
+    module: &mut Module,
     entries: &[String],
     target: &Target,
     optimize: bool,
 ) -> Result<Vec<u8>, CodegenError> {
     let machine = llvm::machine(target, optimize)?;
-    retarget(module, &machine);
+    // SPIR's triple and layout end here: from now on the module is one of the host's.
+    llvm::set_target(module, &machine);
     internalize(module, entries)?;
     keep_loops_as_loops(module);
     llvm::verify(module).map_err(CodegenError::Invalid)?;
@@ -61,25 +60,21 @@ pub fn generate(
     Ok(object)
 }
 
-/// SPIR's triple and layout end here: from now on the module is one of the host's.
-fn retarget(module: &Module, machine: &TargetMachine) {
-    module.set_triple(&machine.get_triple());
-    module.set_data_layout(&machine.get_target_data().get_data_layout());
-}
-
 /// Only the entries stay visible, so that what is inlined everywhere or never used vanishes.
-fn internalize(module: &Module, entries: &[String]) -> Result<(), CodegenError> {
+fn internalize(module: &mut Module, entries: &[String]) -> Result<(), CodegenError> {
     let mut missing: HashSet<&str> = entries.iter().map(String::as_str).collect();
-    for function in module.get_functions().filter(|function| function.count_basic_blocks() > 0) {
-        let is_entry = function.get_name().to_str().is_ok_and(|name| missing.remove(name));
-        function.set_linkage(if is_entry { Linkage::External } else { Linkage::Internal });
-    }
-    for global in module.get_globals().filter(|global| global.get_initializer().is_some()) {
-        // `llvm.used` and its like have a linkage of their own that says what they are.
-        if global.get_linkage() != Linkage::Appending {
-            global.set_linkage(Linkage::Internal);
+    module.edit(|edit| {
+        for function in edit.defined_functions() {
+            let is_entry = missing.remove(function.name().as_str());
+            edit.set_linkage(*function, if is_entry { LLVMExternalLinkage } else { LLVMInternalLinkage });
         }
-    }
+        for global in edit.globals().into_iter().filter(|global| !global.is_declaration()) {
+            // `llvm.used` and its like have a linkage of their own that says what they are.
+            if global.linkage() != LLVMAppendingLinkage {
+                edit.set_linkage(*global, LLVMInternalLinkage);
+            }
+        }
+    });
     match missing.into_iter().next() {
         Some(name) => Err(CodegenError::Missing(name.to_owned())),
         None => Ok(()),
@@ -90,12 +85,11 @@ fn internalize(module: &Module, entries: &[String]) -> Result<(), CodegenError> 
 const NOT_PROVIDED: [&str; 4] = ["strlen", "wcslen", "memcmp", "bcmp"];
 
 /// Keeps LLVM from turning the kernels' own code into calls of C's library. `memcpy` and `memset` are welcome.
-fn keep_loops_as_loops(module: &Module) {
-    let context = module.get_context();
-    for function in module.get_functions().filter(|function| function.count_basic_blocks() > 0) {
-        for name in NOT_PROVIDED {
-            let attribute = context.create_string_attribute(&format!("no-builtin-{name}"), "");
-            function.add_attribute(AttributeLoc::Function, attribute);
+fn keep_loops_as_loops(module: &mut Module) {
+    let attributes = NOT_PROVIDED.map(|name| format!("no-builtin-{name}"));
+    module.edit(|edit| {
+        for function in edit.defined_functions() {
+            attributes.iter().for_each(|attribute| edit.add_string_attribute(function, attribute));
         }
-    }
+    });
 }

@@ -1,9 +1,9 @@
-//! From SPIR bytes to Kernel IR, one stage a file:
+//! From SPIR bytes to Kernel IR, one stage a file, in this order:
 //!
 //! bytes -> `read` -> `check` -> `opaque` -> `link::join` -> `metadata` -> [`SpirModule`] -> `harden` -> [`HardenedModule`]
 //! -> `printf` -> `link` (the builtins) -> [`LinkedModule`] -> `cleanup` -> [`CleanModule`] -> `import` -> [`Imported`]
 //!
-//! The files `*_access` and `llvm_edit` are the only files here that touch LLVM's C API.
+//! LLVM's C API is touched in `crate::llvm` only.
 
 mod call_graph;
 mod check;
@@ -12,26 +12,21 @@ mod container;
 mod contraction;
 mod harden;
 mod import;
-mod instruction_access;
 mod intrinsics;
 mod limits;
 mod link;
-mod llvm_access;
-mod llvm_edit;
 mod metadata;
 mod opaque;
 mod printf;
 mod read;
 mod recorded_options;
-mod symbol_access;
 #[cfg(test)]
 pub(crate) mod testing;
 
-use crate::llvm::Session;
+use crate::llvm::{Module, Session};
 pub use cleanup::clean_up;
 pub use harden::harden;
 pub use import::{Imported, import};
-use inkwell::module::Module;
 pub use link::link;
 use spirula_interface::options::{CompileError, CompileOptions, MathOptions};
 use spirula_interface::program::KernelInfo;
@@ -85,13 +80,13 @@ pub fn read_modules<'s>(
 ) -> Result<SpirModule<'s>, CompileError> {
     let mut list = Vec::new();
     for bytes in modules {
-        let module = read::read(session, bytes)?;
+        let mut module = read::read(session, bytes)?;
         check::check(&module, options)?;
-        contraction::allow(&module);
+        contraction::allow(&mut module);
         list.push(opaque::replace(session, module)?);
     }
     let several = list.len() > 1;
-    let compiled_with = recorded_options::common(&list);
+    let compiled_with = recorded_options::common(&mut list);
     let module = link::join(session, list)?;
     if several {
         check::check(&module, options)?; // Recursion and signatures across modules.

@@ -41,7 +41,6 @@ fn converse(performer: Performer) -> io::Result<()> {
     // SAFETY: as above; never closed through this.
     let stream = ManuallyDrop::new(unsafe { File::from_raw_fd(SOCKET) });
     leave_with_the_application()?;
-    crate::llvm::set_process_options();
     let host = crate::llvm::host();
     // What takes its time and serves every request.
     let _ = crate::llvm::machine(&host, true);

@@ -1,10 +1,14 @@
-//! Golden tests of the lowering: each `golden/*.kir` through the passes, `wide_*.kir` in four lanes. `cargo insta review`, or
+//! Golden tests of the lowering: each `golden/*.kir` through the passes, `wide_*.kir` in four lanes; and kernels of the SPIR
+//! fixtures after one pass or another; and `passes/*.kir` after one alone. `cargo insta review`, or
 //! `INSTA_UPDATE=always cargo test -p spirula-compiler --test golden`, takes a changed output as the new one.
 
 use spirula_compiler::back::llvm::Text;
-use spirula_interface::target::TargetFacts;
+use spirula_compiler::compile::{self, Dump};
+use spirula_interface::inputs::Inputs;
+use spirula_interface::target::{Target, TargetFacts};
 use spirula_kir as kir;
-use spirula_kir::pipeline::{self, Form, Options};
+use spirula_kir::pipeline::{self, Form, Options, Pass};
+use std::path::Path;
 
 #[test]
 fn regions_and_work_group_functions() {
@@ -35,4 +39,74 @@ fn regions_and_work_group_functions() {
             insta::assert_snapshot!("llvm", text.finish());
         }
     });
+}
+
+/// Passes alone: the file in `passes/`, the passes, and whether the processor approximates roots.
+const ALONE: [(&str, &[&str], bool); 4] = [
+    ("local_atomics", &["local-atomics"], false),
+    ("reciprocal_root", &["reciprocal-root"], false),
+    ("reciprocal_root", &["reciprocal-root"], true),
+    ("stream", &["regions", "widen", "stream"], false),
+];
+
+#[test]
+fn passes_alone() {
+    for (file, passes, approximates_roots) in ALONE {
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/passes/{file}.kir"));
+        let function =
+            kir::parse(&std::fs::read_to_string(path).unwrap()).unwrap_or_else(|e| panic!("{file}: {e}"));
+        kir::verify(&function).unwrap_or_else(|e| panic!("{file}: {e}"));
+        let facts = TargetFacts { approximates_roots, ..TargetFacts::with_vectors(256) };
+        let options = Options { facts, lanes: Some(8), verify: true };
+        let form = passes.iter().fold(Form::Function(function), |form, name| {
+            let pass = Pass::named(name).unwrap_or_else(|| panic!("no pass is called {name}"));
+            pass.apply(form, "entry", &options, &mut Vec::new()).unwrap_or_else(|e| panic!("{file}: {e}"))
+        });
+        let name = if approximates_roots { format!("{file}@approximated") } else { file.to_owned() };
+        insta::with_settings!({ omit_expression => true }, {
+            insta::assert_snapshot!(name, form);
+        });
+    }
+}
+
+/// Fixtures, kernels, and the pass after which they are shown.
+const SHOWN: [(&str, &str, &str); 10] = [
+    ("bench/reduce", "reduce", "regions"),
+    ("bench/scan", "scan", "regions"),
+    ("spir12/barriers", "private_value", "regions"),
+    ("spir12/barriers", "in_if", "regions"),
+    ("bench/mandelbrot", "mandelbrot", "widen"),
+    ("bench/transpose", "transpose", "widen"),
+    ("bench/saxpy", "saxpy", "dead-code"),
+    ("bench/histogram", "histogram", "dead-code"),
+    ("bench/matmul_naive", "matmul_naive", "dead-code"),
+    ("spir12/barriers", "early_return", "dead-code"),
+];
+
+/// For a processor with AVX2, whatever the test runs on.
+#[test]
+fn kernels_of_the_fixtures() {
+    let target =
+        Target { cpu: "x86-64-v3".into(), features: "+avx,+avx2,+fma,+bmi,+bmi2,+f16c".into(), threads: 1 };
+    let mut inputs = Inputs::new(Default::default(), Default::default(), target);
+    inputs.settings.verify = true;
+    let fixtures = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/fixtures");
+    for (fixture, kernel, pass) in SHOWN {
+        let module = std::fs::read(fixtures.join(format!("{fixture}.bc64"))).unwrap();
+        let folder = tempfile::tempdir().unwrap();
+        compile::build(&[&module], &inputs, Dump::new(Some(folder.path()))).unwrap();
+        let end = format!(".{pass}.kir");
+        let dumped = std::fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().path());
+        let wanted = dumped.filter(|path| {
+            let name = path.file_name().unwrap_or_default().to_string_lossy();
+            name.contains(&format!(".{kernel}.")) && name.ends_with(&end)
+        });
+        let [path] = &wanted.collect::<Vec<_>>()[..] else {
+            panic!("{fixture} {kernel} {pass}: not one dump")
+        };
+        let name = format!("{}@{kernel}", fixture.replace('/', "_"));
+        insta::with_settings!({ omit_expression => true }, {
+            insta::assert_snapshot!(name, std::fs::read_to_string(path).unwrap());
+        });
+    }
 }

@@ -15,8 +15,11 @@ pub struct Settings {
     pub verify: bool,
 }
 
+/// Whether the verifier runs if nothing is said.
+pub const VERIFY_BY_DEFAULT: bool = cfg!(debug_assertions);
+
 impl Default for Settings {
     fn default() -> Self {
-        Settings { vector_width: None, remarks: false, verify: cfg!(debug_assertions) }
+        Settings { vector_width: None, remarks: false, verify: VERIFY_BY_DEFAULT }
     }
 }

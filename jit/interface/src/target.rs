@@ -41,11 +41,51 @@ pub struct TargetFacts {
     pub cache_line: u64,
     /// Shorter stores past the caches would fill a cache line in too many steps.
     pub least_streamed_bytes: u64,
+    /// What decides between scalar code and packs.
+    pub costs: Costs,
+}
+
+/// What instructions cost, in quarters of a cycle; only proportions matter.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Costs {
+    /// A simple scalar instruction.
+    pub scalar: f64,
+    /// A simple vector instruction on one register.
+    pub vector: f64,
+    /// A load or store, of whatever width.
+    pub access: f64,
+    /// One lane's part of a gather or scatter.
+    pub gathered: f64,
+    /// One lane's part of what is instantiated for each, without the operation itself.
+    pub instance: f64,
+    /// A division or square root, for each register.
+    pub division: f64,
+    /// A branch that goes now here, now there.
+    pub mispredicted: f64,
+}
+
+impl Costs {
+    /// As measured on AVX-512 machines of the Zen family.
+    pub const ZEN: Costs = Costs {
+        scalar: 1.0,
+        vector: 2.0,
+        access: 2.0,
+        gathered: 7.0,
+        instance: 12.0,
+        division: 20.0,
+        mispredicted: 8.0,
+    };
 }
 
 impl TargetFacts {
     /// A processor with such vectors that is like others else.
     pub fn with_vectors(vector_bits: u32) -> Self {
-        TargetFacts { vector_bits, approximates_roots: false, cache_line: 64, least_streamed_bytes: 32 }
+        TargetFacts {
+            vector_bits,
+            approximates_roots: false,
+            cache_line: 64,
+            least_streamed_bytes: 32,
+            costs: Costs::ZEN,
+        }
     }
 }

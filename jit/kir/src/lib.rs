@@ -1,6 +1,7 @@
 //! The Kernel IR: one kernel at a time as typed SSA values in basic blocks with parameters, in safe Rust.
 //! It is what SPIR becomes after LLVM's clean-up and before code is generated; barrier regions, uniformity and
-//! vectorization are computed over it. It has a text form ([`Function`]'s `Display`, [`parse`]) for golden tests.
+//! vectorization are computed over it, and a kernel's work-group function is written in it ([`pipeline`]): back ends only
+//! translate. It has a text form ([`Function`]'s `Display`, [`parse`]) for golden tests and `kir-opt`.
 //!
 //! Differences from LLVM IR: blocks have parameters instead of phis; a barrier ends its block; an address is
 //! base + index*scale + offset in bytes; work-item queries, private slots and local memory are operations of their own.

@@ -198,6 +198,9 @@ pub fn run(
     let mut remarks = Vec::new();
     let mut lanes = 1;
     let mut form = Form::Function(kernel);
+    if options.verify {
+        verify_form(&form).map_err(|rule| PassError::Broken { pass: "import", rule })?;
+    }
     for pass in &PASSES {
         form = pass.apply(form, symbol, options, &mut decisions)?;
         observe(pass, &form);

@@ -1,11 +1,9 @@
-//! From a kernel to its work-group function's parts: passes over Kernel IR, one per file, in the order in which they run.
+//! Passes over Kernel IR, one per file; [`crate::pipeline`] says in which order they run, and why.
 //!
-//! 1. `borders` cuts the kernel at its barriers and at the uniform branches between them,
-//! 2. `context` decides how each value gets over a border,
-//! 3. `regions` copies what lies between two borders into a function of its own, per-group work first,
-//! 4. `dead_code` removes what a region computes for nobody,
-//! 5. `widen` makes a second body for packs of work-items in SIMD lanes,
-//! 6. `streaming` marks stores of packs that need no cache.
+//! `regions` cuts a kernel into what lies between its barriers: `borders` says where, `context` how each value gets over.
+//! `widen` makes a second body for packs of work-items in SIMD lanes, and `streaming` lets stores of packs go past the caches.
+//! Behind [`crate::lower`], `local_atomics` and `reciprocal_root` replace operations by simpler ones, and `dead_code`
+//! removes what is computed for nobody.
 //!
 //! After Meyer, Aksoy et al., "Implementation Techniques for SPMD Kernels on CPUs" (IWOCL 2023), continuation-based synchronization.
 

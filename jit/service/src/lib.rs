@@ -7,7 +7,6 @@
 
 mod clang;
 mod loader;
-mod object_file;
 pub mod process;
 pub mod settings;
 

@@ -102,8 +102,11 @@ fn unavailable(error: &str) -> CompileError {
     CompileError::Unavailable(format!("error: the compiler process can't be started: {error}\n"))
 }
 
-/// Starts a worker in the background, so that the first request finds it ready. Never fails.
+/// Starts a worker in the background if there is none, so that the first request finds it ready. Never fails.
 pub fn warm_up() {
+    if !POOL.is_empty() {
+        return;
+    }
     // Without a thread the first request starts the worker.
     let _ = std::thread::Builder::new().name("spirula-warm-up".into()).spawn(|| POOL.warm_up());
 }

@@ -2,7 +2,7 @@
 //! as glibc's `secure_getenv` would: a program with more rights than its user (set-uid, file capabilities) obeys none.
 //! `docs/settings.md` lists them; a test holds it against [`VARIABLES`].
 
-use spirula_interface::settings::Settings;
+use spirula_interface::settings::{Settings, VERIFY_BY_DEFAULT};
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::sync::LazyLock;
@@ -52,9 +52,19 @@ pub const VARIABLES: &[Variable] = &[
         meaning: "where every OpenCL C source may include files from, behind its own `-I`",
     },
     Variable {
+        name: "SPIRULA_LOG",
+        values: "`error`, `warn`, `info` or `debug`, then `:FILE` if wanted",
+        meaning: "what goes wrong and is worth knowing, as lines on standard error or appended to a file",
+    },
+    Variable {
         name: "SPIRULA_REMARKS",
         values: "anything",
         meaning: "the build log says what was decided for each kernel",
+    },
+    Variable {
+        name: "SPIRULA_THREADS",
+        values: "1 to 1024",
+        meaning: "compute units of the device, instead of one for each processor that may be used",
     },
     Variable {
         name: "SPIRULA_VECTOR_WIDTH",
@@ -85,6 +95,10 @@ pub struct UserSettings {
     pub time_limit: Duration,
     /// `SPIRULA_DUMP`.
     pub dump: Option<PathBuf>,
+    /// `SPIRULA_LOG`, as it is written.
+    pub log: Option<OsString>,
+    /// `SPIRULA_THREADS`.
+    pub threads: Option<u32>,
     /// `SPIRULA_INCLUDE`, as absolute paths.
     pub include_folders: Vec<PathBuf>,
 }
@@ -103,13 +117,15 @@ impl UserSettings {
             compiler: Settings {
                 vector_width: number("SPIRULA_VECTOR_WIDTH").filter(|n| n.is_power_of_two() && *n <= 64),
                 remarks: variable("SPIRULA_REMARKS").is_some(),
-                verify: variable("SPIRULA_VERIFY").map_or(cfg!(debug_assertions), |value| value != "0"),
+                verify: variable("SPIRULA_VERIFY").map_or(VERIFY_BY_DEFAULT, |value| value != "0"),
             },
             clang: path("SPIRULA_CLANG"),
             search_path: paths("PATH"),
             compiler_program: path("SPIRULA_COMPILER"),
             compiler_stderr: variable("SPIRULA_COMPILER_STDERR").is_some(),
             time_limit: Duration::from_secs(seconds.into()),
+            log: variable("SPIRULA_LOG").filter(|value| !value.is_empty()),
+            threads: number("SPIRULA_THREADS").filter(|count| (1..=1024).contains(count)),
             dump: path("SPIRULA_DUMP").and_then(absolute),
             include_folders: paths("SPIRULA_INCLUDE").into_iter().filter_map(absolute).collect(),
         }
@@ -161,7 +177,9 @@ mod tests {
         }
         for value in ["0", "-5", "soon", ""] {
             assert_eq!(read(&[("SPIRULA_COMPILER_TIMEOUT", value)]), nothing);
+            assert_eq!(read(&[("SPIRULA_THREADS", value)]), nothing);
         }
+        assert_eq!(read(&[("SPIRULA_THREADS", "1025")]), nothing);
         assert_eq!(read(&[("SPIRULA_CLANG", ""), ("SPIRULA_INCLUDE", ""), ("SPIRULA_DUMP", "")]), nothing);
     }
 

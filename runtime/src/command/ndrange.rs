@@ -1,13 +1,14 @@
 //! Kernel launches: the checks of clEnqueueNDRangeKernel and the choice of a work-group size.
 
-use super::{Command, CommandType, Work, group_size};
-use crate::device::Device;
-use crate::error::{Result, Status};
+use super::{Command, CommandType, Work};
+use crate::error::{Error, Result, Status};
+use crate::execute::group_size;
+use crate::execute::launch::Invocation;
+use crate::execute::output::{record, stdout};
+use crate::execute::scheduler::Pace;
 use crate::kernel::Kernel;
-use crate::launch::Invocation;
 use crate::memory::Mem;
-use crate::printf::{record, stdout};
-use crate::scheduler::Pace;
+use crate::platform::device::Device;
 use spirula_interface::program::{KernelInfo, Launch};
 use std::sync::Arc;
 
@@ -27,17 +28,18 @@ impl KernelLaunch {
     pub(crate) fn run(self, device: &Device) -> Result<()> {
         let KernelLaunch { invocation, rest, info, pace, _memory } = self;
         let mut parts = std::iter::once(invocation).chain(rest);
-        let run = |part| device.scheduler.run(&Arc::new(part), &pace);
-        let Some(printf) = &info.printf else { return parts.try_for_each(run) };
-        let buffer = device.printf_buffers.take().ok_or_else(|| {
-            Status::OutOfResources.because(format!("{}: no memory for what it prints", info.name))
+        let named = |error: Error| error.status.because(format!("kernel {}: {}", info.name, error.detail));
+        let run = |part| device.scheduler.run(&Arc::new(part), &pace).map_err(named);
+        let Some(calls) = &info.printf else { return parts.try_for_each(run) };
+        let buffer = device.output_buffers.take().ok_or_else(|| {
+            Status::OutOfResources.because(format!("kernel {}: no memory for what it prints", info.name))
         })?;
         let result = parts.try_for_each(|mut part| {
-            part.arguments.put(printf.buffer_offset as usize, &buffer.address().to_ne_bytes());
+            part.arguments.put(calls.buffer_offset as usize, &buffer.address().to_ne_bytes());
             run(part)
         });
-        let records = device.printf_buffers.give_back(buffer);
-        stdout::print(&record::text(printf, &records));
+        let records = device.output_buffers.give_back(buffer);
+        stdout::print(&record::text(calls, &records));
         result
     }
 }

@@ -4,7 +4,7 @@ use super::{Command, CommandType};
 use crate::context::Context;
 use crate::error::{Result, Status};
 use crate::memory::HostPtr;
-use crate::svm::overlap;
+use crate::memory::svm::overlap;
 use std::sync::Arc;
 
 /// clEnqueueSVMFree: `free` has its pointers already, and may be the application's.

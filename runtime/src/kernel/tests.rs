@@ -11,7 +11,7 @@ use crate::queue::Queue;
 use spirula_interface::program::{AddressQualifier, ArgumentInfo, RawWorkGroupFn, TypeQualifiers};
 
 pub(crate) fn context() -> Arc<Context> {
-    Context::new(Platform::get().devices().to_vec(), Vec::new(), None)
+    Context::new(Platform::get().devices().to_vec(), Vec::new(), &Arc::default())
 }
 
 /// Arguments of these kinds, 16 bytes apart.
@@ -48,6 +48,18 @@ pub(crate) fn kernel(context: &Arc<Context>, info: KernelInfo, entry: RawWorkGro
     let name = info.name.clone();
     let program = Program::of_kernels(context, vec![(info, Code::native(entry))]);
     Kernel::new(&program, &name).unwrap()
+}
+
+impl Kernel {
+    /// As clSetKernelArg, with what the value says of itself.
+    fn set_argument(&self, index: usize, value: ArgumentValue<'_>) -> Result<()> {
+        let size = match &value {
+            ArgumentValue::Bytes(bytes) => bytes.len(),
+            ArgumentValue::Local(size) => *size,
+            ArgumentValue::Memory(_) | ArgumentValue::Sampler(_) => size_of::<usize>(),
+        };
+        self.argument(index, size, matches!(value, ArgumentValue::Local(_)))?.set(value)
+    }
 }
 
 /// Does nothing.
@@ -129,13 +141,13 @@ fn arguments_are_checked_as_they_are_set() {
     let kernel = kernel(&context, info("add", &ADD), empty);
     let other = super::tests::context();
     let foreign = Mem::buffer(&other, MemFlags::empty(), 4, None).unwrap();
-    assert_eq!(status(kernel.argument_kind(3, 8, false)), Status::InvalidArgIndex);
-    assert_eq!(status(kernel.argument_kind(0, 4, false)), Status::InvalidArgSize);
-    assert_eq!(status(kernel.argument_kind(1, 8, false)), Status::InvalidArgSize);
-    assert_eq!(status(kernel.argument_kind(1, 4, true)), Status::InvalidArgValue);
-    assert_eq!(status(kernel.argument_kind(2, 0, true)), Status::InvalidArgSize);
-    assert_eq!(status(kernel.argument_kind(2, 16, false)), Status::InvalidArgValue);
-    assert_eq!(kernel.argument_kind(0, 8, true).unwrap(), ArgumentKind::Buffer);
+    assert_eq!(status(kernel.argument(3, 8, false)), Status::InvalidArgIndex);
+    assert_eq!(status(kernel.argument(0, 4, false)), Status::InvalidArgSize);
+    assert_eq!(status(kernel.argument(1, 8, false)), Status::InvalidArgSize);
+    assert_eq!(status(kernel.argument(1, 4, true)), Status::InvalidArgValue);
+    assert_eq!(status(kernel.argument(2, 0, true)), Status::InvalidArgSize);
+    assert_eq!(status(kernel.argument(2, 16, false)), Status::InvalidArgValue);
+    assert_eq!(kernel.argument(0, 8, true).unwrap().kind(), ArgumentKind::Buffer);
     assert_eq!(
         status(kernel.set_argument(0, ArgumentValue::Memory(Some(foreign)))),
         Status::InvalidMemObject

@@ -114,11 +114,6 @@ pub(crate) struct Span<'a> {
 }
 
 impl<'a> Span<'a> {
-    /// A Rust slice to copy from.
-    pub(crate) fn of(bytes: &'a [u8]) -> Span<'a> {
-        Span { start: NonNull::from(bytes).cast(), len: bytes.len(), owner: PhantomData }
-    }
-
     /// The address of its first byte.
     pub(crate) fn address(self) -> *mut u8 {
         self.start.as_ptr()
@@ -142,8 +137,9 @@ impl<'a> Span<'a> {
         Span { start: unsafe { self.start.add(offset) }, len, owner: PhantomData }
     }
 
-    /// Copies all of `source` here; they may overlap. Panics when it doesn't fit. Must not be a span made by [`Span::of`].
-    pub(crate) fn write(self, source: Span<'_>) {
+    /// Copies all of `source` here; they may overlap. Panics when it doesn't fit.
+    pub(crate) fn write<'s>(self, source: impl Into<Source<'s>>) {
+        let Source(source) = source.into();
         assert!(source.len <= self.len, "{} bytes into {}", source.len, self.len);
         // SAFETY: both stretches are valid for `source.len` bytes by their constructors; `copy` allows overlap.
         unsafe { std::ptr::copy(source.start.as_ptr(), self.start.as_ptr(), source.len) }
@@ -164,7 +160,7 @@ impl<'a> Span<'a> {
     /// Repeats `pattern` until the end; a last partial one is cut.
     pub(crate) fn fill(self, pattern: &[u8]) {
         let mut done = pattern.len().min(self.len);
-        self.write(Span::of(&pattern[..done]));
+        self.write(&pattern[..done]);
         // What is copied doubles until it is worth a copy, and then stays in the cache.
         let mut block = done;
         while done > 0 && done < self.len {
@@ -173,6 +169,29 @@ impl<'a> Span<'a> {
             done += step;
             block = if block < 16 << 10 { done } else { block };
         }
+    }
+}
+
+/// What bytes are copied from: raw memory, or a Rust slice, which nobody may write to. The span inside is only read.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Source<'a>(Span<'a>);
+
+impl<'a> Source<'a> {
+    /// As [`Span::slice`].
+    pub(crate) fn slice(self, offset: usize, len: usize) -> Source<'a> {
+        Source(self.0.slice(offset, len))
+    }
+}
+
+impl<'a> From<Span<'a>> for Source<'a> {
+    fn from(span: Span<'a>) -> Self {
+        Source(span)
+    }
+}
+
+impl<'a> From<&'a [u8]> for Source<'a> {
+    fn from(bytes: &'a [u8]) -> Self {
+        Source(Span { start: NonNull::from(bytes).cast(), len: bytes.len(), owner: PhantomData })
     }
 }
 

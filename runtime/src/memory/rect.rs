@@ -1,6 +1,6 @@
 //! Boxes of bytes: how rectangular transfers and images lie in memory, and the one copy that all of them use.
 
-use super::raw::Span;
+use super::raw::{Source, Span};
 
 /// A box in memory: `rows` × `slices` runs of bytes at regular distances.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,13 +37,14 @@ impl Placement {
 }
 
 /// Copies a box of `region` = bytes, rows, slices. Panics when it leaves either memory.
-pub(crate) fn copy(
+pub(crate) fn copy<'s>(
     destination: Span<'_>,
     destination_place: Placement,
-    source: Span<'_>,
+    source: impl Into<Source<'s>>,
     source_place: Placement,
     region: [usize; 3],
 ) {
+    let source = source.into();
     let [width, rows, slices] = region;
     let (run, rows) = match destination_place.tight_rows(region) && source_place.tight_rows(region) {
         true => (width * rows, 1),
@@ -111,7 +112,7 @@ mod tests {
         destination.span().fill(&[255]);
         let from = Placement { offset: 9, row_pitch: 8, slice_pitch: 32 };
         let to = Placement { offset: 1, row_pitch: 4, slice_pitch: 16 };
-        copy(destination.span(), to, Span::of(&source), from, [3, 2, 2]);
+        copy(destination.span(), to, source.as_slice(), from, [3, 2, 2]);
         let result = read(&destination);
         assert_eq!(result[..8], [255, 9, 10, 11, 255, 17, 18, 19]);
         assert_eq!(result[16..24], [255, 41, 42, 43, 255, 49, 50, 51]);

@@ -6,7 +6,7 @@ use crate::platform::Platform;
 use spirula_interface::program::ImageKind;
 
 fn context() -> Arc<Context> {
-    Context::new(Platform::get().devices().to_vec(), Vec::new(), None)
+    Context::new(Platform::get().devices().to_vec(), Vec::new(), &Arc::default())
 }
 
 fn host(bytes: &mut [u8]) -> Option<HostPtr> {

@@ -12,6 +12,17 @@ pub(crate) enum Step {
     Link,
 }
 
+impl Step {
+    /// The function that the application calls.
+    pub(super) fn function(self) -> &'static str {
+        match self {
+            Step::Build => "clBuildProgram",
+            Step::Compile => "clCompileProgram",
+            Step::Link => "clLinkProgram",
+        }
+    }
+}
+
 /// What the compiler of OpenCL C must know.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Language {

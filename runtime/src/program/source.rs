@@ -2,9 +2,9 @@
 
 use super::options::Options;
 use super::steps::{Built, Failure};
-use crate::device::DeviceInfo;
 use crate::error::Status;
 use crate::platform::Platform;
+use crate::platform::device::DeviceInfo;
 use spirula_interface::translation::Translation;
 use spirula_service as service;
 use std::sync::Arc;

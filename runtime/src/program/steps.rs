@@ -1,10 +1,10 @@
 //! What building, compiling and linking do: they call the compiler and turn its answers into programs and logs.
 
 use super::{BinaryType, BuiltKernel};
-use crate::error::Status;
-use crate::launch::Code;
-use crate::platform::SPIR_VERSIONS;
-use crate::specialize::{Maker, Specialized, Variant};
+use crate::error::{Error, Status};
+use crate::execute::launch::Code;
+use crate::execute::variants::{Maker, Specialized, Variant};
+use crate::platform::extensions::SPIR_VERSIONS;
 use spirula_interface::options::{CompileError, CompileOptions, MathOptions, Specialization};
 use spirula_interface::program::{CompiledProgram, KernelInfo};
 use spirula_service::{self as service, LoadedKernel};
@@ -18,6 +18,18 @@ pub(super) struct Built {
     pub compiled: Option<Arc<CompiledProgram>>,
     pub kernels: Option<Arc<[BuiltKernel]>>,
     pub log: String,
+}
+
+impl Built {
+    /// What came of it, in words.
+    pub(super) fn summary(&self) -> String {
+        /// More kernels than that are not named.
+        const NAMED: usize = 8;
+        let Some(kernels) = &self.kernels else { return format!("{:?}", self.kind) };
+        let names: Vec<&str> = kernels.iter().take(NAMED).map(|kernel| kernel.info.name.as_str()).collect();
+        let more = if kernels.len() > NAMED { ", …" } else { "" };
+        format!("{} kernels: {}{more}", kernels.len(), names.join(", "))
+    }
 }
 
 /// Why there is none.
@@ -36,9 +48,11 @@ impl Failure {
         };
         Failure { status, log: error.to_string() }
     }
+}
 
-    pub(super) fn panicked() -> Failure {
-        Failure { status: Status::OutOfResources, log: "The runtime panicked during the build.".into() }
+impl From<Error> for Failure {
+    fn from(Error { status, detail }: Error) -> Self {
+        Failure { status, log: detail }
     }
 }
 
@@ -78,9 +92,7 @@ pub(super) fn load(
     options: Option<&CompileOptions>,
 ) -> Result<Built, Failure> {
     let invalid = |log: String| Failure { status: Status::InvalidBinary, log };
-    if let Some(kernel) = compiled.kernels.iter().find(|kernel| !is_consistent(kernel)) {
-        return Err(invalid(format!("error: the arguments of kernel {} contradict each other", kernel.name)));
-    }
+    check_arguments(&compiled).map_err(|error| invalid(format!("error: {error}")))?;
     let loaded = service::load(&compiled).map_err(|error| invalid(format!("error: {error}")))?;
     let built = |kernel: &LoadedKernel| BuiltKernel {
         info: kernel.info.clone(),
@@ -104,19 +116,26 @@ fn maker(kernel: &KernelInfo, modules: &Arc<[Vec<u8>]>, options: &CompileOptions
     Box::new(move |local_size| {
         let specialization = Some(Specialization { kernel: name.clone(), local_size });
         let options = CompileOptions { specialization, ..options.clone() };
-        let compiled = service::build(&slices(&modules), &options).ok()?;
-        let sound = compiled.kernels.iter().all(is_consistent);
-        let kernel = service::load(&compiled).ok().filter(|_| sound)?.pop()?;
-        Some(Variant { code: Code::of(&kernel), info: kernel.info })
+        let compiled = service::build(&slices(&modules), &options).map_err(|error| error.to_string())?;
+        check_arguments(&compiled)?;
+        let loaded = service::load(&compiled).map_err(|error| error.to_string())?.pop();
+        let kernel = loaded.ok_or_else(|| format!("the compiler left {name} out"))?;
+        Ok(Variant { code: Code::of(&kernel), info: kernel.info })
     })
 }
 
-/// Every argument lies inside the argument block.
-fn is_consistent(kernel: &KernelInfo) -> bool {
-    let end = |offset: u32, size: u32| u64::from(offset) + u64::from(size);
-    kernel.arguments.iter().all(|argument| {
-        end(argument.offset, argument.kind.block_size()) <= u64::from(kernel.argument_block_size)
-    })
+/// Every argument of every kernel lies inside the argument block. Errors: which doesn't.
+fn check_arguments(compiled: &CompiledProgram) -> Result<(), String> {
+    for kernel in &compiled.kernels {
+        let end = |offset: u32, size: u32| u64::from(offset) + u64::from(size);
+        let inside = kernel.arguments.iter().all(|argument| {
+            end(argument.offset, argument.kind.block_size()) <= u64::from(kernel.argument_block_size)
+        });
+        if !inside {
+            return Err(format!("the arguments of kernel {} contradict each other", kernel.name));
+        }
+    }
+    Ok(())
 }
 
 /// A module to an object that can be linked: it is checked, and stays SPIR.

@@ -2,7 +2,7 @@
 
 use super::Pending;
 use crate::command::CommandType;
-use crate::event::status;
+use crate::queue::event::status;
 use crossbeam::channel::Receiver;
 use std::collections::VecDeque;
 

@@ -3,9 +3,10 @@
 use super::*;
 use crate::command::ndrange::ndrange;
 use crate::command::{CommandType, buffer};
-use crate::event::wait_for_all;
+use crate::context::Listener;
 use crate::kernel::tests::{context, empty, info, kernel};
 use crate::memory::{Mem, MemFlags};
+use crate::queue::event::wait_for_all;
 use std::slice::from_ref;
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
@@ -106,18 +107,39 @@ fn failures_reach_those_who_wait_and_nobody_else() {
 }
 
 #[test]
+fn a_command_that_may_not_run_lets_go_of_its_objects_first() {
+    struct Slow(Arc<AtomicBool>);
+    impl Drop for Slow {
+        fn drop(&mut self) {
+            std::thread::sleep(Duration::from_millis(20));
+            self.0.store(true, Ordering::SeqCst);
+        }
+    }
+    let context = context();
+    let (queue, gate, gone) = (queue(&context), Event::user(&context), Arc::default());
+    let object = Slow(Arc::clone(&gone));
+    let event = queue.submit(call(move || drop(object)), from_ref(&gate), false).unwrap();
+    queue.flush().unwrap();
+    gate.set_user_status(-1).unwrap();
+    assert_eq!(event.wait(), Err(FAILED_WAIT));
+    assert!(gone.load(Ordering::SeqCst));
+}
+
+#[test]
 fn a_panic_fails_its_command_and_is_reported() {
     let (sender, receiver) = mpsc::channel();
     let devices = context().devices.clone();
     let sender = Mutex::new(sender);
     let report = move |message: &str| sender.lock().unwrap().send(message.to_string()).unwrap();
-    let context = Context::new(devices, Vec::new(), Some(Box::new(report)));
+    let listener = Listener::new(Some(Box::new(report)));
+    let context = Context::new(devices, Vec::new(), &listener);
     let queue = queue(&context);
     for command in [call(|| panic!("on purpose")), short(|| panic!("on purpose"))] {
         let event = queue.submit(command, &[], false).unwrap();
         assert_eq!(event.wait(), Err(Status::OutOfResources.code()));
         let message = receiver.recv_timeout(Duration::from_secs(10)).unwrap();
-        assert!(message.contains("on purpose"), "{message}");
+        let begin = "CL_COMMAND_NATIVE_KERNEL ended with CL_OUT_OF_RESOURCES";
+        assert!(message.starts_with(begin) && message.contains("on purpose"), "{message}");
     }
     assert!(queue.submit(short(|| ()), &[], true).is_ok(), "the queue lives on");
 }

@@ -4,13 +4,13 @@ use super::schema::{
     Argument, ArgumentKind, Case, Contents, ImageSpec, Init, Launch, OneOrMany, SamplerSpec,
 };
 use super::value::{Element, Number};
+use crate::cl::sys::*;
 use crate::cl::{
     Buffer, CL_SRGBA, Context, Device, Error, Image, ImageKind, Kernel, NdRange, Object, Program, Queue,
     Sampler, code_name,
 };
 use crate::fixtures;
 use crate::isolate::{Failure, Outcome};
-use cl_sys::*;
 
 /// Runs the case; what its kernels print goes to standard output, for the caller to compare.
 pub fn run(case: &Case) -> Outcome {

@@ -2,9 +2,9 @@
 
 use super::object::object;
 use super::{Handle, Object, Result, query, query_list, query_string};
+use crate::cl::sys::*;
 use crate::{call, create};
 use bytemuck::Pod;
-use cl_sys::*;
 use std::ptr::null_mut;
 
 /// A platform; never released.

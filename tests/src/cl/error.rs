@@ -1,6 +1,6 @@
 //! OpenCL status codes: their names, and the error that says which call returned one.
 
-use cl_sys::*;
+use crate::cl::sys::*;
 use std::fmt;
 
 /// A call and the code it returned.

@@ -2,9 +2,9 @@
 
 use super::object::object;
 use super::{Context, Handle, Object, Result};
+use crate::cl::sys::*;
 use crate::{call, create};
 use bytemuck::Pod;
-use cl_sys::*;
 use std::ptr::null_mut;
 
 object!(

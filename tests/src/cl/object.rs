@@ -1,8 +1,8 @@
 //! What all OpenCL objects share: a handle released on drop, and information queries.
 
 use super::{Handle, Result};
+use crate::cl::sys::{c_void, size_t};
 use bytemuck::Pod;
-use cl_sys::{c_void, size_t};
 
 /// Anything with an OpenCL handle.
 pub trait Object {
@@ -52,17 +52,17 @@ macro_rules! object {
             }
 
             /// A fixed-size property.
-            pub fn info<T: bytemuck::Pod>(&self, name: cl_sys::cl_uint) -> $crate::cl::Result<T> {
+            pub fn info<T: bytemuck::Pod>(&self, name: $crate::cl::sys::cl_uint) -> $crate::cl::Result<T> {
                 $crate::cl::query(|size, value, needed| $crate::call!($info(self.0, name, size, value, needed)))
             }
 
             /// A string property.
-            pub fn info_string(&self, name: cl_sys::cl_uint) -> $crate::cl::Result<String> {
+            pub fn info_string(&self, name: $crate::cl::sys::cl_uint) -> $crate::cl::Result<String> {
                 $crate::cl::query_string(|size, value, needed| $crate::call!($info(self.0, name, size, value, needed)))
             }
 
             /// A list property.
-            pub fn info_list<T: bytemuck::Pod>(&self, name: cl_sys::cl_uint) -> $crate::cl::Result<Vec<T>> {
+            pub fn info_list<T: bytemuck::Pod>(&self, name: $crate::cl::sys::cl_uint) -> $crate::cl::Result<Vec<T>> {
                 $crate::cl::query_list(|size, value, needed| $crate::call!($info(self.0, name, size, value, needed)))
             }
         }

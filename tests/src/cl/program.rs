@@ -2,9 +2,9 @@
 
 use super::object::object;
 use super::{Context, Device, Object, Result, query, query_string};
+use crate::cl::sys::*;
 use crate::{call, create};
 use bytemuck::Pod;
-use cl_sys::*;
 use std::ffi::CString;
 use std::ptr::{null, null_mut};
 

@@ -2,9 +2,11 @@
 
 use super::object::object;
 use super::{Buffer, Context, Device, Image, Kernel, Object, Result};
+use crate::cl::sys::*;
 use crate::{call, create};
 use bytemuck::Pod;
-use cl_sys::*;
+use std::marker::PhantomData;
+use std::ops::Deref;
 use std::ptr::{null, null_mut};
 
 /// A launch's sizes: one to three dimensions; `local` and `offset` may be left to the runtime.
@@ -101,6 +103,42 @@ impl Queue {
         ))
     }
 
+    /// Begins to read a buffer's start.
+    pub fn begin_read<'a, T: Pod>(&self, buffer: &Buffer, into: &'a mut [T]) -> Result<Transfer<'a>> {
+        let bytes: &mut [u8] = bytemuck::cast_slice_mut(into);
+        let (place, mut event) = (bytes.as_mut_ptr().cast(), null_mut());
+        call!(clEnqueueReadBuffer(
+            self.raw(),
+            buffer.raw(),
+            CL_FALSE,
+            0,
+            bytes.len(),
+            place,
+            0,
+            null(),
+            &mut event
+        ))?;
+        Ok(Transfer { event: Event(event), memory: PhantomData })
+    }
+
+    /// Begins to write a buffer's start.
+    pub fn begin_write<'a, T: Pod>(&self, buffer: &Buffer, from: &'a [T]) -> Result<Transfer<'a>> {
+        let bytes: &[u8] = bytemuck::cast_slice(from);
+        let (place, mut event) = (bytes.as_ptr().cast(), null_mut());
+        call!(clEnqueueWriteBuffer(
+            self.raw(),
+            buffer.raw(),
+            CL_FALSE,
+            0,
+            bytes.len(),
+            place,
+            0,
+            null(),
+            &mut event
+        ))?;
+        Ok(Transfer { event: Event(event), memory: PhantomData })
+    }
+
     /// Reads a whole image, blocking. `into` must have its size, tightly packed.
     pub fn read_image(&self, image: &Image, into: &mut [u8]) -> Result<()> {
         let (origin, place) = ([0usize; 3], into.as_mut_ptr().cast());
@@ -191,5 +229,26 @@ impl Event {
         self.wait()?;
         let [_, _, start, end] = self.times()?;
         Ok(end.saturating_sub(start) as f64 * 1e-9)
+    }
+}
+
+/// A transfer that does not block: it borrows the application's memory, and dropping it waits for its end.
+#[derive(Debug)]
+pub struct Transfer<'a> {
+    event: Event,
+    memory: PhantomData<&'a mut [u8]>,
+}
+
+impl Deref for Transfer<'_> {
+    type Target = Event;
+
+    fn deref(&self) -> &Event {
+        &self.event
+    }
+}
+
+impl Drop for Transfer<'_> {
+    fn drop(&mut self) {
+        let _ = self.event.wait(); // how it ended is told by the event
     }
 }

@@ -2,7 +2,7 @@
 //! the order of out-of-order queues.
 
 use crate::setup::{Setup, status, tests};
-use cl_sys::*;
+use spirula_tests::cl::sys::*;
 use spirula_tests::cl::{Buffer, Event, Image, ImageKind, Object, Queue, Result};
 use spirula_tests::isolate::Outcome;
 use spirula_tests::{call, create};

@@ -3,7 +3,7 @@
 
 use crate::setup::{Setup, tests};
 use bytemuck::Pod;
-use cl_sys::*;
+use spirula_tests::cl::sys::*;
 use spirula_tests::cl::{self, Buffer, Kernel, NdRange, Program};
 use spirula_tests::isolate::{Failure, Outcome};
 

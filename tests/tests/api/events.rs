@@ -1,7 +1,7 @@
 //! Queues and events: order, times, user events, callbacks, wait lists, failures.
 
 use crate::setup::{Setup, status, tests};
-use cl_sys::*;
+use spirula_tests::cl::sys::*;
 use spirula_tests::cl::{Buffer, Device, Event, Kernel, NdRange, Object, Queue};
 use spirula_tests::isolate::Outcome;
 use spirula_tests::{call, create};

@@ -2,7 +2,7 @@
 //! and wild handles go to the dispatch table directly, for the loader would read their memory.
 
 use crate::setup::{Setup, status, tests};
-use cl_sys::*;
+use spirula_tests::cl::sys::*;
 use spirula_tests::cl::{Buffer, Event, Handle, Kernel, Object, Platform, Sampler, code_name};
 use spirula_tests::dispatch::{self, Dispatch, Slots};
 use spirula_tests::isolate::Outcome;

@@ -1,7 +1,7 @@
 //! Images: formats, transfers, and a kernel that samples.
 
 use crate::setup::{Setup, status, tests};
-use cl_sys::*;
+use spirula_tests::cl::sys::*;
 use spirula_tests::cl::{Buffer, Image, ImageKind, NdRange, Object, Result};
 use spirula_tests::isolate::Outcome;
 use spirula_tests::{call, create};

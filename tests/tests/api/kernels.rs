@@ -1,8 +1,8 @@
 //! Kernels: what they say of themselves and their arguments, setting arguments, launch checks.
 
 use crate::setup::{Setup, status, tests};
-use cl_sys::*;
 use spirula_tests::call;
+use spirula_tests::cl::sys::*;
 use spirula_tests::cl::{Buffer, Event, Kernel, NdRange, Object, Sampler};
 use spirula_tests::isolate::Outcome;
 use std::ptr::{null, null_mut};

@@ -3,10 +3,12 @@
 
 mod commands;
 mod conversions;
+mod errors;
 mod events;
 mod handles;
 mod images;
 mod kernels;
+mod lent;
 mod math_options;
 mod memory;
 mod platform;
@@ -25,6 +27,7 @@ fn main() -> ExitCode {
     let tests = [
         platform::tests(),
         handles::tests(),
+        errors::tests(),
         memory::tests(),
         images::tests(),
         programs::tests(),
@@ -38,6 +41,7 @@ fn main() -> ExitCode {
         sub_devices::tests(),
         svm::tests(),
         threads::tests(),
+        lent::tests(),
     ];
     isolate::main(tests.into_iter().flatten().collect(), ExpectedFailures::default())
 }

@@ -2,7 +2,7 @@
 //! results, and what they may not.
 
 use crate::setup::{Setup, tests};
-use cl_sys::*;
+use spirula_tests::cl::sys::*;
 use spirula_tests::cl::{self, Buffer, Kernel, NdRange, Program, SPIR12};
 use spirula_tests::isolate::Outcome;
 

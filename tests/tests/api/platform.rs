@@ -1,16 +1,18 @@
 //! Platform, device and context: what they say of themselves, and the library's exports.
 
-use crate::setup::{Setup, status, tests};
-use cl_sys::*;
-use spirula_tests::cl::{CL_DEVICE_SPIR_VERSIONS, Context, Device, Object, Platform};
+use crate::setup::{Setup, again, status, tests};
+use spirula_tests::cl::sys::*;
+use spirula_tests::cl::{Buffer, CL_DEVICE_SPIR_VERSIONS, Context, Device, NdRange, Object, Platform};
 use spirula_tests::isolate::Outcome;
 use spirula_tests::{call, create, icd};
+use std::env;
 use std::ffi::{CStr, c_char};
 use std::ptr::{null, null_mut};
 
 tests![
     strings,
     device_limits,
+    compute_units,
     promised_extensions,
     queries_check_their_arguments,
     device_queries,
@@ -57,6 +59,28 @@ fn device_limits() -> Outcome {
     // sizeof(long16), in bits
     assert!(device.info::<u32>(CL_DEVICE_MEM_BASE_ADDR_ALIGN)? >= 1024);
     assert_ne!(device.info::<u64>(CL_DEVICE_QUEUE_PROPERTIES)? & CL_QUEUE_PROFILING_ENABLE, 0);
+    Ok(())
+}
+
+/// As many as SPIRULA_THREADS asks for, whatever the machine has; and all of them work.
+fn compute_units() -> Outcome {
+    const VARIABLE: &str = "SPIRULA_THREADS";
+    let Some(asked) = env::var_os(VARIABLE) else {
+        ["1", "3", "64"].into_iter().for_each(|count| again("platform::compute_units", VARIABLE, count));
+        return Ok(());
+    };
+    let setup = Setup::new();
+    let units = setup.device.info::<u32>(CL_DEVICE_MAX_COMPUTE_UNITS)?;
+    assert_eq!(units.to_string(), asked.to_string_lossy());
+    const ITEMS: usize = 1 << 20;
+    let (from, to) = (vec![3_u8; ITEMS], vec![0_u8; ITEMS]);
+    let buffers = [&from, &to].map(|data| Buffer::copy_of(&setup.context, data).expect("a buffer"));
+    let kernel = setup.kernel("spir12/vadd.bc64", "copy_uchar");
+    (0..2).try_for_each(|index| kernel.set_object(index, Some(&buffers[index as usize])))?;
+    setup.queue.launch(&kernel, NdRange::new(&[ITEMS], &[1]))?;
+    let mut got = to;
+    setup.queue.read(&buffers[1], &mut got)?;
+    assert_eq!(got.iter().position(|&byte| byte != 3), None);
     Ok(())
 }
 

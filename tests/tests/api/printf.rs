@@ -1,7 +1,7 @@
 //! printf: what appears on standard output, in which order, and by when. Sources need a device with a compiler.
 
 use crate::setup::{Setup, tests};
-use cl_sys::*;
+use spirula_tests::cl::sys::*;
 use spirula_tests::cl::{self, Buffer, Kernel, NdRange, Program, Queue};
 use spirula_tests::isolate::{Failure, Outcome};
 use std::ffi::{CString, c_char, c_int};

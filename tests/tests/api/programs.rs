@@ -1,7 +1,7 @@
 //! Programs: binaries good and bad, builds, logs, links and what they yield.
 
 use crate::setup::{Setup, status, tests};
-use cl_sys::*;
+use spirula_tests::cl::sys::*;
 use spirula_tests::cl::{
     Buffer, CL_DEVICE_SPIR_VERSIONS, CL_PROGRAM_BINARY_TYPE_INTERMEDIATE, Kernel, NdRange, Object, Program,
     SPIR12, code_name,

@@ -1,8 +1,9 @@
 //! What most tests start from.
 
-use cl_sys::CL_SUCCESS;
+use spirula_tests::cl::sys::CL_SUCCESS;
 use spirula_tests::cl::{self, Context, Device, Kernel, Program, Queue, SPIR12, code_name};
-use spirula_tests::fixtures;
+use spirula_tests::{fixtures, isolate, supervise};
+use std::time::Duration;
 
 /// A device with a context and a profiling in-order queue.
 pub struct Setup {
@@ -41,6 +42,14 @@ impl Setup {
 /// The status's name, for comparison.
 pub fn status<T>(result: cl::Result<T>) -> String {
     code_name(result.map_or_else(|e| e.code, |_| CL_SUCCESS))
+}
+
+/// Runs a test once more, with a variable that the library reads when it is loaded.
+pub fn again(test: &str, variable: &str, value: &str) {
+    let mut command = isolate::child(test).expect("this program");
+    let done = supervise::run(command.env(variable, value), Duration::from_secs(60)).expect("a process");
+    let passed = done.status.is_some_and(|status| status.success());
+    assert!(passed, "{variable}={value}: {}", String::from_utf8_lossy(&done.stderr));
 }
 
 /// Makes tests of functions of this module.

@@ -1,14 +1,13 @@
 //! Programs from OpenCL C: what their log says, their headers, options and libraries, and what they compute. Skipped on a
 //! device without a compiler.
 
-use crate::setup::{Setup, status, tests};
-use cl_sys::*;
+use crate::setup::{Setup, again, status, tests};
+use spirula_tests::cl::sys::*;
 use spirula_tests::cl::{self, Buffer, Kernel, NdRange, Object, Program, SPIR12};
-use spirula_tests::isolate::{self, Failure, Outcome};
-use spirula_tests::{call, create, supervise};
+use spirula_tests::isolate::{Failure, Outcome};
+use spirula_tests::{call, create};
 use std::ffi::CString;
 use std::ptr::{null, null_mut};
-use std::time::Duration;
 
 tests![
     pieces_are_joined,
@@ -95,7 +94,7 @@ fn pieces_are_joined() -> Outcome {
 fn without_a_compiler() -> Outcome {
     const NOWHERE: &str = "/nowhere/clang";
     if std::env::var_os("SPIRULA_CLANG").is_none_or(|named| named != NOWHERE) {
-        again("without_a_compiler", "SPIRULA_CLANG", NOWHERE);
+        again("sources::without_a_compiler", "SPIRULA_CLANG", NOWHERE);
         return Ok(());
     }
     let setup = Setup::new();
@@ -260,7 +259,11 @@ fn folders_of_the_user() -> Outcome {
             setup()?;
             std::fs::create_dir_all(&folder)?;
             std::fs::write(folder.join("a.h"), "#define A 6\n")?;
-            again("folders_of_the_user", "SPIRULA_INCLUDE", &format!("nowhere:{}", folder.display()));
+            again(
+                "sources::folders_of_the_user",
+                "SPIRULA_INCLUDE",
+                &format!("nowhere:{}", folder.display()),
+            );
             std::fs::remove_dir_all(folder)?;
         }
         Some(folders) => {
@@ -275,18 +278,10 @@ fn folders_of_the_user() -> Outcome {
     Ok(())
 }
 
-/// Runs a test of this file once more, with a variable that the library reads when it is loaded.
-fn again(test: &str, variable: &str, value: &str) {
-    let mut command = isolate::child(&format!("sources::{test}")).expect("this program");
-    let done = supervise::run(command.env(variable, value), Duration::from_secs(60)).expect("a process");
-    let passed = done.status.is_some_and(|status| status.success());
-    assert!(passed, "{}", String::from_utf8_lossy(&done.stderr));
-}
-
 fn endless_source() -> Outcome {
     if std::env::var_os("SPIRULA_COMPILER_TIMEOUT").is_none() {
         setup()?;
-        again("endless_source", "SPIRULA_COMPILER_TIMEOUT", "3");
+        again("sources::endless_source", "SPIRULA_COMPILER_TIMEOUT", "3");
         return Ok(());
     }
     // Each line doubles what the one before it means.

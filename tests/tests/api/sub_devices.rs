@@ -1,8 +1,8 @@
 //! Sub-devices: what a device can be parted by, what is refused, and kernels that run on a part.
 
-use crate::setup::{Setup, status, tests};
-use cl_sys::*;
+use crate::setup::{Setup, again, status, tests};
 use spirula_tests::call;
+use spirula_tests::cl::sys::*;
 use spirula_tests::cl::{
     Buffer, Context, Handle, Kernel, Object, Program, Queue, Result, SPIR12, query, query_list,
 };
@@ -11,7 +11,7 @@ use spirula_tests::fixtures;
 use spirula_tests::isolate::{Failure, Outcome};
 use std::ptr::{null, null_mut};
 
-tests![queries, refusals, every_part_runs_kernels, lives_of_their_own];
+tests![queries, refusals, every_part_runs_kernels, lives_of_their_own, of_many_units];
 
 /// The constants that begin `properties`, in their type.
 const EQUALLY: isize = CL_DEVICE_PARTITION_EQUALLY as isize;
@@ -161,5 +161,13 @@ fn lives_of_their_own() -> Outcome {
     drop(parts);
     assert_eq!(info::<u32>(first, CL_DEVICE_MAX_COMPUTE_UNITS)?, 1);
     Queue::from_raw(create!(clCreateCommandQueue(context.raw(), first, 0))?).finish()?;
+    Ok(())
+}
+
+/// The same again with more compute units than the machine may have.
+fn of_many_units() -> Outcome {
+    for test in ["queries", "refusals", "every_part_runs_kernels", "lives_of_their_own"] {
+        again(&format!("sub_devices::{test}"), "SPIRULA_THREADS", "5");
+    }
     Ok(())
 }

@@ -1,8 +1,8 @@
 //! Shared virtual memory: allocation, commands, kernels that follow pointers, and what is refused (OpenCL 3.0, 5.6).
 
 use crate::setup::{Setup, status, tests};
-use cl_sys::*;
 use spirula_tests::call;
+use spirula_tests::cl::sys::*;
 use spirula_tests::cl::{Buffer, NdRange, Object};
 use spirula_tests::isolate::Outcome;
 use std::ptr::{null, null_mut};
@@ -19,7 +19,7 @@ tests![
     freeing_by_command,
 ];
 
-/// Memory of clSVMAlloc.
+/// Memory of clSVMAlloc, freed when the queue's commands are done with it.
 struct Shared<'a>(&'a Setup, *mut c_void);
 
 impl Shared<'_> {
@@ -37,7 +37,8 @@ impl Shared<'_> {
 
 impl Drop for Shared<'_> {
     fn drop(&mut self) {
-        // SAFETY: a pointer of clSVMAlloc with its context.
+        self.0.queue.finish().expect("a queue can be finished");
+        // SAFETY: a pointer of clSVMAlloc with its context, which no command uses any more.
         unsafe { clSVMFree(self.0.context.raw(), self.1) }
     }
 }

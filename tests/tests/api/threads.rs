@@ -1,7 +1,7 @@
 //! Many threads on the same objects at once: every call but clSetKernelArg on one kernel is thread-safe (OpenCL 1.2, A.2).
 
 use crate::setup::{Setup, status, tests};
-use cl_sys::*;
+use spirula_tests::cl::sys::*;
 use spirula_tests::cl::{Buffer, Context, Event, Kernel, Object, Program, Queue, Result, SPIR12};
 use spirula_tests::isolate::Outcome;
 use spirula_tests::{call, create};
@@ -82,10 +82,8 @@ fn one_round(context: &Context, queue: &Queue, program: &Program, seed: usize) -
     let half = x.sub_buffer(0, BYTES / 2, BYTES / 2)?;
     let factor = (seed % 7) as f64;
     let kernel = daxpy(program, &x, &y, factor)?;
-    let (mut written, mut filled, place) = (null_mut(), null_mut(), data.as_ptr().cast());
-    call!(clEnqueueWriteBuffer(queue.raw(), x.raw(), CL_FALSE, 0, BYTES, place, 0, null(), &mut written))?;
-    let written = Event::from_raw(written);
-    let one = 1f64;
+    let written = queue.begin_write(&x, &data)?;
+    let (one, mut filled) = (1f64, null_mut());
     call!(clEnqueueFillBuffer(
         queue.raw(),
         half.raw(),

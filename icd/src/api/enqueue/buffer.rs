@@ -1,25 +1,14 @@
 //! Commands on buffers (OpenCL 1.2, 5.2.2 to 5.2.4). Offsets, sizes and pitches are checked by the command's constructor.
 
-use super::{submit, wait_list};
+use super::{fill_pattern, host, submit, triple, wait_list};
 use crate::abi::{Handle, Handles, HostConst, HostMut, In, Out};
 use crate::api::event::Event;
 use crate::api::memory::Mem;
 use crate::api::queue::Queue;
-use crate::error::{Code, Status};
+use crate::error::Status;
 use opencl_sys as cl;
 use spirula_runtime::command::buffer::{self, RectSide};
-use spirula_runtime::memory::HostPtr;
 use std::ffi::c_void;
-
-/// CL_INVALID_VALUE if ptr is a NULL value.
-fn host(ptr: Option<HostPtr>) -> Status<HostPtr> {
-    ptr.ok_or(Code(cl::CL_INVALID_VALUE))
-}
-
-/// CL_INVALID_VALUE if origin or region is NULL.
-fn triple(values: &In<usize>) -> Status<[usize; 3]> {
-    values.array().ok_or(Code(cl::CL_INVALID_VALUE))
-}
 
 /// clEnqueueReadBuffer.
 #[allow(clippy::too_many_arguments)]
@@ -191,10 +180,6 @@ pub fn fill(
     let queue = command_queue.get()?;
     let buffer = buffer.get()?;
     let wait = wait_list(num_events, &event_wait_list)?;
-    // CL_INVALID_VALUE if pattern is NULL or if pattern_size is 0 or if pattern_size is not one of {1, 2, 4, 8, 16, 32,
-    // 64, 128}.
-    let known = pattern_size.is_power_of_two() && pattern_size <= 128;
-    let pattern = pattern.bytes(pattern_size).filter(|_| known).ok_or(Code(cl::CL_INVALID_VALUE))?;
-    let command = buffer::fill(&buffer.core, pattern, offset, size)?;
+    let command = buffer::fill(&buffer.core, fill_pattern(&pattern, pattern_size)?, offset, size)?;
     submit(&queue, command, &wait, cl::CL_FALSE, &event)
 }

@@ -1,38 +1,29 @@
 //! Commands on images (OpenCL 1.2, 5.3.3 to 5.3.5). Origins, regions and pitches are checked by the command's constructor.
 
-use super::{submit, wait_list};
+use super::{host, submit, triple, wait_list};
 use crate::abi::{Handle, Handles, HostConst, HostMut, In, Out};
 use crate::api::event::Event;
 use crate::api::memory::Mem;
 use crate::api::queue::Queue;
-use crate::error::{Code, Status, fail_if};
+use crate::error::{OrFail, Status, fail_if};
 use crate::handle::Ref;
 use opencl_sys as cl;
 use spirula_runtime::command::image;
-use spirula_runtime::memory::HostPtr;
 use std::ffi::c_void;
-
-/// CL_INVALID_VALUE if ptr is NULL.
-fn host(ptr: Option<HostPtr>) -> Status<HostPtr> {
-    ptr.ok_or(Code(cl::CL_INVALID_VALUE))
-}
-
-/// CL_INVALID_VALUE if origin or region is NULL.
-pub(super) fn triple(values: &In<usize>) -> Status<[usize; 3]> {
-    values.array().ok_or(Code(cl::CL_INVALID_VALUE))
-}
 
 /// CL_INVALID_MEM_OBJECT if image is not a valid image object.
 pub(super) fn image(object: &Handle<Mem>) -> Status<Ref<Mem>> {
     let mem = object.get()?;
-    fail_if(mem.core.image_info().is_none(), cl::CL_INVALID_MEM_OBJECT)?;
+    let image = mem.core.image_info().is_some();
+    fail_if(!image, cl::CL_INVALID_MEM_OBJECT, "a buffer where an image is needed")?;
     Ok(mem)
 }
 
 /// CL_INVALID_MEM_OBJECT if buffer is not a valid buffer object.
 pub(super) fn buffer(object: &Handle<Mem>) -> Status<Ref<Mem>> {
     let mem = object.get()?;
-    fail_if(mem.core.image_info().is_some(), cl::CL_INVALID_MEM_OBJECT)?;
+    let image = mem.core.image_info().is_some();
+    fail_if(image, cl::CL_INVALID_MEM_OBJECT, "an image where a buffer is needed")?;
     Ok(mem)
 }
 
@@ -162,8 +153,8 @@ pub fn fill(
     let queue = command_queue.get()?;
     let image = image(&object)?;
     let wait = wait_list(num_events, &event_wait_list)?;
-    // CL_INVALID_VALUE if fill_color is NULL. (It is a four-component value for all formats.)
-    let color = fill_color.cast::<u8>().array().ok_or(Code(cl::CL_INVALID_VALUE))?;
+    // A four-component value for all formats.
+    let color = fill_color.cast::<u8>().array().or_fail(cl::CL_INVALID_VALUE, "fill_color is NULL")?;
     let command = image::fill(&image.core, color, triple(&origin)?, triple(&region)?)?;
     submit(&queue, command, &wait, cl::CL_FALSE, &event)
 }

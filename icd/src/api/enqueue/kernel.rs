@@ -7,7 +7,7 @@ use crate::api::kernel::Kernel;
 use crate::api::memory::Mem;
 use crate::api::queue::Queue;
 use crate::callback::NativeKernel;
-use crate::error::{Code, Status, fail, fail_if};
+use crate::error::{OrFail, Status, fail, fail_if};
 use crate::handle::Ref;
 use opencl_sys as cl;
 use spirula_runtime::command::{Command, ndrange};
@@ -16,7 +16,16 @@ use std::sync::Arc;
 
 /// CL_INVALID_CONTEXT if the context associated with command_queue and kernel is not the same.
 fn check_context(queue: &Ref<Queue>, kernel: &Ref<Kernel>) -> Status {
-    fail_if(!Arc::ptr_eq(&queue.core.context, &kernel.core.program.context), cl::CL_INVALID_CONTEXT)
+    let same = Arc::ptr_eq(&queue.core.context, &kernel.core.program.context);
+    fail_if(!same, cl::CL_INVALID_CONTEXT, "command_queue and kernel are of different contexts")
+}
+
+/// How many values the sizes of a launch have.
+fn dimensions(work_dim: u32) -> Status<usize> {
+    match work_dim {
+        1..=3 => Ok(work_dim as usize),
+        _ => fail(cl::CL_INVALID_WORK_DIMENSION, format!("work_dim is {work_dim}, not 1, 2 or 3")),
+    }
 }
 
 /// clEnqueueNDRangeKernel.
@@ -36,9 +45,7 @@ pub fn ndrange(
     let kernel = kernel.get()?;
     check_context(&queue, &kernel)?;
     let wait = wait_list(num_events, &event_wait_list)?;
-    // CL_INVALID_WORK_DIMENSION if work_dim is not a valid value (i.e. a value between 1 and 3).
-    fail_if(!(1..=3).contains(&work_dim), cl::CL_INVALID_WORK_DIMENSION)?;
-    let dimensions = work_dim as usize;
+    let dimensions = dimensions(work_dim)?;
     // "If global_work_size is NULL, or the value in any passed dimension is 0 then the kernel command will trivially succeed
     // after its event dependencies are satisfied" (since OpenCL 2.1).
     let global = global_work_size.list(dimensions).unwrap_or_else(|| vec![0; dimensions]);
@@ -61,11 +68,11 @@ pub fn suggested_local_work_size(
     let kernel = kernel.get()?;
     check_context(&queue, &kernel)?;
     // CL_INVALID_WORK_DIMENSION, CL_INVALID_GLOBAL_WORK_SIZE, CL_INVALID_GLOBAL_OFFSET, CL_INVALID_KERNEL_ARGS as launching.
-    fail_if(!(1..=3).contains(&work_dim), cl::CL_INVALID_WORK_DIMENSION)?;
-    let dimensions = work_dim as usize;
-    let global = global_work_size.list(dimensions).ok_or(Code(cl::CL_INVALID_GLOBAL_WORK_SIZE))?;
-    // CL_INVALID_VALUE if suggested_local_work_size is NULL.
-    fail_if(suggested_local_work_size.is_null(), cl::CL_INVALID_VALUE)?;
+    let dimensions = dimensions(work_dim)?;
+    let global = global_work_size.list(dimensions);
+    let global = global.or_fail(cl::CL_INVALID_GLOBAL_WORK_SIZE, "global_work_size is NULL")?;
+    let nowhere = suggested_local_work_size.is_null();
+    fail_if(nowhere, cl::CL_INVALID_VALUE, "suggested_local_work_size is NULL")?;
     let offset = global_work_offset.list(dimensions);
     let local = ndrange::suggest(&kernel.core, &queue.core.device, offset.as_deref(), &global)?;
     suggested_local_work_size.write_list(&local[..dimensions]);
@@ -103,19 +110,20 @@ pub fn native(
     event: Out<*mut c_void>,
 ) -> Status {
     let queue = command_queue.get()?;
-    // CL_INVALID_VALUE if user_func is NULL.
-    fail_if(user_func.is_null(), cl::CL_INVALID_VALUE)?;
-    // CL_INVALID_VALUE if args is a NULL value and cb_args > 0, or if args is a NULL value and num_mem_objects > 0.
-    fail_if(args.is_null() && (cb_args > 0 || num_mem_objects > 0), cl::CL_INVALID_VALUE)?;
-    // CL_INVALID_VALUE if args is not NULL and cb_args is 0.
-    fail_if(!args.is_null() && cb_args == 0, cl::CL_INVALID_VALUE)?;
-    // CL_INVALID_VALUE if num_mem_objects > 0 and mem_list or args_mem_loc are NULL, or if num_mem_objects = 0 and
-    // mem_list or args_mem_loc are not NULL.
+    let invalid = cl::CL_INVALID_VALUE;
+    fail_if(user_func.is_null(), invalid, "user_func is NULL")?;
+    let needed = cb_args > 0 || num_mem_objects > 0;
+    fail_if(args.is_null() && needed, invalid, "args is NULL, but cb_args or num_mem_objects is not 0")?;
+    fail_if(!args.is_null() && cb_args == 0, invalid, "args is not NULL, but cb_args is 0")?;
     let none = num_mem_objects == 0;
-    fail_if(mem_list.is_null() != none || args_mem_loc.is_null() != none, cl::CL_INVALID_VALUE)?;
-    // CL_INVALID_MEM_OBJECT if one or more memory objects specified in mem_list are not valid or are not buffer objects.
+    fail_if(
+        mem_list.is_null() != none || args_mem_loc.is_null() != none,
+        invalid,
+        "mem_list or args_mem_loc is NULL where num_mem_objects is not 0, or the other way round",
+    )?;
     let objects = mem_list.get(num_mem_objects)?;
-    fail_if(objects.iter().any(|object| object.core.image_info().is_some()), cl::CL_INVALID_MEM_OBJECT)?;
+    let image = objects.iter().any(|object| object.core.image_info().is_some());
+    fail_if(image, cl::CL_INVALID_MEM_OBJECT, "an object in mem_list is an image")?;
     let wait = wait_list(num_events, &event_wait_list)?;
 
     // The function gets a copy of its arguments with the buffers' addresses where the application has put their handles.
@@ -126,10 +134,10 @@ pub fn native(
         let address = object.core.address().expose_provenance().to_ne_bytes();
         match offset.checked_add(address.len()).and_then(|end| copy.get_mut(offset..end)) {
             Some(bytes) => bytes.copy_from_slice(&address),
-            None => fail(cl::CL_INVALID_VALUE)?,
+            None => fail(invalid, "a pointer in args_mem_loc does not point into args")?,
         }
     }
-    let function = user_func.bind((!args.is_null()).then_some(copy)).ok_or(Code(cl::CL_INVALID_VALUE))?;
+    let function = user_func.bind((!args.is_null()).then_some(copy)).or_fail(invalid, "user_func is NULL")?;
     let objects: Vec<_> = objects.iter().map(|object| object.core.clone()).collect();
     submit(&queue, Command::native(function, &objects), &wait, cl::CL_FALSE, &event)
 }

@@ -1,12 +1,12 @@
 //! Mapping memory objects (OpenCL 1.2, 5.2.4, 5.3.6 and 5.4.2).
 
-use super::image::{buffer, image, triple};
-use super::{submit, wait_list};
+use super::image::{buffer, image};
+use super::{submit, triple, wait_list};
 use crate::abi::{Handle, Handles, HostMut, In, Out};
 use crate::api::event::Event;
 use crate::api::memory::Mem;
 use crate::api::queue::Queue;
-use crate::error::{Code, Status, fail_if};
+use crate::error::{OrFail, Status, fail_if};
 use opencl_sys as cl;
 use spirula_runtime::command::map;
 use spirula_runtime::memory::MapFlags;
@@ -14,7 +14,7 @@ use std::ffi::c_void;
 
 /// CL_INVALID_VALUE if values specified in map_flags are not valid.
 fn flags(map_flags: cl::cl_map_flags) -> Status<MapFlags> {
-    MapFlags::from_bits(map_flags).ok_or(Code(cl::CL_INVALID_VALUE))
+    MapFlags::from_bits(map_flags).or_fail(cl::CL_INVALID_VALUE, "map_flags has bits that are not valid")
 }
 
 /// clEnqueueMapBuffer.
@@ -57,11 +57,11 @@ pub fn map_image(
     let image = image(&object)?;
     let wait = wait_list(num_events, &event_wait_list)?;
     let (origin, region) = (triple(&origin)?, triple(&region)?);
-    // CL_INVALID_VALUE if image_row_pitch is NULL.
-    fail_if(image_row_pitch.is_null(), cl::CL_INVALID_VALUE)?;
+    fail_if(image_row_pitch.is_null(), cl::CL_INVALID_VALUE, "image_row_pitch is NULL")?;
     let mapping = map::map_image(&image.core, flags(map_flags)?, origin, region)?;
     // CL_INVALID_VALUE if image is a 3D image, 1D or 2D image array object and image_slice_pitch is NULL.
-    fail_if(mapping.slice_pitch != 0 && image_slice_pitch.is_null(), cl::CL_INVALID_VALUE)?;
+    let lost = mapping.slice_pitch != 0 && image_slice_pitch.is_null();
+    fail_if(lost, cl::CL_INVALID_VALUE, "image_slice_pitch is NULL")?;
     submit(&queue, mapping.command, &wait, blocking_map, &event)?;
     image_row_pitch.write(mapping.row_pitch);
     image_slice_pitch.write(mapping.slice_pitch);

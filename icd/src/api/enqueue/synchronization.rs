@@ -37,16 +37,15 @@ pub fn barrier_with_wait_list(
 /// clEnqueueMarker: deprecated since OpenCL 1.2.
 pub fn marker(command_queue: Handle<Queue>, event: Out<*mut c_void>) -> Status {
     let queue = command_queue.get()?;
-    // CL_INVALID_VALUE if event is a NULL value.
-    fail_if(event.is_null(), cl::CL_INVALID_VALUE)?;
+    fail_if(event.is_null(), cl::CL_INVALID_VALUE, "event is NULL")?;
     submit(&queue, Command::marker(), &[], cl::CL_FALSE, &event)
 }
 
 /// clEnqueueWaitForEvents: deprecated since OpenCL 1.2.
 pub fn wait_for_events(command_queue: Handle<Queue>, num_events: u32, event_list: Handles<Event>) -> Status {
     let queue = command_queue.get()?;
-    // CL_INVALID_VALUE if num_events is zero or event_list is NULL.
-    fail_if(num_events == 0 || event_list.is_null(), cl::CL_INVALID_VALUE)?;
+    let none = num_events == 0 || event_list.is_null();
+    fail_if(none, cl::CL_INVALID_VALUE, "num_events is 0 or event_list is NULL")?;
     // CL_INVALID_EVENT if event objects specified in event_list are not valid events.
     let events: Vec<_> = event_list.get(num_events)?.iter().map(|event| event.core.clone()).collect();
     submit(&queue, Command::barrier(), &events, cl::CL_FALSE, &Out::nowhere())
@@ -70,10 +69,9 @@ pub fn migrate(
 ) -> Status {
     const KNOWN: u64 = cl::CL_MIGRATE_MEM_OBJECT_HOST | cl::CL_MIGRATE_MEM_OBJECT_CONTENT_UNDEFINED;
     let queue = command_queue.get()?;
-    // CL_INVALID_VALUE if num_mem_objects is zero or if mem_objects is NULL.
-    fail_if(num_mem_objects == 0 || mem_objects.is_null(), cl::CL_INVALID_VALUE)?;
-    // CL_INVALID_VALUE if flags is not 0 or is not any of the values described in the table.
-    fail_if(flags & !KNOWN != 0, cl::CL_INVALID_VALUE)?;
+    let none = num_mem_objects == 0 || mem_objects.is_null();
+    fail_if(none, cl::CL_INVALID_VALUE, "num_mem_objects is 0 or mem_objects is NULL")?;
+    fail_if(flags & !KNOWN != 0, cl::CL_INVALID_VALUE, "flags has values that are not valid")?;
     // CL_INVALID_MEM_OBJECT if any of the memory objects in mem_objects is not a valid memory object.
     let objects: Vec<_> =
         mem_objects.get(num_mem_objects)?.iter().map(|object| object.core.clone()).collect();

@@ -68,8 +68,8 @@ impl Ready {
     fn new(kernel: Function, lanes: u32) -> Self {
         let (lowered, ir) = lower(kernel, lanes);
         let session = Session::new();
-        let module = parse_text(&session, &ir).unwrap_or_else(|e| panic!("{e}\n{}", ir));
-        let object = codegen::generate(&session, &module, &["entry".into()], &crate::llvm::host(), true)
+        let mut module = parse_text(&session, &ir).unwrap_or_else(|e| panic!("{e}\n{}", ir));
+        let object = codegen::generate(&session, &mut module, &["entry".into()], &crate::llvm::host(), true)
             .unwrap_or_else(|e| panic!("{e}\n{}", ir));
         let info = KernelInfo {
             name: "k".into(),
@@ -224,8 +224,8 @@ fn a_uniform_loop_around_a_barrier() {
             let sum: i32 = before[i / local * local..][..local].iter().sum();
             let item = i % local;
             let adds = std::iter::successors(Some(local / 2), |n| Some(n / 2)).take_while(|&n| n > 0);
-            let trips = adds.filter(|&n| item < n).count() as i32;
-            assert_eq!(got, sum + trips * 100_000, "{local} {i}");
+            let iterations = adds.filter(|&n| item < n).count() as i32;
+            assert_eq!(got, sum + iterations * 100_000, "{local} {i}");
         }
     }
 }

@@ -32,7 +32,7 @@ result, of 0.50 a correctly rounded one. lgamma has no limit in OpenCL; its erro
 const TAIL: &str = "
 ## printf (6.12.13)
 
-`int printf(constant char *format, ...)` stands apart from the table (`jit/src/printf.rs`, `runtime/src/printf`). It has
+`int printf(constant char *format, ...)` stands apart from the table (`jit/interface/src/printf.rs`, `runtime/src/execute/output`). It has
 every flag, conversion and length modifier, vectors, and for `%s` any string in any memory; numbers are printed as C
 prints them, exactly rounded. It returns 0, or -1 and prints nothing when the launch's buffer is full. A command's text
 is on standard output, in order with what the application itself prints by C's functions, when the command ends: the

@@ -86,9 +86,10 @@ fn object(
     kernels.iter().for_each(|kernel| text.add(kernel));
     let text = [header, &text.finish()].concat();
     dump.write("emitted.ll", || text.clone());
-    let parsed = llvm::parse_text(session, &text).map_err(|error| fault("the text of an object", &error))?;
+    let mut parsed =
+        llvm::parse_text(session, &text).map_err(|error| fault("the text of an object", &error))?;
     let symbols: Vec<String> = kernels.iter().map(|kernel| kernel.name.clone()).collect();
-    let object = codegen::generate(session, &parsed, &symbols, target, optimize)
+    let object = codegen::generate(session, &mut parsed, &symbols, target, optimize)
         .map_err(|error| CompileError::Failed(format!("error: {error}\n")))?;
     dump.write("optimized.ll", || llvm::print_text(&parsed));
     Ok(object)

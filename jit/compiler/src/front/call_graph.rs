@@ -1,30 +1,29 @@
 //! Who calls whom in a module: for recursion, for the kernels that need a symbol, and for what must be inlined.
 
-use super::llvm_access::{self as access, Value};
-use inkwell::module::Module;
+use crate::llvm::{Function, Instruction, View};
 use std::collections::{HashMap, HashSet};
 
 /// The direct calls between a module's functions.
 pub(crate) struct CallGraph<'m> {
-    functions: Vec<Value<'m>>,
-    callees: HashMap<Value<'m>, Vec<Value<'m>>>,
+    functions: Vec<Function<'m>>,
+    callees: HashMap<Function<'m>, Vec<Function<'m>>>,
 }
 
 impl<'m> CallGraph<'m> {
-    pub(crate) fn new(module: &'m Module<'_>) -> Self {
-        let functions = access::functions(module);
+    pub(crate) fn new(module: View<'m>) -> Self {
+        let functions = module.functions();
         let callees = functions
             .iter()
             .map(|&function| {
                 let mut seen = HashSet::new();
-                let calls = function.instructions().into_iter().filter_map(Value::called_function);
+                let calls = function.instructions().into_iter().filter_map(Instruction::called_function);
                 (function, calls.filter(|callee| seen.insert(*callee)).collect())
             })
             .collect();
         CallGraph { functions, callees }
     }
 
-    fn callees(&self, function: Value<'m>) -> &[Value<'m>] {
+    fn callees(&self, function: Function<'m>) -> &[Function<'m>] {
         self.callees.get(&function).map_or(&[], Vec::as_slice)
     }
 
@@ -58,15 +57,15 @@ impl<'m> CallGraph<'m> {
     }
 
     /// The functions that reach one of `targets` by calls, with the targets themselves.
-    pub(crate) fn reaching(&self, targets: impl IntoIterator<Item = Value<'m>>) -> HashSet<Value<'m>> {
-        let mut callers: HashMap<Value<'m>, Vec<Value<'m>>> = HashMap::new();
+    pub(crate) fn reaching(&self, targets: impl IntoIterator<Item = Function<'m>>) -> HashSet<Function<'m>> {
+        let mut callers: HashMap<Function<'m>, Vec<Function<'m>>> = HashMap::new();
         for (&caller, callees) in &self.callees {
             for &callee in callees {
                 callers.entry(callee).or_default().push(caller);
             }
         }
-        let mut found: HashSet<Value<'m>> = HashSet::new();
-        let mut open: Vec<Value<'m>> = targets.into_iter().collect();
+        let mut found: HashSet<Function<'m>> = HashSet::new();
+        let mut open: Vec<Function<'m>> = targets.into_iter().collect();
         while let Some(function) = open.pop() {
             if found.insert(function) {
                 open.extend(callers.get(&function).into_iter().flatten());
@@ -90,9 +89,9 @@ mod tests {
             "declare void @b()\ndefine void @f() {\n call void @b()\n ret void\n}
              define void @g() {\n call void @f()\n ret void\n}\ndefine void @h() {\n ret void\n}",
         );
-        let graph = CallGraph::new(&module);
+        let graph = CallGraph::new(module.view());
         let mut names: Vec<String> =
-            graph.reaching(access::function_named(&module, "b")).iter().map(|f| f.name()).collect();
+            graph.reaching(module.view().function_named("b")).iter().map(|f| f.name()).collect();
         names.sort();
         assert_eq!(names, ["b", "f", "g"]);
         assert_eq!(graph.cycle(), None);

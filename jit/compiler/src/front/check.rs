@@ -1,13 +1,11 @@
-//! Step 2 of the front: the rules of SPIR 1.2. What isn't of this device's kind is an invalid binary; a broken rule is
+//! The rules of SPIR 1.2. What isn't of this device's kind is an invalid binary; a broken rule is
 //! a finding of the build log. What a producer did beyond the letter but without ambiguity is accepted.
 
 use super::call_graph::CallGraph;
 use super::intrinsics;
 use super::limits;
-use super::llvm_access::{self as access, Layout, Type, Value};
-use super::llvm_edit as edit;
+use crate::llvm::{Function, Global, Instruction, Layout, Module, Symbol, Type, Value, View};
 use inkwell::llvm_sys::{LLVMLinkage, LLVMOpcode, LLVMTypeKind, LLVMValueKind};
-use inkwell::module::Module;
 use spirula_interface::options::{CompileError, CompileOptions};
 use std::ffi::CStr;
 
@@ -23,24 +21,24 @@ const IGNORED_GLOBALS: [&str; 2] = ["llvm.used", "llvm.compiler.used"];
 /// Checks a module that was read. Errors: `InvalidBinary` for another device's or version's module, `Failed` with a
 /// line for each broken rule.
 pub(crate) fn check(module: &Module, options: &CompileOptions) -> Result<(), CompileError> {
+    let module = module.view();
     target(module)?;
     version(module, options)?;
     let mut findings = Findings(Vec::new());
-    if !access::module_assembly(module).is_empty() {
+    if !module.assembly().is_empty() {
         findings.add("module-level inline assembly is not allowed in SPIR (section 3.15)".into());
     }
-    access::indirect_symbols(module)
+    module
+        .indirect_symbols()
         .iter()
         .for_each(|symbol| findings.add(format!("`{}` is an alias, which SPIR doesn't have", symbol.name())));
-    let layout = access::layout(module);
+    let layout = module.layout();
     let mut data = 0;
-    for global in access::globals(module) {
+    for global in module.globals() {
         global_variable(global, &mut findings);
         limits::variable(layout, global, &mut data).into_iter().for_each(|finding| findings.add(finding));
     }
-    access::functions(module)
-        .into_iter()
-        .for_each(|function| self::function(function, layout, &mut findings));
+    module.functions().into_iter().for_each(|function| self::function(function, layout, &mut findings));
     if let Some(cycle) = CallGraph::new(module).cycle() {
         let path: Vec<String> = cycle.iter().map(|name| format!("`{name}`")).collect();
         findings.add(format!("recursion is not allowed in OpenCL C (6.9.i): {}", path.join(" calls ")));
@@ -76,9 +74,8 @@ fn invalid(text: String) -> Result<(), CompileError> {
 }
 
 /// Triple and data layout (SPIR 2.0, 3.1 and 3.2).
-fn target(module: &Module) -> Result<(), CompileError> {
-    let triple = module.get_triple();
-    let triple = triple.as_str().to_string_lossy().into_owned();
+fn target(module: View) -> Result<(), CompileError> {
+    let triple = module.triple();
     match triple.split('-').next().unwrap_or("") {
         "spir64" => {}
         "spir" => {
@@ -93,8 +90,8 @@ fn target(module: &Module) -> Result<(), CompileError> {
             ));
         }
     }
-    let layout = access::layout(module);
-    if module.get_data_layout().as_str().to_bytes().is_empty() {
+    let layout = module.layout();
+    if module.data_layout().is_empty() {
         return Ok(()); // Any SPIR module has one and the same.
     }
     if !layout.is_little_endian() || (0..=4).any(|space| layout.pointer_bytes(space) != 8) {
@@ -102,24 +99,21 @@ fn target(module: &Module) -> Result<(), CompileError> {
             "The binary's data layout isn't spir64's: little-endian with 64-bit pointers.".into(),
         );
     }
-    let context = module.get_context();
-    let natural: [(&str, inkwell::types::BasicTypeEnum, u32); 8] = [
-        ("i8", context.i8_type().into(), 1),
-        ("i16", context.i16_type().into(), 2),
-        ("i32", context.i32_type().into(), 4),
-        ("i64", context.i64_type().into(), 8),
-        ("float", context.f32_type().into(), 4),
-        ("double", context.f64_type().into(), 8),
-        ("<3 x float>", context.f32_type().vec_type(3).into(), 16),
-        ("<16 x double>", context.f64_type().vec_type(16).into(), 128),
+    let natural = [
+        (module.integer_type(8), 1),
+        (module.integer_type(16), 2),
+        (module.integer_type(32), 4),
+        (module.integer_type(64), 8),
+        (module.float_type(), 4),
+        (module.double_type(), 8),
+        (module.float_type().vector(3), 16),
+        (module.double_type().vector(16), 128),
     ];
-    for (name, ty, expected) in natural {
-        let found = module.get_data_layout();
-        let found =
-            inkwell::targets::TargetData::create(&found.as_str().to_string_lossy()).get_abi_alignment(&ty);
+    for (ty, expected) in natural {
+        let found = layout.alignment(ty);
         if found != expected {
             return invalid(format!(
-                "The binary's data layout isn't spir64's: it aligns {name} to {found} bytes instead of {expected}."
+                "The binary's data layout isn't spir64's: it aligns {ty} to {found} bytes instead of {expected}."
             ));
         }
     }
@@ -127,7 +121,7 @@ fn target(module: &Module) -> Result<(), CompileError> {
 }
 
 /// `opencl.spir.version` and `opencl.ocl.version` (SPIR 1.2, 2.13 and 2.14). Linked modules have several entries.
-fn version(module: &Module, options: &CompileOptions) -> Result<(), CompileError> {
+fn version(module: View, options: &CompileOptions) -> Result<(), CompileError> {
     for (node, what, most) in
         [(c"opencl.spir.version", "SPIR", (1, 2)), (c"opencl.ocl.version", "OpenCL C", (1, 2))]
     {
@@ -161,11 +155,12 @@ fn version(module: &Module, options: &CompileOptions) -> Result<(), CompileError
     }
 }
 
-fn versions(module: &Module, node: &CStr) -> Result<Vec<(u64, u64)>, CompileError> {
-    access::named_metadata(module, node)
+fn versions(module: View, node: &CStr) -> Result<Vec<(u64, u64)>, CompileError> {
+    module
+        .named_metadata(node)
         .into_iter()
-        .map(|entry| match entry.node_operands().as_deref() {
-            Some([Some(major), Some(minor)]) => major.constant_bits().zip(minor.constant_bits()),
+        .map(|entry| match entry.operands()[..] {
+            [Some(major), Some(minor)] => major.constant_bits().zip(minor.constant_bits()),
             _ => None,
         })
         .map(|version| {
@@ -192,7 +187,7 @@ fn linkage_is_allowed(linkage: LLVMLinkage) -> bool {
     )
 }
 
-fn linkage(symbol: Value, findings: &mut Findings) {
+fn linkage(symbol: Symbol, findings: &mut Findings) {
     if !linkage_is_allowed(symbol.linkage()) {
         let name = format!("{:?}", symbol.linkage());
         let name = name.trim_start_matches("LLVM").trim_end_matches("Linkage").to_lowercase();
@@ -200,12 +195,12 @@ fn linkage(symbol: Value, findings: &mut Findings) {
     }
 }
 
-fn global_variable(global: Value, findings: &mut Findings) {
+fn global_variable(global: Global, findings: &mut Findings) {
     let name = global.name();
     if IGNORED_GLOBALS.contains(&name.as_str()) {
         return;
     }
-    linkage(global, findings);
+    linkage(*global, findings);
     if global.is_thread_local() {
         findings.add(format!("the variable `{name}` is thread-local, which SPIR doesn't have"));
     }
@@ -213,20 +208,22 @@ fn global_variable(global: Value, findings: &mut Findings) {
         let space = global.ty().address_space();
         findings.add(format!("the variable `{name}` is in address space {space}; SPIR's are 0 to 4"));
     }
-    if is_foreign(global.global_value_type(), 0) {
-        findings.add(format!("the variable `{name}` has the type {}", global.global_value_type()));
+    if is_foreign(global.value_type(), 0) {
+        findings.add(format!("the variable `{name}` has the type {}", global.value_type()));
     }
 }
 
-fn function(function: Value, layout: Layout, findings: &mut Findings) {
+fn function<'m>(function: Function<'m>, layout: Layout<'m>, findings: &mut Findings) {
     let name = function.name();
     if name.starts_with("llvm.") {
         intrinsic(function, findings);
         return;
     }
-    linkage(function, findings);
-    let called_only = function.users().iter().all(|user| {
-        user.callee() == Some(function) && user.call_arguments().iter().all(|argument| *argument != function)
+    linkage(*function, findings);
+    let called_only = function.users().into_iter().all(|user| {
+        user.as_call().is_some_and(|call| {
+            call.called_function() == Some(function) && call.arguments().iter().all(|a| *a != **function)
+        })
     });
     if !called_only {
         findings.add(format!(
@@ -243,8 +240,9 @@ fn function(function: Value, layout: Layout, findings: &mut Findings) {
         if let Some(what) = forbidden(instruction) {
             findings.add(format!("the function `{name}` contains {what}, which SPIR doesn't allow"));
         }
-        if let Some(callee) = instruction.called_function()
-            && instruction.called_type() != Some(callee.global_value_type())
+        if let Some(call) = instruction.as_call()
+            && let Some(callee) = call.called_function()
+            && call.called_type() != callee.value_type()
         {
             findings.add(format!(
                 "the function `{name}` calls `{}` with another signature than its own",
@@ -255,7 +253,7 @@ fn function(function: Value, layout: Layout, findings: &mut Findings) {
 }
 
 /// An intrinsic must be one that is known, by what calls it.
-fn intrinsic(function: Value, findings: &mut Findings) {
+fn intrinsic(function: Function, findings: &mut Findings) {
     let name = function.name();
     if !function.is_declaration() {
         findings.add(format!("the function `{name}` has a name that only LLVM's intrinsics have"));
@@ -265,7 +263,7 @@ fn intrinsic(function: Value, findings: &mut Findings) {
         return;
     }
     // A mere declaration does nothing.
-    for caller in access::using_functions(function) {
+    for caller in function.using_functions() {
         let caller = caller.name();
         findings
             .add(format!("the function `{caller}` calls the intrinsic `{name}`, which SPIR doesn't have"));
@@ -273,20 +271,18 @@ fn intrinsic(function: Value, findings: &mut Findings) {
 }
 
 /// What is wrong with an instruction (SPIR 1.2, tables 14 and 15), in words.
-fn forbidden(instruction: Value) -> Option<String> {
+fn forbidden(instruction: Instruction) -> Option<String> {
     use LLVMOpcode::*;
-    let what = match instruction.opcode()? {
+    let what = match instruction.opcode() {
         LLVMIndirectBr => "an indirectbr",
         LLVMInvoke | LLVMResume | LLVMLandingPad | LLVMCleanupRet | LLVMCatchRet | LLVMCatchPad
         | LLVMCleanupPad | LLVMCatchSwitch => "exception handling",
         LLVMVAArg => "a va_arg",
         LLVMFence => "a fence (builtins are for that)",
         LLVMAtomicCmpXchg | LLVMAtomicRMW => "an atomic instruction (builtins are for that)",
-        LLVMLoad | LLVMStore if edit::is_atomic(instruction) => {
-            "an atomic load or store (builtins are for that)"
-        }
+        LLVMLoad | LLVMStore if instruction.is_atomic() => "an atomic load or store (builtins are for that)",
         LLVMCallBr => "inline assembly",
-        LLVMCall => match instruction.callee()?.kind() {
+        LLVMCall => match instruction.as_call()?.callee().kind() {
             LLVMValueKind::LLVMFunctionValueKind => return type_of(instruction),
             LLVMValueKind::LLVMInlineAsmValueKind => "inline assembly",
             _ => "a call through a pointer",
@@ -297,7 +293,7 @@ fn forbidden(instruction: Value) -> Option<String> {
 }
 
 /// A type in an instruction that no OpenCL C program has.
-fn type_of(instruction: Value) -> Option<String> {
+fn type_of(instruction: Instruction) -> Option<String> {
     let types = [Some(instruction.ty()), instruction.allocated_type(), instruction.element_pointer_type()];
     let operands = instruction.operands().into_iter().map(Value::ty);
     let foreign = types.into_iter().flatten().chain(operands).find(|ty| is_foreign(*ty, 0))?;

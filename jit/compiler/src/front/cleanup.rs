@@ -1,14 +1,12 @@
-//! Step 6 of the front: LLVM inlines, promotes memory to values and simplifies, so that Kernel IR gets plain code. No
+//! Clean-up: LLVM inlines, promotes memory to values and simplifies, so that Kernel IR gets plain code. No
 //! pass here changes loops: what a work-item's loop becomes is decided over Kernel IR.
 
 use super::call_graph::CallGraph;
 use super::harden::kernel_symbol;
 use super::limits;
-use super::llvm_access::{self as access, Value};
-use super::llvm_edit as edit;
 use super::{CleanModule, LinkedModule};
-use crate::llvm;
-use inkwell::module::Module;
+use crate::llvm::attribute::Attribute;
+use crate::llvm::{self, Function, Instruction, Layout, Module, View};
 use inkwell::targets::TargetMachine;
 use spirula_interface::options::CompileError;
 use spirula_interface::program::KernelInfo;
@@ -32,10 +30,10 @@ pub fn clean_up<'s>(
     machine: &TargetMachine,
     optimize: bool,
 ) -> Result<CleanModule<'s>, CompileError> {
-    let LinkedModule { module, kernels } = linked;
-    mark(&module);
+    let LinkedModule { mut module, kernels } = linked;
+    mark(&mut module);
     let passes = if optimize { PASSES } else { FEWEST_PASSES };
-    llvm::run_passes(&module, passes, machine).map_err(|error| {
+    llvm::run_passes(&mut module, passes, machine).map_err(|error| {
         CompileError::Failed(format!("error: LLVM can't simplify the program: {error}\n"))
     })?;
     all_inlined(&module, &kernels)?;
@@ -44,11 +42,12 @@ pub fn clean_up<'s>(
 
 /// Functions that work only as a part of their kernel: they ask for a work-item's place, synchronize, or name local
 /// memory, which each kernel lays out for itself.
-fn bound_to_kernels<'m>(module: &'m Module) -> HashSet<Value<'m>> {
-    let primitives = access::functions(module).into_iter().filter(|f| f.name().starts_with("spirula."));
+fn bound_to_kernels(module: View) -> HashSet<Function> {
+    let primitives = module.functions().into_iter().filter(|f| f.name().starts_with("spirula."));
     let primitives = primitives.filter(|f| f.is_declaration());
-    let local = access::globals(module).into_iter().filter(|global| global.ty().address_space() == 3);
-    let targets: Vec<Value> = primitives.chain(local.flat_map(access::using_functions)).collect();
+    let local = module.globals().into_iter().filter(|global| global.ty().address_space() == 3);
+    let targets: Vec<Function> =
+        primitives.chain(local.flat_map(|global| global.using_functions())).collect();
     CallGraph::new(module).reaching(targets)
 }
 
@@ -56,8 +55,8 @@ fn bound_to_kernels<'m>(module: &'m Module) -> HashSet<Value<'m>> {
 /// variables may be of any size and number.
 const MAX_FRAME: u64 = 1024;
 
-fn has_large_frame(function: Value, layout: access::Layout) -> bool {
-    let bytes = |alloca: Value| {
+fn has_large_frame<'m>(function: Function<'m>, layout: Layout<'m>) -> bool {
+    let bytes = |alloca: Instruction<'m>| {
         let Some(ty) = alloca.allocated_type().filter(|ty| ty.is_sized()) else { return 0 };
         let count = alloca.operand(0).and_then(|count| count.constant_bits()).unwrap_or(u64::MAX);
         limits::bytes(layout, ty).unwrap_or(u64::MAX).saturating_mul(count)
@@ -67,23 +66,27 @@ fn has_large_frame(function: Value, layout: access::Layout) -> bool {
 }
 
 /// Marks what is to be inlined: what must be, and what isn't large, because a call can't be widened.
-fn mark(module: &Module) {
-    let bound = bound_to_kernels(module);
-    let mut sizes = Sizes::default();
-    for function in access::defined_functions(module) {
-        if bound.contains(&function) || has_large_frame(function, access::layout(module)) {
-            edit::drop_function_attribute(function, "noinline");
-            edit::drop_function_attribute(function, "optnone");
-            edit::add_attributes(function, &["alwaysinline"]);
-            continue;
+fn mark(module: &mut Module) {
+    module.edit(|edit| {
+        let bound = bound_to_kernels(*edit);
+        let mut sizes = Sizes::default();
+        for function in edit.defined_functions() {
+            if bound.contains(&function) || has_large_frame(function, edit.layout()) {
+                edit.drop_attribute(function, "noinline");
+                edit.drop_attribute(function, "optnone");
+            } else if !is_worth_inlining(function, &mut sizes) {
+                continue;
+            }
+            edit.add_attributes(function, &[Attribute::AlwaysInline]);
         }
-        let rare = ["noinline", "cold", "optnone"].iter().any(|name| function.has_function_attribute(name));
-        let size = sizes.of(function);
-        let copies = size.saturating_mul(function.users().len());
-        if !rare && size <= MAX_INLINED_SIZE && copies <= MAX_COPIED_SIZE {
-            edit::add_attributes(function, &["alwaysinline"]);
-        }
-    }
+    });
+}
+
+fn is_worth_inlining<'m>(function: Function<'m>, sizes: &mut Sizes<'m>) -> bool {
+    let is_rare = ["noinline", "cold", "optnone"].iter().any(|name| function.has_attribute(name));
+    let size = sizes.of(function);
+    let copies = size.saturating_mul(function.users().len());
+    !is_rare && size <= MAX_INLINED_SIZE && copies <= MAX_COPIED_SIZE
 }
 
 /// The number of instructions of a function with all that it calls. Code without optimization counts as it is.
@@ -93,10 +96,10 @@ const MAX_COPIED_SIZE: usize = 30_000;
 
 /// Functions' sizes as if everything were inlined.
 #[derive(Default)]
-struct Sizes<'m>(HashMap<Value<'m>, usize>);
+struct Sizes<'m>(HashMap<Function<'m>, usize>);
 
 impl<'m> Sizes<'m> {
-    fn of(&mut self, function: Value<'m>) -> usize {
+    fn of(&mut self, function: Function<'m>) -> usize {
         if let Some(&known) = self.0.get(&function) {
             return known;
         }
@@ -112,10 +115,10 @@ impl<'m> Sizes<'m> {
 
 fn all_inlined(module: &Module, kernels: &[KernelInfo]) -> Result<(), CompileError> {
     let own: HashSet<String> = kernels.iter().map(|kernel| kernel_symbol(&kernel.name)).collect();
-    let left: Vec<String> = bound_to_kernels(module)
+    let left: Vec<String> = bound_to_kernels(module.view())
         .into_iter()
         .filter(|function| !function.is_declaration())
-        .map(Value::name)
+        .map(|function| function.name())
         .filter(|name| !own.contains(name))
         .map(|name| format!("error: the function `{name}` can't be inlined, but uses work-item functions\n"))
         .collect();
@@ -131,8 +134,8 @@ mod tests {
     fn cleaned(text: &str, optimize: bool) -> String {
         let session = Session::new();
         let machine = llvm::machine(&llvm::host(), true).unwrap();
-        let module = testing::module(&session, text);
-        crate::front::harden::set_target(&module, &machine);
+        let mut module = testing::module(&session, text);
+        llvm::set_target(&mut module, &machine);
         let named = testing::module(&session, "define spir_kernel void @k() {\n ret void\n}");
         let kernel = crate::front::metadata::kernels(&named).unwrap().remove(0);
         let clean = clean_up(LinkedModule { module, kernels: vec![kernel] }, &machine, optimize).unwrap();

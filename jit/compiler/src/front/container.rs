@@ -1,4 +1,4 @@
-//! Step 1 of the front: the bitcode container. Walks blocks, abbreviations and records of an untrusted file, so that
+//! Reading, the bitcode container. Walks blocks, abbreviations and records of an untrusted file, so that
 //! LLVM's reader, which may abort on damaged input, only sees a well-formed bit stream.
 
 /// A file's wrapper magic, little-endian.

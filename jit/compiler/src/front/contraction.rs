@@ -1,22 +1,20 @@
-//! Part of step 3 of the front: `opencl.enable.FP_CONTRACT` says that products and sums of a module may be fused (SPIR 1.2,
+//! Contraction: `opencl.enable.FP_CONTRACT` says that products and sums of a module may be fused (SPIR 1.2,
 //! 2.9.1). It becomes the instructions' own permission, so that it stays with them when modules are joined.
 
-use super::llvm_access as access;
-use super::llvm_edit as edit;
+use crate::llvm::Module;
 use inkwell::llvm_sys::LLVMFastMathAllowContract;
-use inkwell::module::Module;
 
 /// Gives the permission where a module states it. In one that was joined of several, it is with those that had it already.
-pub(crate) fn allow(module: &Module) {
-    let parts = access::named_metadata(module, c"opencl.compiler.options").len();
-    if parts > 1 || !access::has_named_metadata(module, "opencl.enable.FP_CONTRACT") {
+pub(crate) fn allow(module: &mut Module) {
+    let parts = module.view().named_metadata(c"opencl.compiler.options").len();
+    if parts > 1 || !module.view().has_named_metadata(c"opencl.enable.FP_CONTRACT") {
         return;
     }
-    for function in access::defined_functions(module) {
-        for instruction in function.instructions() {
-            edit::add_fast_math(instruction, LLVMFastMathAllowContract);
+    module.edit(|edit| {
+        for instruction in edit.defined_functions().into_iter().flat_map(|function| function.instructions()) {
+            edit.add_fast_math(instruction, LLVMFastMathAllowContract);
         }
-    }
+    });
 }
 
 #[cfg(test)]
@@ -34,8 +32,8 @@ mod tests {
 
     fn allowed(metadata: &str) -> String {
         let session = Session::new();
-        let module = testing::module(&session, &format!("{CODE}{metadata}"));
-        allow(&module);
+        let mut module = testing::module(&session, &format!("{CODE}{metadata}"));
+        allow(&mut module);
         print_text(&module)
     }
 

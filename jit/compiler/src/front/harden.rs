@@ -1,13 +1,12 @@
-//! Step 4 of the front: SPIR's meaning made explicit before any LLVM pass may use undefined behaviour. OpenCL C defines
+//! Hardening: SPIR's meaning made explicit before any LLVM pass may use undefined behaviour. OpenCL C defines
 //! what LLVM doesn't (shift amounts), must not trap where C may (division), and its barriers and calling conventions
 //! are more than SPIR 1.2's bare declarations say.
 
-use super::llvm_access::{self as access, Layout, Type, Value};
-use super::llvm_edit::{self as edit, Editor};
 use super::{HardenedModule, SpirModule};
 use crate::builtin;
-use inkwell::llvm_sys::{LLVMIntPredicate, LLVMLinkage, LLVMOpcode};
-use inkwell::module::Module;
+use crate::llvm::attribute::Attribute;
+use crate::llvm::{self, Call, Edit, Function, Instruction, Parameter, Type, Value};
+use inkwell::llvm_sys::{LLVMLinkage, LLVMOpcode};
 use inkwell::targets::TargetMachine;
 use spirula_interface::options::MathOptions;
 
@@ -19,20 +18,19 @@ const KEPT_ATTRIBUTES: [&str; 2] = ["alwaysinline", "noinline"];
 
 /// Makes an executable's module safe to optimize for the machine.
 pub fn harden<'s>(spir: SpirModule<'s>, machine: &TargetMachine) -> HardenedModule<'s> {
-    let SpirModule { module, kernels, math } = spir;
-    set_target(&module, machine);
-    own_symbols(&module, &kernels.iter().map(|kernel| kernel.name.as_str()).collect::<Vec<_>>());
-    for function in access::functions(&module) {
-        if !function.name().starts_with("llvm.") {
-            declare(function, access::layout(&module));
+    let SpirModule { mut module, kernels, math } = spir;
+    llvm::set_target(&mut module, machine);
+    let names: Vec<&str> = kernels.iter().map(|kernel| kernel.name.as_str()).collect();
+    module.edit(|edit| {
+        own_symbols(edit, &names);
+        for function in edit.functions().into_iter().filter(|f| !f.name().starts_with("llvm.")) {
+            declare(edit, function);
         }
-    }
-    let fast_math = fast_math_flags(math);
-    for function in access::defined_functions(&module) {
-        for instruction in function.instructions() {
-            harden_instruction(instruction, fast_math);
+        let fast_math = fast_math_flags(math);
+        for instruction in edit.defined_functions().into_iter().flat_map(|function| function.instructions()) {
+            harden_instruction(edit, instruction, fast_math);
         }
-    }
+    });
     HardenedModule { module, kernels, math }
 }
 
@@ -43,146 +41,136 @@ pub(crate) fn kernel_symbol(name: &str) -> String {
     format!("{KERNEL_PREFIX}{name}")
 }
 
-/// Gives a module the machine's triple and data layout, which agrees with SPIR's on all types that SPIR has.
-pub(crate) fn set_target(module: &Module, machine: &TargetMachine) {
-    let layout = machine.get_target_data().get_data_layout();
-    edit::set_target(
-        module,
-        &machine.get_triple().as_str().to_string_lossy(),
-        &layout.as_str().to_string_lossy(),
-    );
-}
-
 /// All that the program defines becomes internal to it, so that no symbol of the builtins can clash with it, and so that
 /// LLVM doesn't take a function called `floor` for the C library's. Kernels are visible under a reserved name.
-fn own_symbols(module: &Module, kernels: &[&str]) {
-    for function in access::defined_functions(module) {
+fn own_symbols(edit: Edit, kernels: &[&str]) {
+    for function in edit.defined_functions() {
         let name = function.name();
         if kernels.contains(&name.as_str()) {
-            edit::set_name(function, &kernel_symbol(&name));
-            edit::set_linkage(function, LLVMLinkage::LLVMExternalLinkage);
+            edit.set_name(*function, &kernel_symbol(&name));
+            edit.set_linkage(*function, LLVMLinkage::LLVMExternalLinkage);
         } else {
-            edit::set_linkage(function, LLVMLinkage::LLVMInternalLinkage);
+            edit.set_linkage(*function, LLVMLinkage::LLVMInternalLinkage);
         }
     }
-    for global in access::globals(module) {
+    own_globals(edit);
+}
+
+/// The same for variables; LLVM's lists of symbols to keep go.
+pub(super) fn own_globals(edit: Edit) {
+    for global in edit.globals() {
         if global.name().starts_with("llvm.") {
-            edit::erase_global(global);
+            edit.erase_global(global);
         } else if !global.is_declaration() {
-            edit::set_linkage(global, LLVMLinkage::LLVMInternalLinkage);
+            edit.set_linkage(*global, LLVMLinkage::LLVMInternalLinkage);
         }
     }
 }
 
 /// Calling convention, attributes and by-value parameters of a function.
-fn declare<'m>(function: Value<'m>, layout: Layout<'m>) {
-    let name = function.name();
+fn declare<'e>(edit: Edit<'e>, function: Function<'e>) {
+    let (name, layout) = (function.name(), edit.layout());
     let by_value: Vec<_> = (0..function.parameters().len() as u32)
         .map(|i| {
             let alignment = function.parameter_integer_attribute(i, "align");
             (function.parameter_type_attribute(i, "byval"), alignment)
         })
         .collect();
-    edit::use_c_convention(function);
-    edit::drop_attributes(function, &KEPT_ATTRIBUTES);
+    edit.use_c_convention(function);
+    edit.drop_attributes(function, &KEPT_ATTRIBUTES);
     let added = builtin_attributes(&name);
     if function.is_declaration() {
-        edit::add_attributes(function, added);
+        edit.add_attributes(function, added);
         return;
     }
     for (index, (ty, alignment)) in by_value.into_iter().enumerate() {
         let Some(ty) = ty else { continue };
         let natural = layout.alignment(ty);
         let alignment = alignment.and_then(|a| u32::try_from(a).ok()).map_or(natural, |a| a.max(natural));
-        copy_by_value(function, function.parameters()[index], ty, alignment, layout);
+        copy_by_value(edit, function.parameters()[index], ty, alignment);
         if name.starts_with(KERNEL_PREFIX) {
             // Nothing writes to the argument block: where the copy is only read, LLVM drops it.
-            let size = ("dereferenceable", layout.size(ty));
-            let facts = [("noalias", 0), ("readonly", 0), ("align", u64::from(alignment)), size];
-            edit::add_parameter_attributes(function, index as u32, &facts);
+            let place = [Attribute::Align(alignment), Attribute::Dereferenceable(layout.size(ty))];
+            edit.add_parameter_attributes(function, index as u32, &[Attribute::NoAlias, Attribute::ReadOnly]);
+            edit.add_parameter_attributes(function, index as u32, &place);
         }
     }
 }
 
 /// What we know of a builtin and its declaration doesn't say.
-fn builtin_attributes(name: &str) -> &'static [&'static str] {
+fn builtin_attributes(name: &str) -> &'static [Attribute] {
     if builtin::is_barrier(name) {
-        &["convergent", "nounwind"]
+        &[Attribute::Convergent, Attribute::NoUnwind]
     } else if builtin::is_pure(name) {
-        &["memory", "nounwind", "willreturn"]
+        &[Attribute::NoMemory, Attribute::NoUnwind, Attribute::WillReturn]
     } else {
         &[]
     }
 }
 
 /// The callee makes the copy that `byval` promises: a kernel's arguments lie in a block that all work-items share.
-fn copy_by_value<'m>(
-    function: Value<'m>,
-    parameter: Value<'m>,
-    ty: Type<'m>,
-    alignment: u32,
-    layout: Layout<'m>,
-) {
-    let entry = function.blocks().first().map(|block| block.instructions());
+fn copy_by_value<'e>(edit: Edit<'e>, parameter: Parameter<'e>, ty: Type<'e>, alignment: u32) {
+    let users = parameter.users();
+    let entry = parameter.function().blocks().first().map(|block| block.instructions());
     let Some(&first) = entry.as_ref().and_then(|entry| entry.first()) else { return };
-    if !parameter.has_uses() {
+    if users.is_empty() {
         return;
     }
-    let editor = Editor::before(first);
-    let copy = editor.alloca(ty, alignment);
-    edit::replace_uses(parameter, copy);
-    editor.copy_memory(copy, parameter, alignment, layout.size(ty));
+    let builder = edit.before(first);
+    let copy = builder.alloca(ty, alignment);
+    builder.copy_memory(copy, *parameter, alignment, edit.layout().size(ty));
+    edit.replace_in(&users, *parameter, copy);
 }
 
-fn harden_instruction(instruction: Value, fast_math: u32) {
+fn harden_instruction<'e>(edit: Edit<'e>, instruction: Instruction<'e>, fast_math: u32) {
     use LLVMOpcode::*;
     match instruction.opcode() {
-        Some(LLVMShl | LLVMLShr | LLVMAShr) => mask_shift(instruction),
-        Some(LLVMSDiv | LLVMSRem) => guard_division(instruction, true),
-        Some(LLVMUDiv | LLVMURem) => guard_division(instruction, false),
-        Some(LLVMFPToSI | LLVMFPToUI) => freeze_result(instruction),
-        Some(LLVMCall) => harden_call(instruction),
+        LLVMShl | LLVMLShr | LLVMAShr => mask_shift(edit, instruction),
+        LLVMSDiv | LLVMSRem => guard_division(edit, instruction, true),
+        LLVMUDiv | LLVMURem => guard_division(edit, instruction, false),
+        LLVMFPToSI | LLVMFPToUI => freeze_result(edit, instruction),
         _ => {}
     }
+    if let Some(call) = instruction.as_call() {
+        harden_call(edit, call);
+    }
     // Scopes of `restrict`, which a compiler that inlined has left: see `KEPT_ATTRIBUTES`.
-    edit::drop_attachments(instruction, &["alias.scope", "noalias"]);
+    edit.drop_attachments(instruction, &["alias.scope", "noalias"]);
     if fast_math != 0 {
-        edit::add_fast_math(instruction, fast_math);
+        edit.add_fast_math(instruction, fast_math);
     }
 }
 
 /// OpenCL C 6.3.j: only the low bits of the amount count.
-fn mask_shift(shift: Value) {
+fn mask_shift<'e>(edit: Edit<'e>, shift: Instruction<'e>) {
     let Some(amount) = shift.operand(1) else { return };
     let width = shift.ty().scalar().integer_width();
     if !width.is_power_of_two() {
         return; // Only an optimizer makes such types, and it knows the amount.
     }
-    let mask = edit::integer(shift.ty(), u64::from(width) - 1, false);
-    let masked = Editor::before(shift).binary(LLVMOpcode::LLVMAnd, amount, mask);
-    edit::set_operand(shift, 1, masked);
+    let masked = edit.before(shift).and(amount, shift.ty().integer(u64::from(width) - 1));
+    edit.set_operand(shift, 1, masked);
 }
 
 /// Division by zero and of the least integer by -1 have no defined value in OpenCL C (6.3.a), but mustn't trap: divides by
 /// one instead.
-fn guard_division(division: Value, signed: bool) {
+fn guard_division<'e>(edit: Edit<'e>, division: Instruction<'e>, signed: bool) {
     let (Some(dividend), Some(divisor)) = (division.operand(0), division.operand(1)) else { return };
     if is_safe_divisor(divisor, signed) {
         return;
     }
     let ty = division.ty();
-    let editor = Editor::before(division);
-    let divisor = if divisor.is_constant_integer() { divisor } else { editor.freeze(divisor) };
-    let mut bad = editor.compare(LLVMIntPredicate::LLVMIntEQ, divisor, edit::integer(ty, 0, false));
+    let builder = edit.before(division);
+    let divisor = if divisor.is_constant_integer() { divisor } else { builder.freeze(divisor) };
+    let mut bad = builder.equal(divisor, ty.integer(0));
     if signed {
-        let least = editor.compare(LLVMIntPredicate::LLVMIntEQ, dividend, edit::minimum(ty));
-        let minus_one =
-            editor.compare(LLVMIntPredicate::LLVMIntEQ, divisor, edit::integer(ty, u64::MAX, true));
-        let overflow = editor.binary(LLVMOpcode::LLVMAnd, editor.freeze(least), minus_one);
-        bad = editor.binary(LLVMOpcode::LLVMOr, bad, overflow);
+        let least = builder.equal(dividend, ty.minimum());
+        let minus_one = builder.equal(divisor, ty.minus_one());
+        let overflow = builder.and(builder.freeze(least), minus_one);
+        bad = builder.or(bad, overflow);
     }
-    let safe = editor.select(bad, edit::integer(ty, 1, false), divisor);
-    edit::set_operand(division, 1, safe);
+    let safe = builder.select(bad, ty.integer(1), divisor);
+    edit.set_operand(division, 1, safe);
 }
 
 fn is_safe_divisor(divisor: Value, signed: bool) -> bool {
@@ -195,27 +183,21 @@ fn is_safe_divisor(divisor: Value, signed: bool) -> bool {
 }
 
 /// Out of range a conversion has any value (6.2.3.3), but one value: poison would spread to every use.
-fn freeze_result(conversion: Value) {
+fn freeze_result<'e>(edit: Edit<'e>, conversion: Instruction<'e>) {
     let users = conversion.users();
-    let frozen = Editor::after(conversion).freeze(conversion);
-    for user in users {
-        for index in 0..user.operand_count() {
-            if user.operand(index) == Some(conversion) {
-                edit::set_operand(user, index, frozen);
-            }
-        }
-    }
+    let Some(builder) = edit.after(conversion) else { return };
+    edit.replace_in(&users, *conversion, builder.freeze(*conversion));
 }
 
-fn harden_call(call: Value) {
+fn harden_call<'e>(edit: Edit<'e>, call: Call<'e>) {
     let Some(callee) = call.called_function() else { return };
     let name = callee.name();
     if name.starts_with("llvm.") {
         return;
     }
-    edit::use_c_convention(call);
-    edit::drop_attributes(call, &[]);
-    edit::add_attributes(call, builtin_attributes(&name));
+    edit.use_c_convention(call);
+    edit.drop_attributes(call, &[]);
+    edit.add_attributes(call, builtin_attributes(&name));
 }
 
 /// LLVM's fast-math bits for the options that allow them (OpenCL 1.2, 5.6.4.3).
@@ -240,7 +222,7 @@ fn fast_math_flags(math: MathOptions) -> u32 {
 mod tests {
     use super::*;
     use crate::front::{metadata, testing};
-    use crate::llvm::{self, Session};
+    use crate::llvm::{Module, Session};
 
     /// The hardened text of a module, which LLVM accepts.
     fn hardened(text: &str, math: MathOptions) -> String {
@@ -362,18 +344,17 @@ mod tests {
     fn the_machine_lays_types_out_as_spir_does() {
         let machine = llvm::machine(&llvm::host(), true).unwrap();
         let session = Session::new();
-        let module = testing::module(
+        let mut module = testing::module(
             &session,
             "%S = type { i8, i64, <3 x float>, [3 x i16], ptr addrspace(1), half, <16 x double>, double }\n@s = addrspace(1) global %S zeroinitializer",
         );
-        let ty = access::globals(&module)[0].global_value_type();
-        let facts = || {
-            let layout = access::layout(&module);
-            let offsets: Vec<u64> = (0..8).map(|i| layout.member_offset(ty, i)).collect();
+        let facts = |module: &Module| {
+            let (layout, ty) = (module.view().layout(), module.view().globals()[0].value_type());
+            let offsets: Vec<Option<u64>> = (0..8).map(|i| layout.member_offset(ty, i)).collect();
             (offsets, layout.size(ty), layout.alignment(ty))
         };
-        let spir = facts();
-        set_target(&module, &machine);
-        assert_eq!(facts(), spir);
+        let spir = facts(&module);
+        llvm::set_target(&mut module, &machine);
+        assert_eq!(facts(&module), spir);
     }
 }

@@ -13,9 +13,8 @@ mod types;
 
 use super::CleanModule;
 use super::harden::kernel_symbol;
-use super::llvm_access::{self as access, Layout, Value};
+use crate::llvm::{Block, Function as Source, Global, Layout, Symbol, Value, View};
 use data::{Data, Place};
-use inkwell::module::Module;
 use spirula_interface::options::CompileError;
 use spirula_interface::program::{ArgumentInfo, ArgumentKind, KernelInfo};
 use spirula_kir as kir;
@@ -38,14 +37,14 @@ type Import<T> = Result<T, String>;
 /// Imports a module. Errors: `Failed`, naming the function and what it contains.
 pub fn import(clean: CleanModule) -> Result<Imported, CompileError> {
     let CleanModule { module, kernels } = clean;
-    let names = Names::new(&module, &kernels);
-    let layout = access::layout(&module);
+    let names = Names::new(module.view(), &kernels);
+    let layout = module.view().layout();
     let data = data::lay_out(&names.data, layout)
         .map_err(|what| CompileError::Failed(format!("error: the program can't be compiled: it {what}\n")))?;
     let shared = Shared { layout, functions: &names.functions, data: &data };
     let mut result = kir::Module::default();
     for info in &kernels {
-        let body = kernel(&module, info, &shared).map_err(|what| {
+        let body = kernel(module.view(), info, &shared).map_err(|what| {
             CompileError::Failed(format!("error: the kernel `{}` can't be compiled: it {what}\n", info.name))
         })?;
         result.kernels.push(body);
@@ -65,32 +64,31 @@ pub fn import(clean: CleanModule) -> Result<Imported, CompileError> {
 
 /// Names that nothing else has (not the C library, not another program) and that can stand in text.
 struct Names<'m> {
-    functions: HashMap<Value<'m>, Arc<str>>,
-    order: Vec<Value<'m>>,
-    data: Vec<(Value<'m>, Arc<str>)>,
+    functions: HashMap<Source<'m>, Arc<str>>,
+    order: Vec<Source<'m>>,
+    data: Vec<(Global<'m>, Arc<str>)>,
 }
 
 impl<'m> Names<'m> {
-    fn new(module: &'m Module, kernels: &[KernelInfo]) -> Self {
+    fn new(module: View<'m>, kernels: &[KernelInfo]) -> Self {
         let own: Vec<String> = kernels.iter().map(|kernel| kernel_symbol(&kernel.name)).collect();
-        let functions = access::defined_functions(module).into_iter();
+        let functions = module.defined_functions().into_iter();
         // A kernel that another one called is inlined there.
-        let order: Vec<Value> = functions.filter(|function| !own.contains(&function.name())).collect();
-        let data = access::globals(module).into_iter();
+        let order: Vec<Source> = functions.filter(|function| !own.contains(&function.name())).collect();
+        let data = module.globals().into_iter();
         let data = data.filter(|global| global.ty().address_space() != 3 && global.has_uses());
-        let numbered = |kind: &'static str| {
-            move |(index, symbol): (usize, Value<'m>)| {
-                (symbol, plain_name(&format!("spirula.{kind}.{index}"), &symbol.name()))
-            }
+        let numbered = |kind: &str, index: usize, symbol: Symbol| {
+            plain_name(&format!("spirula.{kind}.{index}"), &symbol.name())
         };
+        let functions = order.iter().enumerate();
         Names {
-            functions: order.iter().copied().enumerate().map(numbered("function")).collect(),
-            data: data.enumerate().map(numbered("data")).collect(),
+            functions: functions.map(|(i, &f)| (f, numbered("function", i, *f))).collect(),
+            data: data.enumerate().map(|(i, global)| (global, numbered("data", i, *global))).collect(),
             order,
         }
     }
 
-    fn functions_in_order(&self) -> impl Iterator<Item = (Value<'m>, Arc<str>)> {
+    fn functions_in_order(&self) -> impl Iterator<Item = (Source<'m>, Arc<str>)> {
         self.order.iter().map(|function| (*function, self.functions[function].clone()))
     }
 }
@@ -105,18 +103,19 @@ fn plain_name(new: &str, old: &str) -> Arc<str> {
 /// What the import of every function needs.
 struct Shared<'m, 's> {
     layout: Layout<'m>,
-    functions: &'s HashMap<Value<'m>, Arc<str>>,
+    functions: &'s HashMap<Source<'m>, Arc<str>>,
     data: &'s Data<'m>,
 }
 
-fn kernel<'m>(module: &'m Module, info: &KernelInfo, shared: &Shared<'m, '_>) -> Import<Function> {
-    let source = access::function_named(module, &kernel_symbol(&info.name))
+fn kernel<'m>(module: View<'m>, info: &KernelInfo, shared: &Shared<'m, '_>) -> Import<Function> {
+    let source = module
+        .function_named(&kernel_symbol(&info.name))
         .filter(|function| !function.is_declaration())
         .ok_or("has no body")?;
     let mut importer = Importer::new(Function::new(&info.name), shared);
     importer.function.required_work_group_size = info.required_work_group_size;
     for (parameter, argument) in source.parameters().into_iter().zip(&info.arguments) {
-        importer.parameter(parameter, argument)?;
+        importer.parameter(*parameter, argument)?;
     }
     if let Some(printf) = &info.printf {
         let ty = Type::pointer(kir::AddressSpace::Global);
@@ -127,29 +126,29 @@ fn kernel<'m>(module: &'m Module, info: &KernelInfo, shared: &Shared<'m, '_>) ->
 }
 
 /// A function that stays a call.
-fn function<'m>(source: Value<'m>, name: &str, shared: &Shared<'m, '_>) -> Import<Function> {
-    let ty = source.global_value_type();
+fn function<'m>(source: Source<'m>, name: &str, shared: &Shared<'m, '_>) -> Import<Function> {
+    let ty = source.value_type();
     let result = ty.return_type().filter(|ty| !ty.is_void()).map(types::import).transpose()?;
     if ty.is_variadic() {
         return Err("takes any number of arguments".into());
     }
     let mut function = Function::callable(name, result);
-    function.attributes.noinline = source.has_function_attribute("noinline");
-    function.attributes.cold = source.has_function_attribute("cold");
+    function.attributes.noinline = source.has_attribute("noinline");
+    function.attributes.cold = source.has_attribute("cold");
     let mut importer = Importer::new(function, shared);
     for (number, parameter) in source.parameters().into_iter().enumerate() {
         let ty = types::import(parameter.ty())?;
         let promises =
             if ty.address_space().is_some() { promises(source, number as u32) } else { Promises::default() };
         let value = importer.function.add_argument(ty, promises);
-        importer.values.insert(parameter, value);
+        importer.values.insert(*parameter, value);
     }
     importer.body(source)?;
     Ok(importer.function)
 }
 
 /// What is known of a pointer that a function is given.
-fn promises(function: Value, parameter: u32) -> Promises {
+fn promises(function: Source, parameter: u32) -> Promises {
     let given = |attribute| function.parameter_integer_attribute(parameter, attribute);
     let align = given("align").and_then(|align| u32::try_from(align).ok()).unwrap_or(0);
     Promises {
@@ -168,7 +167,7 @@ struct Importer<'m, 's> {
     shared: &'s Shared<'m, 's>,
     values: HashMap<Value<'m>, kir::Value>,
     /// The block that each LLVM block begins as; a barrier splits it.
-    blocks: HashMap<access::Block<'m>, kir::Block>,
+    blocks: HashMap<Block<'m>, kir::Block>,
     /// Offsets of the local variables.
     local: HashMap<Value<'m>, u64>,
     /// The parameter behind the kernel's own.
@@ -227,6 +226,6 @@ impl<'m, 's> Importer<'m, 's> {
 }
 
 /// What an instruction contains that Kernel IR has no word for.
-fn unsupported<T>(value: Value) -> Import<T> {
+fn unsupported<T>(value: impl std::fmt::Display) -> Import<T> {
     Err(format!("contains `{value}`, which is not supported"))
 }

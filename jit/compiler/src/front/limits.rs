@@ -1,7 +1,7 @@
 //! What variables a module may have. Sizes in SPIR are any 64-bit numbers, and wrap: here they are computed so that they
 //! don't, before anything else computes with them.
 
-use super::llvm_access::{Layout, Type, Value};
+use crate::llvm::{Global, Instruction, Layout, Type, Value};
 use inkwell::llvm_sys::LLVMTypeKind::*;
 use spirula_interface::program::{MAX_ALIGNMENT, MAX_PROGRAM_DATA};
 
@@ -15,18 +15,18 @@ const MAX_LOCAL_BYTES: u64 = u32::MAX as u64;
 const MAX_DEPTH: u32 = 64;
 
 /// Bytes of a sized type; `None` if they are more than 64 bits can say.
-pub(super) fn bytes(layout: Layout, ty: Type) -> Option<u64> {
+pub(super) fn bytes<'m>(layout: Layout<'m>, ty: Type<'m>) -> Option<u64> {
     sized(layout, ty, 0)
 }
 
-fn sized(layout: Layout, ty: Type, depth: u32) -> Option<u64> {
+fn sized<'m>(layout: Layout<'m>, ty: Type<'m>, depth: u32) -> Option<u64> {
     if depth > MAX_DEPTH {
         return None;
     }
     match ty.kind() {
         LLVMArrayTypeKind => sized(layout, ty.element()?, depth + 1)?.checked_mul(ty.element_count()),
         LLVMStructTypeKind => {
-            let aligned = |at: u64, ty: Type| {
+            let aligned = |at: u64, ty: Type<'m>| {
                 let align = if ty.is_packed() { 1 } else { layout.alignment(ty) };
                 at.checked_next_multiple_of(u64::from(align.max(1)))
             };
@@ -42,9 +42,9 @@ fn sized(layout: Layout, ty: Type, depth: u32) -> Option<u64> {
 }
 
 /// What is wrong with a program-scope or local variable, if anything. Adds its size to the program's.
-pub(super) fn variable(layout: Layout, variable: Value, total: &mut u64) -> Option<String> {
+pub(super) fn variable<'m>(layout: Layout<'m>, variable: Global<'m>, total: &mut u64) -> Option<String> {
     let name = variable.name();
-    let ty = variable.global_value_type();
+    let ty = variable.value_type();
     if variable.alignment() > MAX_ALIGNMENT {
         let align = variable.alignment();
         return Some(format!(
@@ -71,7 +71,7 @@ pub(super) fn variable(layout: Layout, variable: Value, total: &mut u64) -> Opti
 }
 
 /// What is wrong with an `alloca`, if anything.
-pub(super) fn private(layout: Layout, alloca: Value) -> Option<String> {
+pub(super) fn private<'m>(layout: Layout<'m>, alloca: Instruction<'m>) -> Option<String> {
     let ty = alloca.allocated_type().filter(|ty| ty.is_sized())?;
     if alloca.alignment() > MAX_ALIGNMENT {
         let align = alloca.alignment();

@@ -1,16 +1,13 @@
-//! Step 5 of the front: the modules of clLinkProgram become one, and then the builtins that it uses are added: each
+//! Linking: [`join`] makes one of the modules of clLinkProgram, and [`link`] adds the builtins that it uses: each
 //! undefined symbol gets the definition that `builtin` writes for it, and the Rust library what those call.
 
 use super::call_graph::CallGraph;
-use super::harden::{kernel_symbol, set_target};
-use super::llvm_access::{self as access, Type, Value};
-use super::llvm_edit as edit;
+use super::harden::{kernel_symbol, own_globals};
 use super::opaque::SAMPLER_INITIALIZER;
 use super::{HardenedModule, LinkedModule, printf};
 use crate::builtin::{self, Resolution, Signature};
-use crate::llvm::{self, LlvmError, Session};
+use crate::llvm::{self, Function, LlvmError, Module, Session, Symbol, Type, Value, View};
 use inkwell::llvm_sys::LLVMLinkage;
-use inkwell::module::Module;
 use inkwell::targets::TargetMachine;
 use spirula_interface::options::{CompileError, MathOptions};
 use spirula_interface::program::KernelInfo;
@@ -24,11 +21,11 @@ const MAX_ROUNDS: usize = 8;
 pub(crate) fn join<'s>(session: &'s Session, modules: Vec<Module<'s>>) -> Result<Module<'s>, CompileError> {
     clashes(&modules)?;
     let mut modules = modules.into_iter();
-    let Some(first) = modules.next() else {
+    let Some(mut first) = modules.next() else {
         return Err(CompileError::Failed("error: there is nothing to link\n".into()));
     };
     for module in modules {
-        llvm::link_in(session, &first, module).map_err(|error| {
+        llvm::link_in(session, &mut first, module).map_err(|error| {
             CompileError::Failed(format!("error: the modules can't be linked: {error}\n"))
         })?;
     }
@@ -39,7 +36,7 @@ fn clashes(modules: &[Module]) -> Result<(), CompileError> {
     let mut homes: HashMap<String, usize> = HashMap::new();
     let mut log = String::new();
     for (index, module) in modules.iter().enumerate() {
-        for symbol in access::functions(module).into_iter().chain(access::globals(module)) {
+        for symbol in module.view().symbols() {
             let strong = !symbol.is_declaration() && symbol.linkage() == LLVMLinkage::LLVMExternalLinkage;
             if let Some(other) = strong.then(|| homes.insert(symbol.name(), index)).flatten() {
                 let name = readable(symbol);
@@ -53,12 +50,12 @@ fn clashes(modules: &[Module]) -> Result<(), CompileError> {
 }
 
 /// A symbol for a log, as in the source: from its mangled name, or else from its types.
-pub(crate) fn readable(symbol: Value) -> String {
+pub(crate) fn readable(symbol: Symbol) -> String {
     let name = symbol.name();
     match builtin::demangle(&name) {
         Some(text) => format!("`{text}` ({name})"),
-        None if symbol.is_function() => {
-            let ty = symbol.global_value_type();
+        None if symbol.as_function().is_some() => {
+            let ty = symbol.value_type();
             let mut types: Vec<String> = ty.parameter_types().into_iter().map(source_type).collect();
             types.extend(ty.is_variadic().then(|| "...".to_owned()));
             let ret = ty.return_type().map_or_else(|| "void".into(), source_type);
@@ -101,19 +98,19 @@ pub fn link<'s>(
 ) -> Result<LinkedModule<'s>, CompileError> {
     let mut hardened = hardened;
     printf::replace(session, &mut hardened, machine)?;
-    let HardenedModule { module, kernels, math } = hardened;
+    let HardenedModule { mut module, kernels, math } = hardened;
     for _ in 0..MAX_ROUNDS {
-        let definitions = resolve(&module, &kernels, math)?;
+        let definitions = resolve(module.view(), &kernels, math)?;
         if definitions.is_empty() {
             break;
         }
-        add_definitions(session, &module, &definitions, machine)?;
+        add_definitions(session, &mut module, &definitions, machine)?;
     }
-    if access::functions(&module).iter().any(|function| is_library_symbol(*function)) {
-        edit::link_lazily(session, &module, library(machine)?).map_err(|error| internal(&error))?;
+    if module.view().functions().into_iter().any(is_library_symbol) {
+        llvm::link_lazily(session, &mut module, library(machine)?).map_err(|error| internal(&error))?;
     }
-    unify(&module, &kernels);
-    missing(&module)?;
+    unify(&mut module, &kernels);
+    missing(module.view())?;
     llvm::verify(&module).map_err(|error| internal(&error))?;
     Ok(LinkedModule { module, kernels })
 }
@@ -121,12 +118,12 @@ pub fn link<'s>(
 /// Adds functions to a module, which may already declare them.
 pub(crate) fn add_definitions<'s>(
     session: &'s Session,
-    module: &Module<'s>,
+    module: &mut Module<'s>,
     definitions: &[(String, builtin::Definition)],
     machine: &TargetMachine,
 ) -> Result<(), CompileError> {
-    let source = llvm::parse_text(session, &assemble(definitions)).map_err(|error| internal(&error))?;
-    set_target(&source, machine);
+    let mut source = llvm::parse_text(session, &assemble(definitions)).map_err(|error| internal(&error))?;
+    llvm::set_target(&mut source, machine);
     llvm::link_in(session, module, source).map_err(|error| internal(&error))
 }
 
@@ -135,19 +132,19 @@ fn internal(error: &LlvmError) -> CompileError {
     CompileError::Failed(format!("error: the builtins can't be linked (a fault in Spirula): {error}\n"))
 }
 
-fn is_library_symbol(function: Value) -> bool {
+fn is_library_symbol(function: Function) -> bool {
     function.is_declaration() && function.name().starts_with("spirula_")
 }
 
 /// A definition for each undefined function that is used.
 fn resolve(
-    module: &Module,
+    module: View,
     kernels: &[KernelInfo],
     math: MathOptions,
 ) -> Result<Vec<(String, builtin::Definition)>, CompileError> {
     let mut definitions = Vec::new();
     let mut unresolved = Vec::new();
-    for function in access::functions(module).into_iter().filter(|function| function.is_declaration()) {
+    for function in module.functions().into_iter().filter(|function| function.is_declaration()) {
         let name = function.name();
         let is_ours = name.starts_with("llvm.") || name.starts_with("spirula");
         if is_ours || !function.has_uses() {
@@ -161,17 +158,17 @@ fn resolve(
             Resolution::Definition(definition) => definitions.push((name, definition)),
             Resolution::WrongSignature { expected } => {
                 let what =
-                    format!("{} is declared with other types than it has: {expected}", readable(function));
-                unresolved.push((function, what));
+                    format!("{} is declared with other types than it has: {expected}", readable(*function));
+                unresolved.push((*function, what));
             }
             Resolution::Unknown => {
-                unresolved.push((function, format!("{} is not defined", readable(function))))
+                unresolved.push((*function, format!("{} is not defined", readable(*function))))
             }
         }
     }
-    for variable in access::globals(module) {
+    for variable in module.globals() {
         if variable.is_declaration() && variable.has_uses() {
-            unresolved.push((variable, format!("the variable `{}` is not defined", variable.name())));
+            unresolved.push((*variable, format!("the variable `{}` is not defined", variable.name())));
         }
     }
     if unresolved.is_empty() {
@@ -189,8 +186,8 @@ fn sampler_initializer() -> builtin::Definition {
     builtin::Definition { ir, declarations: BTreeSet::new() }
 }
 
-fn signature(function: Value) -> Signature {
-    let ty = function.global_value_type();
+fn signature(function: Function) -> Signature {
+    let ty = function.value_type();
     Signature {
         ret: ty.return_type().map(|ty| ty.to_string()).unwrap_or_default(),
         params: ty.parameter_types().iter().map(|ty| ty.to_string()).collect(),
@@ -198,8 +195,8 @@ fn signature(function: Value) -> Signature {
 }
 
 /// "; the kernels `a`, `b` need it".
-fn needed_by<'m>(symbol: Value<'m>, graph: &CallGraph<'m>, kernels: &[KernelInfo]) -> String {
-    let users = if symbol.is_function() { vec![symbol] } else { access::using_functions(symbol) };
+fn needed_by<'m>(symbol: Symbol<'m>, graph: &CallGraph<'m>, kernels: &[KernelInfo]) -> String {
+    let users = symbol.as_function().map_or_else(|| symbol.using_functions(), |function| vec![function]);
     let reaching = graph.reaching(users);
     let names: BTreeSet<String> = reaching.iter().map(|function| function.name()).collect();
     let needing: Vec<String> = kernels
@@ -232,62 +229,57 @@ fn declared_name(line: &str) -> &str {
     name.split('(').next().unwrap_or("").trim_matches('"')
 }
 
+/// What ties a function to the machine that rustc compiled it for.
+const OF_RUSTC: [&str; 5] = ["target-cpu", "target-features", "tune-cpu", "probe-stack", "frame-pointer"];
+
 /// The Rust library's bitcode, made so that LLVM links from it what is needed: prepared once for each process.
 fn library(machine: &TargetMachine) -> Result<&'static [u8], CompileError> {
     static PREPARED: OnceLock<Result<Vec<u8>, LlvmError>> = OnceLock::new();
     let prepared = PREPARED.get_or_init(|| {
         let session = Session::new();
-        let module = llvm::parse_bitcode(&session, builtin::LIBRARY_BITCODE)?;
-        set_target(&module, machine);
-        for symbol in access::functions(&module).into_iter().chain(access::globals(&module)) {
-            if symbol.is_function() {
-                edit::drop_target_attributes(symbol);
+        let mut module = llvm::parse_bitcode(&session, builtin::LIBRARY_BITCODE)?;
+        llvm::set_target(&mut module, machine);
+        module.edit(|edit| {
+            for function in edit.functions() {
+                OF_RUSTC.iter().for_each(|name| edit.drop_string_attribute(function, name));
             }
-            if !symbol.is_declaration() && symbol.linkage() == LLVMLinkage::LLVMExternalLinkage {
-                edit::set_linkage(symbol, LLVMLinkage::LLVMLinkOnceODRLinkage);
+            let is_strong = |symbol: &Symbol| {
+                !symbol.is_declaration() && symbol.linkage() == LLVMLinkage::LLVMExternalLinkage
+            };
+            for symbol in edit.symbols().filter(is_strong) {
+                edit.set_linkage(symbol, LLVMLinkage::LLVMLinkOnceODRLinkage);
             }
-        }
+        });
         Ok(llvm::write_bitcode(&module))
     });
     prepared.as_deref().map_err(internal)
 }
 
 /// Linked-in functions become the program's own: one calling convention, internal linkage.
-fn unify(module: &Module, kernels: &[KernelInfo]) {
+fn unify(module: &mut Module, kernels: &[KernelInfo]) {
     let kernels: BTreeSet<String> = kernels.iter().map(|kernel| kernel_symbol(&kernel.name)).collect();
-    for function in access::functions(module) {
-        let name = function.name();
-        if name.starts_with("llvm.") {
-            continue;
-        }
-        edit::use_c_convention(function);
-        if function.is_declaration() {
-            if !function.has_uses() {
-                edit::erase_function(function);
+    module.edit(|edit| {
+        for function in edit.functions().into_iter().filter(|f| !f.name().starts_with("llvm.")) {
+            edit.use_c_convention(function);
+            if function.is_declaration() {
+                edit.erase_function(function);
+            } else if !kernels.contains(&function.name()) {
+                edit.set_linkage(*function, LLVMLinkage::LLVMInternalLinkage);
             }
-        } else if !kernels.contains(&name) {
-            edit::set_linkage(function, LLVMLinkage::LLVMInternalLinkage);
-        }
-    }
-    for function in access::defined_functions(module) {
-        for instruction in function.instructions() {
-            if instruction.called_function().is_some_and(|callee| !callee.name().starts_with("llvm.")) {
-                edit::use_c_convention(instruction);
+            for call in function.users().into_iter().filter_map(Value::as_call) {
+                if call.called_function() == Some(function) {
+                    edit.use_c_convention(call);
+                }
             }
         }
-    }
-    for global in access::globals(module) {
-        if global.name().starts_with("llvm.") {
-            edit::erase_global(global);
-        } else if !global.is_declaration() {
-            edit::set_linkage(global, LLVMLinkage::LLVMInternalLinkage);
-        }
-    }
+        own_globals(edit);
+    });
 }
 
 /// What is left undefined must be a primitive of ours or an intrinsic.
-fn missing(module: &Module) -> Result<(), CompileError> {
-    let left: Vec<String> = access::functions(module)
+fn missing(module: View) -> Result<(), CompileError> {
+    let left: Vec<String> = module
+        .functions()
         .iter()
         .filter(|function| function.is_declaration())
         .map(|function| function.name())

@@ -1,10 +1,9 @@
-//! Step 3 of the front: what the host must know of each kernel, from SPIR's metadata (SPIR 1.2, 2.3) in either form:
+//! Metadata: what the host must know of each kernel, from SPIR's metadata (SPIR 1.2, 2.3) in either form:
 //! listed by `opencl.kernels`, or attached to the function as today's clang does. Typed pointers don't survive LLVM's
 //! reader, so that argument types come from here.
 
-use super::llvm_access::{self as access, Layout, Type, Value};
+use crate::llvm::{Function, Layout, Module, Parameter, Type, Value};
 use inkwell::llvm_sys::LLVMTypeKind;
-use inkwell::module::Module;
 use spirula_interface::options::CompileError;
 use spirula_interface::program::{
     AccessQualifier, AddressQualifier, ArgumentInfo, ArgumentKind, ImageKind, KernelInfo, TypeQualifiers,
@@ -18,17 +17,14 @@ const MAX_ALIGNMENT: u64 = 128;
 
 /// The kernels in the order of the metadata. `symbol` and the memory sizes are for later stages to fill in.
 pub(crate) fn kernels(module: &Module) -> Result<Vec<KernelInfo>, CompileError> {
-    let layout = access::layout(module);
+    let module = module.view();
+    let layout = module.layout();
     let mut seen = HashSet::new();
     let mut list = Vec::new();
-    for entry in access::named_metadata(module, c"opencl.kernels") {
-        let operands = entry.node_operands().unwrap_or_default();
-        let function = operands
-            .first()
-            .copied()
-            .flatten()
-            .filter(|value| value.is_function() && !value.is_declaration());
-        let Some(function) = function else {
+    for entry in module.named_metadata(c"opencl.kernels") {
+        let operands = entry.operands();
+        let function = operands.first().copied().flatten().and_then(Value::as_function);
+        let Some(function) = function.filter(|function| !function.is_declaration()) else {
             return Err(CompileError::Failed(
                 "error: opencl.kernels has an entry that names no function\n".into(),
             ));
@@ -37,7 +33,7 @@ pub(crate) fn kernels(module: &Module) -> Result<Vec<KernelInfo>, CompileError> 
             list.push(kernel(function, &Nodes::listed(&operands[1..]), layout)?);
         }
     }
-    for function in access::defined_functions(module) {
+    for function in module.defined_functions() {
         if function.calling_convention() == SPIR_KERNEL && seen.insert(function) {
             list.push(kernel(function, &Nodes::attached(function), layout)?);
         }
@@ -55,7 +51,7 @@ impl<'m> Nodes<'m> {
     fn listed(nodes: &[Option<Value<'m>>]) -> Self {
         let mut map = HashMap::new();
         let mut order = Vec::new();
-        for operands in nodes.iter().flatten().filter_map(|node| node.node_operands()) {
+        for operands in nodes.iter().flatten().filter_map(|node| Some(node.as_node()?.operands())) {
             if let Some((Some(first), rest)) = operands.split_first()
                 && let Some(name) = first.metadata_string()
             {
@@ -67,11 +63,11 @@ impl<'m> Nodes<'m> {
     }
 
     /// From `define ... !kernel_arg_type !5`.
-    fn attached(function: Value<'m>) -> Self {
+    fn attached(function: Function<'m>) -> Self {
         let arguments = ["addr_space", "access_qual", "type", "base_type", "type_qual", "name"];
         let names = arguments.iter().map(|name| format!("kernel_arg_{name}"));
         let names: Vec<String> = names.chain(ATTRIBUTES.map(str::to_owned)).collect();
-        let node = |name: &String| Some((name.clone(), function.attachment(name)?.node_operands()?));
+        let node = |name: &String| Some((name.clone(), function.attachment(name)?.operands()));
         Nodes(names.iter().filter_map(node).collect(), names)
     }
 
@@ -102,14 +98,22 @@ impl<'m> Nodes<'m> {
     }
 }
 
-fn kernel(function: Value, nodes: &Nodes, layout: Layout) -> Result<KernelInfo, CompileError> {
+fn kernel<'m>(
+    function: Function<'m>,
+    nodes: &Nodes<'m>,
+    layout: Layout<'m>,
+) -> Result<KernelInfo, CompileError> {
     let name = function.name();
     read_kernel(function, nodes, layout)
         .map_err(|what| CompileError::Failed(format!("error: the kernel `{name}` can't be used: {what}\n")))
 }
 
-fn read_kernel(function: Value, nodes: &Nodes, layout: Layout) -> Result<KernelInfo, String> {
-    if function.global_value_type().return_type().is_some_and(|ty| !ty.is_void()) {
+fn read_kernel<'m>(
+    function: Function<'m>,
+    nodes: &Nodes<'m>,
+    layout: Layout<'m>,
+) -> Result<KernelInfo, String> {
+    if function.value_type().return_type().is_some_and(|ty| !ty.is_void()) {
         return Err("it returns a value".into());
     }
     let parameters = function.parameters();
@@ -153,12 +157,12 @@ fn read_kernel(function: Value, nodes: &Nodes, layout: Layout) -> Result<KernelI
 }
 
 /// An argument without its offset, and the alignment of that.
-fn argument(
-    function: Value,
-    parameter: Value,
+fn argument<'m>(
+    function: Function<'m>,
+    parameter: Parameter<'m>,
     index: usize,
-    nodes: &Nodes,
-    layout: Layout,
+    nodes: &Nodes<'m>,
+    layout: Layout<'m>,
 ) -> Result<(ArgumentInfo, u64), String> {
     let type_name = nodes.text("kernel_arg_type", index).unwrap_or_default();
     let base_type = nodes.text("kernel_arg_base_type", index).unwrap_or_else(|| type_name.clone());
@@ -202,7 +206,7 @@ fn argument(
 }
 
 /// Bytes of a value that is passed in the argument block.
-fn value_size(ty: Type, layout: Layout) -> Result<u32, String> {
+fn value_size<'m>(ty: Type<'m>, layout: Layout<'m>) -> Result<u32, String> {
     if !ty.is_sized() || ty.target_type_name().is_some() {
         return Err(format!("has the type {ty}, which can't be passed"));
     }

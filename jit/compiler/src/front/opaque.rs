@@ -1,9 +1,7 @@
-//! Between steps 2 and 3 of the front: today's clang writes images, samplers and events as `target("spirv.…")` types.
+//! Opaque types: today's clang writes images, samplers and events as `target("spirv.…")` types.
 //! They become what SPIR 1.2 has in their place, so that later stages know one form: pointers, and 32 bits for a sampler.
 
-use super::llvm_access as access;
-use crate::llvm::{self, Session};
-use inkwell::module::Module;
+use crate::llvm::{self, Module, Session, Type};
 use spirula_interface::options::CompileError;
 
 /// How such a type begins in LLVM's text.
@@ -22,7 +20,7 @@ pub(crate) const SAMPLER_INITIALIZER: &str = "__translate_sampler_initializer";
 
 /// Replaces a module that has such types. Errors: `Failed` if one has no counterpart in SPIR 1.2.
 pub(crate) fn replace<'s>(session: &'s Session, module: Module<'s>) -> Result<Module<'s>, CompileError> {
-    if !access::functions(&module).into_iter().any(|function| is_opaque(function.global_value_type())) {
+    if !module.view().functions().into_iter().any(|function| is_opaque(function.value_type())) {
         return Ok(module);
     }
     // LLVM can't change a value's type in place; its text form can.
@@ -37,7 +35,7 @@ pub(crate) fn replace<'s>(session: &'s Session, module: Module<'s>) -> Result<Mo
 }
 
 /// Whether a function takes or returns such a type: its values come from nowhere else.
-fn is_opaque(function: access::Type) -> bool {
+fn is_opaque(function: Type) -> bool {
     let types = function.parameter_types().into_iter().chain(function.return_type());
     types.into_iter().any(|ty| ty.target_type_name().is_some())
 }

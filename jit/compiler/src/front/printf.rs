@@ -1,16 +1,13 @@
-//! Before step 5 of the front: each call of printf becomes a call of a function of its own that leaves a record in the
+//! printf, before the builtins are linked: each call of printf becomes a call of a function of its own that leaves a record in the
 //! launch's buffer, and each kernel learns what it may print.
 
 use super::HardenedModule;
 use super::call_graph::CallGraph;
 use super::harden::kernel_symbol;
 use super::link::{add_definitions, readable};
-use super::llvm_access::{self as access, Layout, Value};
-use super::llvm_edit::{self as edit, Editor};
 use crate::builtin::{self, Definition};
-use crate::llvm::Session;
+use crate::llvm::{self, Function, Global, Layout, Session, Value, View};
 use inkwell::llvm_sys::LLVMOpcode;
-use inkwell::module::Module;
 use inkwell::targets::TargetMachine;
 use spirula_interface::options::CompileError;
 use spirula_interface::printf::{Argument, Call, Printf, conversions};
@@ -31,42 +28,59 @@ pub(crate) fn replace<'s>(
     machine: &TargetMachine,
 ) -> Result<(), CompileError> {
     let HardenedModule { module, kernels, .. } = hardened;
-    let printfs: Vec<Value> = access::functions(module).into_iter().filter(|f| is_printf(*f)).collect();
-    let sites: Vec<Value> = printfs.iter().flat_map(|f| f.users()).filter(|u| u.callee().is_some()).collect();
-    if sites.is_empty() {
+    let Records { calls, definitions } = records(module.view())?;
+    if calls.is_empty() {
         return Ok(());
     }
-    let (mut calls, mut log) = (Vec::new(), String::new());
-    for site in &sites {
-        match call(*site, access::layout(module)) {
-            Ok(call) => calls.push(call),
+    add_definitions(session, module, &definitions, machine)?;
+    module.edit(|edit| {
+        for (site, (name, _)) in sites(*edit).into_iter().zip(&definitions) {
+            let Some(function) = edit.function_named(name) else { continue };
+            edit.replace_in(&site.users(), **site, edit.before(*site).call(function, &arguments(site)));
+            edit.erase_instruction(*site);
+        }
+        edit.functions().into_iter().filter(is_printf).for_each(|function| edit.erase_function(function));
+    });
+    describe(module.view(), calls, kernels);
+    Ok(())
+}
+
+/// The calls of printf in the order of the text, to which linking adds none.
+fn sites(module: View) -> Vec<llvm::Call> {
+    let printfs: HashSet<Function> = module.functions().into_iter().filter(is_printf).collect();
+    if printfs.is_empty() {
+        return Vec::new();
+    }
+    let instructions = module.defined_functions().into_iter().flat_map(|function| function.instructions());
+    let calls = instructions.filter_map(|instruction| instruction.as_call());
+    calls.filter(|call| call.called_function().is_some_and(|callee| printfs.contains(&callee))).collect()
+}
+
+/// What each call prints, and the function that is called in its place.
+#[derive(Default)]
+struct Records {
+    calls: Vec<Call>,
+    definitions: Vec<(String, Definition)>,
+}
+
+fn records(module: View) -> Result<Records, CompileError> {
+    let (mut records, mut log) = (Records::default(), String::new());
+    for (number, site) in (0..).zip(sites(module)) {
+        match call(site, module.layout()) {
+            Ok(call) => {
+                let types: Vec<String> = arguments(site).iter().map(|value| value.ty().to_string()).collect();
+                let name = symbol(number);
+                let definition = builtin::printf::define(&name, number, &types, &call.arguments);
+                records.definitions.push((name, definition));
+                records.calls.push(call);
+            }
             Err(what) => {
-                let function = site.parent_function().map(readable).unwrap_or_default();
+                let function = readable(*site.parent_function());
                 log.push_str(&format!("error: a call of printf in {function} {what}\n"));
             }
         }
     }
-    if !log.is_empty() {
-        return Err(CompileError::Failed(log));
-    }
-    let definitions: Vec<(String, Definition)> = (0..)
-        .zip(sites.iter().zip(&calls))
-        .map(|(number, (site, call))| {
-            let types: Vec<String> = arguments(*site).iter().map(|value| value.ty().to_string()).collect();
-            let name = symbol(number);
-            let definition = builtin::printf::define(&name, number, &types, &call.arguments);
-            (name, definition)
-        })
-        .collect();
-    add_definitions(session, module, &definitions, machine)?;
-    for (site, (name, _)) in sites.into_iter().zip(&definitions) {
-        let Some(function) = access::function_named(module, name) else { continue };
-        edit::replace_uses(site, Editor::before(site).call(function, &arguments(site)));
-        edit::erase_instruction(site);
-    }
-    printfs.into_iter().for_each(edit::erase_function);
-    describe(module, calls, kernels);
-    Ok(())
+    if log.is_empty() { Ok(records) } else { Err(CompileError::Failed(log)) }
 }
 
 fn symbol(number: u32) -> String {
@@ -74,18 +88,19 @@ fn symbol(number: u32) -> String {
 }
 
 /// SPIR names it without its types; other producers may mangle it.
-fn is_printf(function: Value) -> bool {
+fn is_printf(function: &Function) -> bool {
     let name = function.name();
     function.is_declaration()
         && (name == "printf" || builtin::demangle(&name).is_some_and(|text| text.starts_with("printf(")))
 }
 
 /// Gives each kernel the calls that it may reach, and a place for the buffer's address behind its arguments.
-fn describe(module: &Module, calls: Vec<Call>, kernels: &mut [KernelInfo]) {
+fn describe(module: View, calls: Vec<Call>, kernels: &mut [KernelInfo]) {
     let graph = CallGraph::new(module);
     for (number, call) in (0..).zip(calls) {
-        let target = access::function_named(module, &symbol(number));
-        let reaching: HashSet<String> = graph.reaching(target).into_iter().map(Value::name).collect();
+        let target = module.function_named(&symbol(number));
+        let reaching: HashSet<String> =
+            graph.reaching(target).iter().map(|function| function.name()).collect();
         for kernel in kernels.iter_mut().filter(|kernel| reaching.contains(&kernel_symbol(&kernel.name))) {
             let end = &mut kernel.argument_block_size;
             let printf = kernel.printf.get_or_insert_with(|| {
@@ -99,17 +114,17 @@ fn describe(module: &Module, calls: Vec<Call>, kernels: &mut [KernelInfo]) {
 }
 
 /// The arguments behind the format.
-fn arguments(site: Value<'_>) -> Vec<Value<'_>> {
-    site.call_arguments().into_iter().skip(1).collect()
+fn arguments(site: llvm::Call) -> Vec<Value> {
+    site.arguments().into_iter().skip(1).collect()
 }
 
 /// What a call prints; the error stands behind "a call of printf in `f` ".
-fn call(site: Value, layout: Layout) -> Result<Call, String> {
+fn call<'m>(site: llvm::Call<'m>, layout: Layout<'m>) -> Result<Call, String> {
     if site.ty().integer_width() != 32 {
         return Err(format!("returns the type {}", site.ty()));
     }
     // 6.12.13.2: the format must be known when the program is compiled.
-    let format = site.call_arguments().first().and_then(|format| constant_text(*format, layout));
+    let format = site.arguments().first().and_then(|format| constant_text(*format, layout));
     let format = format.ok_or("has a format that is no constant string")?;
     let arguments = conversions(&format).into_iter().zip(arguments(site)).enumerate().map(
         |(index, (conversion, value))| match constant_text(value, layout) {
@@ -127,7 +142,7 @@ fn call(site: Value, layout: Layout) -> Result<Call, String> {
 }
 
 /// The string that a pointer is known to point to.
-fn constant_text(pointer: Value, layout: Layout) -> Option<Vec<u8>> {
+fn constant_text<'m>(pointer: Value<'m>, layout: Layout<'m>) -> Option<Vec<u8>> {
     if !pointer.ty().is_pointer() {
         return None;
     }
@@ -136,12 +151,12 @@ fn constant_text(pointer: Value, layout: Layout) -> Option<Vec<u8>> {
 }
 
 /// The variable that an address lies in, and where.
-fn constant_place<'m>(address: Value<'m>, layout: Layout<'m>) -> Option<(Value<'m>, u64)> {
+fn constant_place<'m>(address: Value<'m>, layout: Layout<'m>) -> Option<(Global<'m>, u64)> {
     use LLVMOpcode::*;
     let (mut current, mut offset) = (address, 0_u64);
     for _ in 0..MAX_STEPS {
-        if current.is_global_variable() {
-            return Some((current, offset));
+        if let Some(variable) = current.as_global() {
+            return Some((variable, offset));
         }
         let operand = current.operand(0)?;
         current = match current.operation()? {
@@ -174,14 +189,14 @@ fn constant_offset<'m>(pointer: Value<'m>, layout: Layout<'m>) -> Option<u64> {
 
 /// What a variable always holds: a constant, or a private variable that is written once.
 fn stored(variable: Value<'_>) -> Option<Value<'_>> {
-    if let Some(value) = variable.constant_initializer() {
+    if let Some(value) = variable.as_global().and_then(Global::constant_initializer) {
         return Some(value);
     }
     variable.allocated_type()?;
     let (loads, others): (Vec<_>, Vec<_>) =
-        variable.users().into_iter().partition(|user| user.opcode() == Some(LLVMOpcode::LLVMLoad));
+        variable.users().into_iter().partition(|user| user.operation() == Some(LLVMOpcode::LLVMLoad));
     match others[..] {
-        [store] if store.opcode() == Some(LLVMOpcode::LLVMStore) && !loads.is_empty() => {
+        [store] if store.operation() == Some(LLVMOpcode::LLVMStore) && !loads.is_empty() => {
             store.operand(0).filter(|value| *value != variable)
         }
         _ => None,

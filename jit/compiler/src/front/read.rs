@@ -1,8 +1,7 @@
-//! Step 1 of the front: bytes to an LLVM module, verified.
+//! Reading: bytes to an LLVM module, verified.
 
 use super::container;
-use crate::llvm::{self, Session};
-use inkwell::module::Module;
+use crate::llvm::{self, Module, Session};
 use spirula_interface::options::CompileError;
 
 /// Reads a module of any bitcode version that LLVM upgrades, raw or wrapped. Errors: `InvalidBinary`, with the
@@ -10,7 +9,7 @@ use spirula_interface::options::CompileError;
 pub(crate) fn read<'s>(session: &'s Session, bytes: &[u8]) -> Result<Module<'s>, CompileError> {
     let stream = container::raw_stream(bytes)
         .map_err(|error| CompileError::InvalidBinary(format!("The binary is no readable SPIR: {error}.")))?;
-    let module = llvm::parse_bitcode(session, stream)
+    let mut module = llvm::parse_bitcode(session, stream)
         .map_err(|error| CompileError::InvalidBinary(format!("The binary is damaged: {error}")))?;
     llvm::verify(&module).map_err(|error| {
         CompileError::InvalidBinary(format!("The binary is not well-formed LLVM IR:\n{error}"))
@@ -29,7 +28,7 @@ mod tests {
         let session = Session::new();
         let bytes = testing::bitcode("define spir_kernel void @k() {\n ret void\n}");
         let module = read(&session, &bytes).unwrap();
-        assert!(module.get_function("k").is_some());
+        assert!(module.view().function_named("k").is_some());
     }
 
     #[test]

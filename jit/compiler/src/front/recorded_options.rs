@@ -1,9 +1,7 @@
-//! Part of step 3 of the front: the options about arithmetic that a module was compiled with, as `opencl.compiler.options`
+//! Recorded options: those about arithmetic that a module was compiled with, as `opencl.compiler.options`
 //! records them (SPIR 1.2, 2.8). They hold for a program if all its modules have them.
 
-use super::llvm_access::{self as access, Value};
-use super::llvm_edit as edit;
-use inkwell::module::Module;
+use crate::llvm::{Module, Node};
 use spirula_interface::options::MathOptions;
 use std::ffi::CStr;
 
@@ -11,9 +9,9 @@ const NAME: &CStr = c"opencl.compiler.options";
 
 /// The options of a module, if it records any. A joined one has a node for each of its parts.
 fn of(module: &Module) -> Option<MathOptions> {
-    let nodes = access::named_metadata(module, NAME);
-    let options = |node: Value| {
-        let words = node.node_operands().unwrap_or_default().into_iter().flatten();
+    let nodes = module.view().named_metadata(NAME);
+    let options = |node: Node| {
+        let words = node.operands().into_iter().flatten();
         let words = words.filter_map(|word| word.metadata_string());
         words.fold(MathOptions::NONE, |all, word| all | MathOptions::named(&word))
     };
@@ -22,10 +20,10 @@ fn of(module: &Module) -> Option<MathOptions> {
 
 /// The options that hold for modules that are about to be joined. LLVM only appends their records: for those that have
 /// none, an empty one says so.
-pub(crate) fn common(modules: &[Module]) -> MathOptions {
+pub(crate) fn common(modules: &mut [Module]) -> MathOptions {
     let each: Vec<Option<MathOptions>> = modules.iter().map(of).collect();
     if let Some(silent) = each.iter().position(Option::is_none) {
-        edit::add_empty_metadata(&modules[silent], NAME);
+        modules[silent].edit(|edit| edit.add_empty_node(NAME));
     }
     MathOptions::common(each.into_iter().map(Option::unwrap_or_default))
 }
@@ -62,8 +60,8 @@ mod tests {
             (&[FAST, FAST], MathOptions::FAST_RELAXED_MATH),
         ] {
             let session = Session::new();
-            let modules: Vec<Module> = words.iter().map(|words| module(&session, words)).collect();
-            assert_eq!(common(&modules), expected, "{words:?}");
+            let mut modules: Vec<Module> = words.iter().map(|words| module(&session, words)).collect();
+            assert_eq!(common(&mut modules), expected, "{words:?}");
             let joined = link::join(&session, modules).unwrap();
             assert_eq!(of(&joined), Some(expected), "{words:?}, joined");
         }

@@ -1,7 +1,6 @@
-//! Helpers of the front's tests: modules from text, and the SPIR fixtures.
+//! Helpers of the tests: modules from text, and the SPIR fixtures.
 
-use crate::llvm::{self, Session};
-use inkwell::module::Module;
+use crate::llvm::{self, Module, Session};
 use std::path::PathBuf;
 
 /// SPIR's 64-bit triple and layout, to stand at the top of a module.

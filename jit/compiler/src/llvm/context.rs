@@ -40,8 +40,8 @@ impl Session {
         Session { context, diagnostics }
     }
 
-    /// The context, for everything that inkwell makes in one.
-    pub fn context(&self) -> &Context {
+    /// The context, for everything that is made in one.
+    pub(super) fn context(&self) -> &Context {
         &self.context
     }
 
@@ -69,6 +69,6 @@ extern "C" fn record(info: LLVMDiagnosticInfoRef, list: *mut c_void) {
     let mut list = list.borrow_mut();
     if list.len() < MAX_DIAGNOSTICS {
         // SAFETY: as above; the description is a message for the caller to dispose of.
-        list.push(take_message(unsafe { core::LLVMGetDiagInfoDescription(info) }));
+        list.push(unsafe { take_message(core::LLVMGetDiagInfoDescription(info)) });
     }
 }

@@ -1,18 +1,43 @@
-//! Modules: bitcode and text in and out, verification, linking, passes.
+//! Modules: bitcode and text in and out, verification, linking.
 
-use super::{LlvmError, Session, take_error, take_message};
-use inkwell::llvm_sys::transforms::pass_builder::{
-    LLVMCreatePassBuilderOptions, LLVMDisposePassBuilderOptions, LLVMPassBuilderOptionsRef,
-    LLVMPassBuilderOptionsSetLoopInterleaving, LLVMPassBuilderOptionsSetLoopUnrolling,
-    LLVMPassBuilderOptionsSetLoopVectorization, LLVMPassBuilderOptionsSetSLPVectorization, LLVMRunPasses,
-};
-use inkwell::llvm_sys::{analysis, bit_reader, ir_reader, linker};
+use super::{LlvmError, Session, take_message};
+use inkwell::llvm_sys::prelude::LLVMModuleRef;
+use inkwell::llvm_sys::{analysis, bit_reader, core, ir_reader, linker};
 use inkwell::memory_buffer::MemoryBuffer;
-use inkwell::module::Module;
 use inkwell::targets::TargetMachine;
-use std::ffi::CString;
-use std::mem::ManuallyDrop;
 use std::ptr::null_mut;
+
+/// A module of a session. Whatever may free something that it contains takes it `&mut`.
+#[derive(Debug)]
+pub struct Module<'s>(inkwell::module::Module<'s>);
+
+impl<'s> Module<'s> {
+    /// # Safety
+    /// A module of the session's context that nobody else owns.
+    unsafe fn own(_: &'s Session, raw: LLVMModuleRef) -> Self {
+        // SAFETY: stated above.
+        Module(unsafe { inkwell::module::Module::new(raw) })
+    }
+
+    pub(super) fn raw(&self) -> LLVMModuleRef {
+        self.0.as_mut_ptr()
+    }
+
+    /// For code generation, which is inkwell's.
+    pub(super) fn inkwell(&mut self) -> &inkwell::module::Module<'s> {
+        &self.0
+    }
+
+    /// Gives the module up to one that consumes it.
+    fn into_raw(self) -> LLVMModuleRef {
+        std::mem::ManuallyDrop::new(self.0).as_mut_ptr()
+    }
+
+    /// Removes all debug information.
+    pub(crate) fn strip_debug_info(&mut self) {
+        self.0.strip_debug_info();
+    }
+}
 
 /// Reads bitcode of any version that LLVM still upgrades. LLVM may abort on damaged input: only the compiler
 /// process calls this with bytes from outside.
@@ -26,8 +51,8 @@ pub fn parse_bitcode<'s>(session: &'s Session, bitcode: &[u8]) -> Result<Module<
     if failed != 0 {
         return Err(LlvmError(session.take_errors()));
     }
-    // SAFETY: a module of this session's context that nobody else owns.
-    Ok(unsafe { Module::new(module) })
+    // SAFETY: just made in the session's context.
+    Ok(unsafe { Module::own(session, module) })
 }
 
 /// Reads LLVM assembly.
@@ -43,81 +68,79 @@ pub fn parse_text<'s>(session: &'s Session, text: &str) -> Result<Module<'s>, Ll
             &mut message,
         )
     };
-    let message = take_message(message);
+    // SAFETY: null, or a message that is ours.
+    let message = unsafe { take_message(message) };
     if failed != 0 {
         return Err(LlvmError(message));
     }
-    // SAFETY: a module of this session's context that nobody else owns.
-    Ok(unsafe { Module::new(module) })
+    // SAFETY: just made in the session's context.
+    Ok(unsafe { Module::own(session, module) })
 }
 
 /// The module as bitcode of this LLVM.
 pub fn write_bitcode(module: &Module) -> Vec<u8> {
-    module.write_bitcode_to_memory().as_slice().to_vec()
+    module.0.write_bitcode_to_memory().as_slice().to_vec()
 }
 
 /// The module as LLVM assembly.
 pub fn print_text(module: &Module) -> String {
-    module.print_to_string().to_string_lossy().into_owned()
+    module.0.print_to_string().to_string_lossy().into_owned()
 }
 
 /// LLVM's verifier; its findings are the error.
 pub fn verify(module: &Module) -> Result<(), LlvmError> {
     let mut message = null_mut();
     let action = analysis::LLVMVerifierFailureAction::LLVMReturnStatusAction;
-    // SAFETY: the module is alive; the message is for us to dispose of in either case.
-    let failed = unsafe { analysis::LLVMVerifyModule(module.as_mut_ptr(), action, &mut message) };
-    let message = take_message(message);
+    // SAFETY: the module is alive; the message is ours in either case.
+    let (failed, message) =
+        unsafe { (analysis::LLVMVerifyModule(module.raw(), action, &mut message), take_message(message)) };
     if failed != 0 { Err(LlvmError(message)) } else { Ok(()) }
 }
 
-/// Moves everything in `source` into `destination`.
+/// Gives a module the machine's triple and data layout.
+pub fn set_target(module: &mut Module, machine: &TargetMachine) {
+    module.0.set_triple(&machine.get_triple());
+    module.0.set_data_layout(&machine.get_target_data().get_data_layout());
+}
+
+/// Moves everything in `source` into `destination`, both of this session.
 pub fn link_in<'s>(
     session: &'s Session,
-    destination: &Module<'s>,
+    destination: &mut Module<'s>,
     source: Module<'s>,
 ) -> Result<(), LlvmError> {
-    let source = ManuallyDrop::new(source);
-    // SAFETY: both modules are alive and of one context; `source` is consumed and not used again.
-    let failed = unsafe { linker::LLVMLinkModules2(destination.as_mut_ptr(), source.as_mut_ptr()) };
+    assert!(
+        destination.view().context() == source.view().context(),
+        "modules of two sessions can't be linked"
+    );
+    // SAFETY: both are alive and of one context, and the source is given up.
+    let failed = unsafe { linker::LLVMLinkModules2(destination.raw(), source.into_raw()) };
     if failed != 0 { Err(LlvmError(session.take_errors())) } else { Ok(()) }
 }
 
-/// Runs a pipeline in `opt -passes=` syntax for the machine, vectorizers on.
-pub fn run_passes(module: &Module, passes: &str, machine: &TargetMachine) -> Result<(), LlvmError> {
-    let passes = CString::new(passes).map_err(|error| LlvmError(error.to_string()))?;
-    let options = PassOptions::vectorizing();
-    // SAFETY: module, machine and options are alive during the call.
-    take_error(unsafe {
-        LLVMRunPasses(module.as_mut_ptr(), passes.as_ptr(), machine.as_mut_ptr(), options.0)
-    })
-}
-
-/// The pass builder's options, disposed of on drop.
-struct PassOptions(LLVMPassBuilderOptionsRef);
-
-impl PassOptions {
-    fn vectorizing() -> Self {
-        // SAFETY: makes an object of ours.
-        let options = PassOptions(unsafe { LLVMCreatePassBuilderOptions() });
-        for set in [
-            LLVMPassBuilderOptionsSetLoopVectorization,
-            LLVMPassBuilderOptionsSetSLPVectorization,
-            LLVMPassBuilderOptionsSetLoopInterleaving,
-            LLVMPassBuilderOptionsSetLoopUnrolling,
-        ] {
-            // SAFETY: the options are alive.
-            unsafe { set(options.0, 1) };
+/// Links from bitcode only what the module, of this session, needs of it, if all of that has linkonce linkage.
+pub(crate) fn link_lazily<'s>(
+    session: &'s Session,
+    module: &mut Module<'s>,
+    bitcode: &'static [u8],
+) -> Result<(), LlvmError> {
+    let mut source = null_mut();
+    // SAFETY: the buffer refers to bytes that live forever and need no zero byte behind them. The reader takes it if it
+    // succeeds, else it is ours to dispose of.
+    let failed = unsafe {
+        let (start, length) = (bitcode.as_ptr().cast(), bitcode.len());
+        let buffer = core::LLVMCreateMemoryBufferWithMemoryRange(start, length, c"builtins".as_ptr(), 0);
+        let failed = bit_reader::LLVMGetBitcodeModuleInContext2(session.context().raw(), buffer, &mut source);
+        if failed != 0 {
+            core::LLVMDisposeMemoryBuffer(buffer);
         }
-        options
+        failed
+    };
+    if failed != 0 {
+        return Err(LlvmError(session.take_errors()));
     }
-}
-
-impl Drop for PassOptions {
-    fn drop(&mut self) {
-        // SAFETY: made by LLVMCreatePassBuilderOptions, and disposed of once.
-        unsafe { LLVMDisposePassBuilderOptions(self.0) };
-    }
+    // SAFETY: just made in the session's context.
+    link_in(session, module, unsafe { Module::own(session, source) })
 }
 
 #[cfg(test)]
@@ -150,8 +173,8 @@ mod tests {
     #[test]
     fn linking_reports_duplicates() {
         let session = Session::new();
-        let [one, two] = [MODULE, MODULE].map(|text| parse_text(&session, text).unwrap());
-        let error = link_in(&session, &one, two).unwrap_err().0;
+        let [mut one, two] = [MODULE, MODULE].map(|text| parse_text(&session, text).unwrap());
+        let error = link_in(&session, &mut one, two).unwrap_err().0;
         assert!(error.contains("multiply defined") && error.contains('f'), "{error}");
     }
 }

@@ -1,8 +1,9 @@
 //! A dying worker's last words: which signal, and what LLVM said before. Everything here runs in signal handlers:
 //! system calls on fixed memory, nothing else.
 
+use crate::llvm;
 use spirula_interface::protocol::{Tag, header};
-use std::ffi::{CStr, c_char, c_int, c_void};
+use std::ffi::{CStr, c_int, c_void};
 use std::mem::MaybeUninit;
 use std::ptr::null_mut;
 
@@ -33,8 +34,7 @@ pub fn install() {
         // SAFETY: the handler only makes system calls.
         unsafe { libc::sigaction(signal, &action, null_mut()) };
     }
-    // SAFETY: the handler never returns, as LLVM expects of it.
-    unsafe { inkwell::llvm_sys::error_handling::LLVMInstallFatalErrorHandler(Some(on_fatal_error)) };
+    llvm::on_fatal_error(|reason| last_words(&[b"gave up, LLVM saying: ", reason.to_bytes()]));
 }
 
 extern "C" fn on_signal(signal: c_int) {
@@ -46,12 +46,6 @@ extern "C" fn on_signal(signal: c_int) {
     // SAFETY: so many bytes were written.
     let said = unsafe { std::slice::from_raw_parts(complaints.as_ptr().cast(), read.max(0) as usize) };
     last_words(&[what.to_bytes(), if said.is_empty() { b"" } else { b", saying: " }, said]);
-}
-
-extern "C" fn on_fatal_error(reason: *const c_char) {
-    // SAFETY: LLVM passes a C string.
-    let reason = unsafe { CStr::from_ptr(reason) };
-    last_words(&[b"gave up, LLVM saying: ", reason.to_bytes()]);
 }
 
 /// Sends a [`Tag::Crash`] frame and ends the process.

@@ -1,6 +1,6 @@
 //! Analysis: which blocks of a region's body all lanes of a pack run through together, and which share a mask.
 //!
-//! A block that is reached by all lanes that reached another, in the same trip of the same loop, has its mask.
+//! A block that is reached by all lanes that reached another, in the same iteration of the same loop, has its mask.
 
 use super::{ControlFlow, Level, LoopId, Loops, Node, Shapes};
 use crate::{Block, Function};

@@ -105,12 +105,12 @@ impl Shapes {
         self.shapes[value.index()].unwrap_or(Shape::Uniform)
     }
 
-    /// A value's shape where it is used: what lanes left a loop with at different trips is varying behind it.
+    /// A value's shape where it is used: what lanes left a loop with at different iterations is varying behind it.
     pub fn shape_at(&self, value: Value, user: Block) -> Shape {
         if self.leaves_divergent_loop(value, user) { Shape::Varying } else { self.shape(value) }
     }
 
-    /// Whether lanes left some loop at different trips between the value's definition and `user`.
+    /// Whether lanes left some loop at different iterations between the value's definition and `user`.
     pub fn leaves_divergent_loop(&self, value: Value, user: Block) -> bool {
         let from = self.home[value.index()].and_then(|home| self.loops.innermost(home));
         self.loops.around(from).any(|id| self.is_divergent_loop(id) && !self.loops.contains(id, user))
@@ -121,7 +121,7 @@ impl Shapes {
         self.divergent_branches.contains(block.index())
     }
 
-    /// Whether lanes leave the loop at different trips or by different ways.
+    /// Whether lanes leave the loop at different iterations or by different ways.
     pub fn is_divergent_loop(&self, id: LoopId) -> bool {
         self.divergent_loops[id.0]
     }

@@ -152,7 +152,7 @@ impl<'a> Solver<'a> {
                 work.extend(self.flow.successors(block).iter().map(|&to| (to, label)));
             }
         }
-        // A way that runs into the branch itself again is a loop: its values are seen at different trips.
+        // A way that runs into the branch itself again is a loop: its values are seen at different iterations.
         if ways.contains(branch.index()) {
             self.mark_live_out(&ways);
         }

@@ -12,7 +12,7 @@ use crate::{
 };
 
 /// A body on its way.
-pub(super) struct Copy<'a> {
+pub(super) struct BodyCopy<'a> {
     body: &'a Function,
     region: &'a Region,
     /// The group of the accesses to what work-items share.
@@ -34,9 +34,9 @@ pub(super) struct Item {
     pub local: [Value; 3],
 }
 
-impl<'a> Copy<'a> {
+impl<'a> BodyCopy<'a> {
     pub fn new(body: &'a Function, region: &'a Region, parallel: Option<AccessGroup>) -> Self {
-        Copy {
+        BodyCopy {
             body,
             region,
             parallel,
@@ -55,14 +55,14 @@ const ITEM: Block = Block(1);
 
 impl Lowering<'_, '_> {
     /// Copies what is done once for the group.
-    pub(super) fn copy_group_block(&mut self, copy: &mut Copy) {
+    pub(super) fn copy_group_block(&mut self, copy: &mut BodyCopy) {
         for &inst in &copy.body.block(GROUP).insts {
             self.instruction(copy, inst);
         }
     }
 
     /// Makes the work-items' blocks; returns their first.
-    pub(super) fn begin_copy(&mut self, copy: &mut Copy, item: Option<Item>) -> Block {
+    pub(super) fn begin_copy(&mut self, copy: &mut BodyCopy, item: Option<Item>) -> Block {
         copy.item = item;
         for block in copy.body.block_ids().skip(1).filter(|&block| copy.flow.is_reachable(block)) {
             let new = self.out.function.add_block();
@@ -76,7 +76,7 @@ impl Lowering<'_, '_> {
     }
 
     /// Fills them; who has done everything goes to `latch`.
-    pub(super) fn finish_copy(&mut self, copy: &mut Copy, latch: Block) {
+    pub(super) fn finish_copy(&mut self, copy: &mut BodyCopy, latch: Block) {
         // Every value is defined before it is used in this order, for definitions dominate uses.
         let order: Vec<Block> =
             copy.flow.reverse_post_order().iter().copied().filter(|&b| b != GROUP).collect();
@@ -89,7 +89,7 @@ impl Lowering<'_, '_> {
         }
     }
 
-    fn terminator(&mut self, copy: &mut Copy, block: Block, latch: Block) {
+    fn terminator(&mut self, copy: &mut BodyCopy, block: Block, latch: Block) {
         let mut terminator = match &copy.body.block(block).terminator {
             Terminator::Exit(exit) => {
                 if Some(*exit) != return_exit(copy.region) {
@@ -113,14 +113,14 @@ impl Lowering<'_, '_> {
     }
 
     /// A region with one exit leaves by that.
-    fn leave_by(&mut self, copy: &Copy, exit: u32) {
+    fn leave_by(&mut self, copy: &BodyCopy, exit: u32) {
         if copy.region.exits.len() > 1 {
             self.set_exit(exit);
         }
     }
 
     /// What became of a body's value.
-    fn value(&mut self, copy: &mut Copy, old: Value) -> Value {
+    fn value(&mut self, copy: &mut BodyCopy, old: Value) -> Value {
         if let Some(new) = copy.values[old.index()] {
             return new;
         }
@@ -135,7 +135,7 @@ impl Lowering<'_, '_> {
         new
     }
 
-    fn instruction(&mut self, copy: &mut Copy, inst: Inst) {
+    fn instruction(&mut self, copy: &mut BodyCopy, inst: Inst) {
         let (body, result) = (copy.body, copy.body.result(inst));
         let ty = || result.map_or(Type::BOOL, |value| body.ty(value).clone());
         let new = match body.op(inst) {
@@ -161,7 +161,7 @@ impl Lowering<'_, '_> {
                 for operand in op.operands_mut() {
                     *operand = self.value(copy, *operand);
                 }
-                let group = shared_memory(&self.out.function, &op).and(copy.parallel);
+                let group = shared_memory(self.out.function, &op).and(copy.parallel);
                 let new = result.map(|_| self.out.push(ty(), op.clone()));
                 if new.is_none() {
                     self.out.effect(op);
@@ -182,8 +182,8 @@ impl Lowering<'_, '_> {
         }
     }
 
-    fn query(&mut self, copy: &Copy, query: WorkItemQuery, d: usize) -> Value {
-        let local = |copy: &Copy| match &copy.item {
+    fn query(&mut self, copy: &BodyCopy, query: WorkItemQuery, d: usize) -> Value {
+        let local = |copy: &BodyCopy| match &copy.item {
             Some(item) => item.local[d],
             None => unreachable!("what is done once for the group has no work-item"),
         };
@@ -204,13 +204,13 @@ impl Lowering<'_, '_> {
     }
 
     /// The address of this work-item's element of a slot's array.
-    fn context_element(&mut self, copy: &Copy, slot: ContextSlot) -> Value {
+    fn context_element(&mut self, copy: &BodyCopy, slot: ContextSlot) -> Value {
         let Some(item) = &copy.item else { unreachable!("the group has no element of an array") };
         let size = element_size(&self.group.context[slot.0 as usize]);
         self.out.element(self.memory.context[slot.0 as usize], item.linear, size, 0)
     }
 
-    fn context_load(&mut self, copy: &Copy, slot: ContextSlot, ty: Type) -> Value {
+    fn context_load(&mut self, copy: &BodyCopy, slot: ContextSlot, ty: Type) -> Value {
         let ContextKind::Varying(kind) = &self.group.context[slot.0 as usize] else {
             return self.load_kept(slot, ty);
         };
@@ -218,10 +218,10 @@ impl Lowering<'_, '_> {
         let place = self.context_element(copy, slot);
         let bytes = self.out.load(in_memory(&ty), place, align);
         self.set_access_group(copy.parallel);
-        self.from_memory(bytes, ty)
+        self.as_value(bytes, ty)
     }
 
-    fn context_store(&mut self, copy: &Copy, slot: ContextSlot, value: Value) {
+    fn context_store(&mut self, copy: &BodyCopy, slot: ContextSlot, value: Value) {
         let (place, align, group) = match &self.group.context[slot.0 as usize] {
             ContextKind::Varying(kind) => (self.context_element(copy, slot), kind.align(), copy.parallel),
             _ => (self.memory.context[slot.0 as usize], self.out.ty(value).align(), None),
@@ -239,15 +239,15 @@ impl Lowering<'_, '_> {
     pub(super) fn load_kept(&mut self, slot: ContextSlot, ty: Type) -> Value {
         let align = ty.align().min(SCRATCH_ALIGN) as u32;
         let bytes = self.out.load(in_memory(&ty), self.memory.context[slot.0 as usize], align);
-        self.from_memory(bytes, ty)
+        self.as_value(bytes, ty)
     }
 
-    fn from_memory(&mut self, bytes: Value, ty: Type) -> Value {
+    fn as_value(&mut self, bytes: Value, ty: Type) -> Value {
         if self.out.ty(bytes) == ty { bytes } else { self.out.cast(CastOp::Trunc, ty, bytes) }
     }
 }
 
-fn new_block(copy: &Copy, old: Block) -> Block {
+fn new_block(copy: &BodyCopy, old: Block) -> Block {
     copy.blocks[old.index()].unwrap_or_else(|| unreachable!("{old} is reached, so it was made"))
 }
 

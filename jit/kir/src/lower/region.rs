@@ -1,7 +1,7 @@
 //! Lowering: a region in the loops over a group's work-items, and the way on to the next region.
 
 use super::Lowering;
-use super::body::{Copy, Item};
+use super::body::{BodyCopy, Item};
 use super::launch::NO_WRAP;
 use crate::transform::{ContextKind, Region, RegionExit};
 use crate::{AccessGroup, BinaryOp, Block, IntPredicate, LoopHints, Target, Terminator, Type, Value};
@@ -26,11 +26,12 @@ impl Lowering<'_, '_> {
         if region.exits.len() > 1 {
             self.set_exit(return_exit(region).unwrap_or(0));
         }
-        // What is done once for the group is in front of the loops: it needs no care, but may share the loops' groups.
+        // Without loops there is nothing to be parallel.
         let parallel = (!region.once).then_some(AccessGroup(number as u32));
-        let mut scalar = Copy::new(&region.body, region, parallel);
+        let mut scalar = BodyCopy::new(&region.body, region, parallel);
         self.copy_group_block(&mut scalar);
-        let mut wide = region.wide.as_ref().map(|wide| (Copy::new(&wide.body, region, parallel), wide.lanes));
+        let mut wide =
+            region.wide.as_ref().map(|wide| (BodyCopy::new(&wide.body, region, parallel), wide.lanes));
         if let Some((wide, _)) = &mut wide {
             self.copy_group_block(wide);
         }
@@ -48,7 +49,7 @@ impl Lowering<'_, '_> {
     }
 
     /// The loops over dimensions 2, 1 and 0, with the packs of a row in front of the innermost. Returns the block behind them.
-    fn items(&mut self, mut scalar: Copy, wide: Option<(Copy, u32)>) -> Block {
+    fn items(&mut self, mut scalar: BodyCopy, wide: Option<(BodyCopy, u32)>) -> Block {
         let zero = self.out.int(0);
         let [x, y, _] = self.sizes.local_size;
         let (parallel, is_wide) = (scalar.parallel, wide.is_some());
@@ -89,7 +90,7 @@ impl Lowering<'_, '_> {
     }
 
     /// The loop over a row's full packs, which begins in a block of its own.
-    fn packs(&mut self, mut wide: Copy, lanes: u32, [row, plane]: [Value; 2], row_start: Value) -> Packs {
+    fn packs(&mut self, mut wide: BodyCopy, lanes: u32, [row, plane]: [Value; 2], row_start: Value) -> Packs {
         let items = self.packs[&lanes];
         let enter = self.out.function.add_block();
         self.out.jump(enter, &[]);

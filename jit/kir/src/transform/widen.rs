@@ -85,7 +85,7 @@ pub fn widen(
     let body = &region.body;
     let facts = Facts::new(body, context, lanes)?;
     let plan = schedule(body, (&facts.flow, &facts.loops, &facts.shapes, &facts.masks), &|block| {
-        wants_guard(body, &facts.shapes, context, block)
+        wants_all_lanes_guard(body, &facts.shapes, context, block)
     });
     let mut function = Function::new(&format!("{}.x{lanes}", body.name));
     for param in &body.params {
@@ -127,8 +127,9 @@ fn left_behind(body: &Function, shapes: &Shapes) -> HashSet<Value> {
 /// At least that many vector operations are worth a test whether any lane is active.
 const GUARDED_COST: usize = 12;
 
-/// Whether a block must not run without an active lane, because something in it is done once for all, or had better not.
-fn wants_guard(body: &Function, shapes: &Shapes, context: &[ContextKind], block: Block) -> bool {
+/// Whether a block wants an all-lanes guard (a branch around it where no lane is active, BOSCC): something in it is done once
+/// for all lanes, or it is long.
+fn wants_all_lanes_guard(body: &Function, shapes: &Shapes, context: &[ContextKind], block: Block) -> bool {
     let data = body.block(block);
     let uniform = |v: Value| shapes.shape_at(v, block) == Shape::Uniform;
     let acts_once = |op: &Op| match op {
@@ -402,7 +403,7 @@ impl Widener<'_> {
         }
     }
 
-    /// At the start of a loop's trip, or of the body: no lane waits anywhere in it yet.
+    /// At the start of a loop's iteration, or of the body: no lane waits anywhere in it yet.
     fn reset(&mut self, level: Option<LoopId>) {
         let none = self.constant(self.wide(Scalar::Int(1)), Constant::Zero);
         for &block in self.facts.flow.reverse_post_order() {

@@ -97,9 +97,14 @@ impl Pool {
             .ok_or_else(|| PoolError::NotStarted("it does not know this machine".into()))
     }
 
+    /// Whether there is no worker.
+    pub fn is_empty(&self) -> bool {
+        self.lock().live == 0
+    }
+
     /// Starts a worker unless there is one.
     pub fn warm_up(&self) {
-        if self.lock().live == 0 {
+        if self.is_empty() {
             // The first request meets the same failure, and reports it.
             let _ = self.take_seat();
         }
@@ -121,7 +126,7 @@ impl Pool {
         let mut failure = None;
         loop {
             if let Some(worker) = state.idle.pop() {
-                return Ok(Seat { pool: self, worker: Some(worker) });
+                return Ok(Seat { pool: self, worker: Some(worker), was_idle: true });
             }
             if failure.is_none() && state.live < state.limit {
                 state.live += 1;
@@ -131,7 +136,7 @@ impl Pool {
                 match started {
                     Ok(worker) => {
                         state.target.get_or_insert_with(|| worker.host.clone());
-                        return Ok(Seat { pool: self, worker: Some(worker) });
+                        return Ok(Seat { pool: self, worker: Some(worker), was_idle: false });
                     }
                     Err(error) => {
                         state.live = state.live.saturating_sub(1);
@@ -154,13 +159,15 @@ impl Pool {
 struct Seat<'p> {
     pool: &'p Pool,
     worker: Option<Worker>,
+    /// Whether it waited for this request, and may have been killed meanwhile.
+    was_idle: bool,
 }
 
 impl Seat<'_> {
     /// Has the worker do the job, and lets it go if it should not do another.
     fn perform(&mut self, request: &Request, conditions: &Conditions) -> Result<Answer, String> {
         let Some(mut worker) = self.worker.take() else { return Ok(Answer::Left) };
-        let answer = worker.perform(request, conditions);
+        let answer = worker.perform(request, conditions, self.was_idle);
         match &answer {
             Ok(Answer::Reply(reply)) if worker.served < MAX_REQUESTS && reply.resident <= MAX_RESIDENT => {
                 self.worker = Some(worker);
@@ -226,14 +233,18 @@ impl Worker {
     }
 
     /// The error is what became of the worker, to follow "the compiler process".
-    fn perform(&mut self, request: &Request, conditions: &Conditions) -> Result<Answer, String> {
+    fn perform(
+        &mut self,
+        request: &Request,
+        conditions: &Conditions,
+        was_idle: bool,
+    ) -> Result<Answer, String> {
         let limit = Duration::from_secs(conditions.seconds.into()) + GRACE;
         let deadline = Instant::now() + limit;
         let _ = self.socket.set_write_timeout(Some(limit));
-        let first = self.served == 0;
         self.served += 1;
         // A worker that has left can't be written to, but its last frame can still be read.
-        let sent = protocol::send_request(self.socket.as_fd(), conditions, &request.job);
+        let _ = protocol::send_request(self.socket.as_fd(), conditions, &request.job);
         match protocol::receive(self.until(deadline)) {
             Ok((Tag::Reply, payload)) => protocol::decode(&payload)
                 .map(Answer::Reply)
@@ -244,8 +255,8 @@ impl Worker {
             Err(error) if matches!(error.kind(), io::ErrorKind::TimedOut | io::ErrorKind::WouldBlock) => {
                 Err("exceeded its time limit (SPIRULA_COMPILER_TIMEOUT sets it)".into())
             }
-            // Killed while idle, which is nobody's fault here. One that was just started gets no second try.
-            Err(_) if sent.is_err() && !first => Ok(Answer::Left),
+            // Killed while idle, most likely, which is nobody's fault here. A new worker gets no second try.
+            Err(_) if was_idle => Ok(Answer::Left),
             Err(_) => Err("ended without a word (out of memory, or killed)".into()),
         }
     }

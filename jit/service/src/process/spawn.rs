@@ -115,8 +115,14 @@ extern "C" fn worker(plan: *mut c_void) -> c_int {
     unsafe {
         let plan = plan.cast::<Plan>();
         libc::setsid();
-        // Out of the way first: the application may have closed its standard descriptors.
-        let socket = libc::fcntl((*plan).socket, libc::F_DUPFD, 10);
+        // The application's own files and sockets are none of the worker's business, and it may have used up the numbers.
+        let given = (*plan).socket;
+        if given > 3 {
+            libc::syscall(libc::SYS_close_range, 3, given - 1, 0);
+        }
+        libc::syscall(libc::SYS_close_range, given.max(2) + 1, u32::MAX, 0);
+        // Out of the way of the standard descriptors, which the application may have closed.
+        let socket = libc::fcntl(given, libc::F_DUPFD, 10);
         let nothing = libc::open(c"/dev/null".as_ptr(), libc::O_RDWR);
         let complaints = libc::memfd_create(c"spirula-complaints".as_ptr(), 0);
         libc::dup2(nothing, 1);
@@ -124,10 +130,9 @@ extern "C" fn worker(plan: *mut c_void) -> c_int {
             libc::dup2(if complaints < 0 { nothing } else { complaints }, COMPLAINTS);
         }
         if socket < 0 || libc::dup2(socket, SOCKET) < 0 {
-            (*plan).error = errno();
+            (*plan).error = libc::EMFILE;
             libc::_exit(127);
         }
-        // The application's own files and sockets are none of the worker's business.
         libc::syscall(libc::SYS_close_range, 3, u32::MAX, 0);
         // No handler of the application may run here, in memory that is the application's.
         let mut default: libc::sigaction = MaybeUninit::zeroed().assume_init();

@@ -4,7 +4,9 @@ mod mandelbrot;
 mod picture;
 mod reduce;
 
-use cl_sys::{CL_DEVICE_MAX_COMPUTE_UNITS, CL_DEVICE_NAME, CL_PLATFORM_NAME, CL_PLATFORM_VERSION};
+use spirula_tests::cl::sys::{
+    CL_DEVICE_MAX_COMPUTE_UNITS, CL_DEVICE_NAME, CL_PLATFORM_NAME, CL_PLATFORM_VERSION,
+};
 use spirula_tests::cl::{Context, Device, Event, Kernel, Platform, Program, Queue, SPIR12};
 use spirula_tests::{fixtures, icd};
 use std::error::Error;

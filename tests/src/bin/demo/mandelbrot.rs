@@ -1,7 +1,7 @@
 //! The Mandelbrot set: a loop whose trip count differs between neighbouring work-items.
 
 use crate::{Stage, median_seconds, picture};
-use cl_sys::CL_MEM_WRITE_ONLY;
+use spirula_tests::cl::sys::CL_MEM_WRITE_ONLY;
 use spirula_tests::cl::{Buffer, NdRange};
 use std::error::Error;
 use std::path::Path;

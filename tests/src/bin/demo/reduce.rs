@@ -1,7 +1,7 @@
 //! A tree reduction: local memory, and a barrier in each trip of a loop.
 
 use crate::{Stage, median_seconds};
-use cl_sys::CL_MEM_WRITE_ONLY;
+use spirula_tests::cl::sys::CL_MEM_WRITE_ONLY;
 use spirula_tests::cl::{Buffer, NdRange};
 use std::error::Error;
 

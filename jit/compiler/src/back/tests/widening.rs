@@ -169,7 +169,7 @@ b7(%20: i32):
     });
 }
 
-/// Behind a loop that lanes leave at different trips each has the value of its own last trip, and a uniform branch in it
+/// Behind a loop that lanes leave in different iterations each has the value of its own last iteration, and a uniform branch in it
 /// must not run for nobody.
 #[test]
 fn a_uniform_branch_in_a_divergent_loop() {
@@ -196,8 +196,8 @@ b4:
   store %4, %16, align 4
   return";
     check(body, |before, i| {
-        let trips = (before[i] & 7).max(1);
-        trips * 1000 + before[i] + (0..trips).filter(|k| k % 2 == 0).sum::<i32>()
+        let iterations = (before[i] & 7).max(1);
+        iterations * 1000 + before[i] + (0..iterations).filter(|k| k % 2 == 0).sum::<i32>()
     });
 }
 

@@ -4,14 +4,16 @@
 use super::instruction::flags;
 use super::{Import, Importer, types, unsupported};
 use crate::front::intrinsics::{self, Meaning};
-use crate::front::llvm_access::Value;
+use crate::llvm::{Call, Value};
 use inkwell::llvm_sys::LLVMValueKind;
 use spirula_kir as kir;
 use spirula_kir::{Constant, Flags, Intrinsic, Op, Shape, Type, WorkItemQuery};
 
 impl<'m> Importer<'m, '_> {
     pub(super) fn call(&mut self, source: Value<'m>) -> Import<Option<kir::Value>> {
-        let Some(callee) = source.called_function() else { return unsupported(source) };
+        let Some(callee) = source.as_call().and_then(Call::called_function) else {
+            return unsupported(source);
+        };
         let name = callee.name();
         if let Some(primitive) = name.strip_prefix("spirula.")
             && callee.is_declaration()
@@ -33,7 +35,7 @@ impl<'m> Importer<'m, '_> {
     }
 
     fn arguments(&mut self, source: Value<'m>) -> Import<Vec<kir::Value>> {
-        let arguments = source.call_arguments();
+        let arguments = source.as_call().map(Call::arguments).unwrap_or_default();
         if arguments.iter().any(|argument| argument.kind() == LLVMValueKind::LLVMMetadataAsValueValueKind) {
             return unsupported(source);
         }

@@ -3,7 +3,7 @@
 
 use super::{Import, Importer, Place, types, unsupported};
 use crate::front::limits;
-use crate::front::llvm_access::Value;
+use crate::llvm::Value;
 use inkwell::llvm_sys::LLVMValueKind::*;
 use spirula_interface::program::DATA_SYMBOL;
 use spirula_kir as kir;
@@ -58,10 +58,8 @@ impl<'m> Importer<'m, '_> {
         if self.function.signature != Signature::Kernel {
             return Err(format!("uses the local variable `{}`, which only kernels can", variable.name()));
         }
-        let ty = variable.global_value_type();
-        if !ty.is_sized() {
-            return unsupported(variable);
-        }
+        let ty = variable.as_global().map(|global| global.value_type()).filter(|ty| ty.is_sized());
+        let Some(ty) = ty else { return unsupported(variable) };
         let alignment = u64::from(variable.alignment().max(self.shared.layout.alignment(ty)));
         let offset = self.function.local_size.next_multiple_of(alignment);
         self.function.local_size = offset

@@ -1,7 +1,7 @@
 //! Import: blocks, phis and terminators.
 
 use super::{Import, Importer, types, unsupported};
-use crate::front::llvm_access::{Block, Value};
+use crate::llvm::{Block, Function, Instruction};
 use inkwell::llvm_sys::LLVMOpcode::*;
 use spirula_kir as kir;
 use spirula_kir::{Target, Terminator};
@@ -9,7 +9,7 @@ use std::collections::HashSet;
 
 impl<'m> Importer<'m, '_> {
     /// All reachable blocks, each after those that dominate it.
-    pub(super) fn body(&mut self, source: Value<'m>) -> Import<()> {
+    pub(super) fn body(&mut self, source: Function<'m>) -> Import<()> {
         let order = reverse_post_order(source);
         for &block in &order {
             let new = self.function.add_block();
@@ -17,7 +17,7 @@ impl<'m> Importer<'m, '_> {
             for phi in phis(block) {
                 let ty = types::import(phi.ty())?;
                 let parameter = self.function.add_block_param(new, ty);
-                self.values.insert(phi, parameter);
+                self.values.insert(*phi, parameter);
             }
         }
         order.into_iter().try_for_each(|block| self.block(block))
@@ -27,8 +27,8 @@ impl<'m> Importer<'m, '_> {
         self.at = self.block_of(block)?;
         let terminator = block.terminator().ok_or("has a block without an end")?;
         for instruction in block.instructions() {
-            if instruction != terminator && instruction.opcode() != Some(LLVMPHI) {
-                self.instruction(instruction)?;
+            if instruction != terminator && instruction.opcode() != LLVMPHI {
+                self.instruction(*instruction)?;
             }
         }
         let end = self.terminator(terminator, block)?;
@@ -40,13 +40,13 @@ impl<'m> Importer<'m, '_> {
         self.blocks.get(&block).copied().ok_or_else(|| "jumps to a block that it doesn't have".into())
     }
 
-    fn terminator(&mut self, terminator: Value<'m>, from: Block<'m>) -> Import<Terminator> {
+    fn terminator(&mut self, terminator: Instruction<'m>, from: Block<'m>) -> Import<Terminator> {
         let successors = terminator.successors();
         match terminator.opcode() {
-            Some(LLVMRet) if terminator.operand_count() == 0 => Ok(Terminator::Return(None)),
-            Some(LLVMRet) => Ok(Terminator::Return(Some(self.operand(terminator, 0)?))),
-            Some(LLVMUnreachable) => Ok(Terminator::Unreachable),
-            Some(LLVMBr) => match (terminator.branch_condition(), &successors[..]) {
+            LLVMRet if terminator.operand_count() == 0 => Ok(Terminator::Return(None)),
+            LLVMRet => Ok(Terminator::Return(Some(self.operand(*terminator, 0)?))),
+            LLVMUnreachable => Ok(Terminator::Unreachable),
+            LLVMBr => match (terminator.branch_condition(), &successors[..]) {
                 (Some(condition), &[then, otherwise]) => Ok(Terminator::Branch {
                     condition: self.value(condition)?,
                     then: self.target(from, then)?,
@@ -55,8 +55,8 @@ impl<'m> Importer<'m, '_> {
                 (None, &[to]) => Ok(Terminator::Jump(self.target(from, to)?)),
                 _ => unsupported(terminator),
             },
-            Some(LLVMSwitch) => {
-                let value = self.operand(terminator, 0)?;
+            LLVMSwitch => {
+                let value = self.operand(*terminator, 0)?;
                 let default = *successors.first().ok_or("has a switch without a default")?;
                 let mut cases = Vec::new();
                 for (case, to) in terminator.switch_cases() {
@@ -88,14 +88,14 @@ impl<'m> Importer<'m, '_> {
     }
 }
 
-fn phis(block: Block) -> impl Iterator<Item = Value> {
-    block.instructions().into_iter().take_while(|instruction| instruction.opcode() == Some(LLVMPHI))
+fn phis(block: Block) -> impl Iterator<Item = Instruction> {
+    block.instructions().into_iter().take_while(|instruction| instruction.opcode() == LLVMPHI)
 }
 
-fn reverse_post_order(function: Value) -> Vec<Block> {
+fn reverse_post_order(function: Function) -> Vec<Block> {
     let Some(&entry) = function.blocks().first() else { return Vec::new() };
     fn successors<'m>(block: Block<'m>) -> Vec<Block<'m>> {
-        block.terminator().map(Value::successors).unwrap_or_default()
+        block.terminator().map(Instruction::successors).unwrap_or_default()
     }
     fn push<'m>(stack: &mut Vec<(Block<'m>, Vec<Block<'m>>)>, block: Block<'m>, mut next: Vec<Block<'m>>) {
         next.reverse();

@@ -3,7 +3,7 @@
 
 use super::Import;
 use crate::front::limits;
-use crate::front::llvm_access::{Layout, Type, Value};
+use crate::llvm::{Global, Layout, Type, Value};
 use inkwell::llvm_sys::LLVMOpcode::*;
 use inkwell::llvm_sys::LLVMTypeKind;
 use inkwell::llvm_sys::LLVMValueKind::*;
@@ -46,12 +46,15 @@ struct Image<'m> {
 }
 
 /// Lays out the variables, each with the name that it is to have. Errors: in words that stand behind "the program ".
-pub(super) fn lay_out<'m>(globals: &[(Value<'m>, Arc<str>)], layout: Layout<'m>) -> Result<Data<'m>, String> {
+pub(super) fn lay_out<'m>(
+    globals: &[(Global<'m>, Arc<str>)],
+    layout: Layout<'m>,
+) -> Result<Data<'m>, String> {
     let mut list = Vec::new();
     for (global, name) in globals {
         let datum = datum(*global, name.clone(), layout)
             .map_err(|what| format!("has the variable `{}`, which {what}", global.name()))?;
-        list.push((*global, datum));
+        list.push((***global, datum));
     }
     let index: HashMap<Value, usize> = list.iter().enumerate().map(|(i, (global, _))| (*global, i)).collect();
     for (_, datum) in &list {
@@ -142,8 +145,8 @@ fn bound_to_variables(list: &[(Value, Datum)], index: &HashMap<Value, usize>) ->
     bound
 }
 
-fn datum<'m>(global: Value<'m>, name: Arc<str>, layout: Layout<'m>) -> Import<Datum<'m>> {
-    let ty = global.global_value_type();
+fn datum<'m>(global: Global<'m>, name: Arc<str>, layout: Layout<'m>) -> Import<Datum<'m>> {
+    let ty = global.value_type();
     let initializer = global.initializer().ok_or("nothing defines")?;
     let size = if ty.is_sized() { limits::bytes(layout, ty) } else { None };
     let size = size.filter(|&size| size <= MAX_PROGRAM_DATA).ok_or("is too large")?;
@@ -219,9 +222,9 @@ fn unknown(value: Value) -> String {
 }
 
 /// Where an element lies in its array, structure or vector.
-fn element_offset(ty: Type, index: u32, layout: Layout) -> Option<u64> {
+fn element_offset<'m>(ty: Type<'m>, index: u32, layout: Layout<'m>) -> Option<u64> {
     match ty.kind() {
-        LLVMTypeKind::LLVMStructTypeKind => Some(layout.member_offset(ty, index)),
+        LLVMTypeKind::LLVMStructTypeKind => layout.member_offset(ty, index),
         LLVMTypeKind::LLVMArrayTypeKind => Some(layout.size(ty.element()?) * u64::from(index)),
         // Lanes lie side by side; those that are no whole bytes share them.
         LLVMTypeKind::LLVMVectorTypeKind => {
@@ -235,7 +238,7 @@ fn element_offset(ty: Type, index: u32, layout: Layout) -> Option<u64> {
 
 /// An address as a variable and an offset, or a number alone.
 fn resolve<'m>(value: Value<'m>, layout: Layout<'m>) -> Option<(Option<Value<'m>>, i64)> {
-    if value.is_global_variable() {
+    if value.as_global().is_some() {
         return Some((Some(value), 0));
     }
     if let Some(number) = value.constant_signed() {
@@ -263,7 +266,7 @@ fn walked<'m>(value: Value<'m>, layout: Layout<'m>) -> Option<i64> {
         if number > 1 && current.kind() == LLVMTypeKind::LLVMStructTypeKind {
             let member = u32::try_from(index).ok()?;
             let next = *current.members().get(member as usize)?;
-            sum = sum.wrapping_add(layout.member_offset(current, member) as i64);
+            sum = sum.wrapping_add(layout.member_offset(current, member)? as i64);
             current = next;
             continue;
         }

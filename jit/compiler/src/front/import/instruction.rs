@@ -1,7 +1,7 @@
 //! Import: instructions that compute on registers, and the walk that sends the others to their files.
 
 use super::{Import, Importer, types, unsupported};
-use crate::front::llvm_access::Value;
+use crate::llvm::Value;
 use inkwell::llvm_sys::LLVMOpcode::{self, *};
 use inkwell::llvm_sys::{LLVMIntPredicate, LLVMRealPredicate};
 use spirula_kir as kir;

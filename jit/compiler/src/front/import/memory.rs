@@ -2,7 +2,7 @@
 
 use super::{Import, Importer, types, unsupported};
 use crate::front::limits;
-use crate::front::llvm_access::Value;
+use crate::llvm::{Call, Value};
 use inkwell::llvm_sys::{LLVMAtomicOrdering, LLVMAtomicRMWBinOp, LLVMTypeKind};
 use spirula_kir as kir;
 use spirula_kir::{AddressSpace, CastOp, Constant, Flags, Op, Ordering, RmwOp, Type};
@@ -146,8 +146,10 @@ impl<'m> Importer<'m, '_> {
                 let Some(member) = member.and_then(|m| u32::try_from(m).ok()) else {
                     return unsupported(source);
                 };
-                steps.push(Step::Offset(self.shared.layout.member_offset(current, member) as i64));
                 let Some(&next) = current.members().get(member as usize) else { return unsupported(source) };
+                let offset = self.shared.layout.member_offset(current, member);
+                let Some(offset) = offset else { return unsupported(source) };
+                steps.push(Step::Offset(offset as i64));
                 current = next;
                 continue;
             }
@@ -205,7 +207,7 @@ impl<'m> Importer<'m, '_> {
 
     /// `llvm.memcpy` and `llvm.memmove` of few bytes as loads and stores. False if it must stay an intrinsic.
     pub(super) fn copy(&mut self, source: Value<'m>) -> Import<bool> {
-        let arguments = source.call_arguments();
+        let arguments = source.as_call().map(Call::arguments).unwrap_or_default();
         let size = arguments.get(2).and_then(|size| size.constant_bits());
         let Some(size) = size.filter(|&size| size <= MAX_UNROLLED_BYTES) else { return Ok(false) };
         let volatile = arguments.get(3).is_some_and(|volatile| !volatile.is_null());
@@ -240,7 +242,7 @@ impl<'m> Importer<'m, '_> {
 
     /// `llvm.memset` of few constant bytes as stores. False if it must stay an intrinsic.
     pub(super) fn set(&mut self, source: Value<'m>) -> Import<bool> {
-        let arguments = source.call_arguments();
+        let arguments = source.as_call().map(Call::arguments).unwrap_or_default();
         let size = arguments.get(2).and_then(|size| size.constant_bits());
         let byte = arguments.get(1).and_then(|byte| byte.constant_bits());
         let (Some(size), Some(byte)) = (size.filter(|&size| size <= MAX_UNROLLED_BYTES), byte) else {
@@ -273,7 +275,8 @@ fn splat(value: Value) -> Option<Value> {
 }
 
 fn argument_alignment(call: Value, argument: u32) -> u64 {
-    call.argument_integer_attribute(argument, "align").unwrap_or(1).max(1)
+    let stated = call.as_call().and_then(|call| call.argument_integer_attribute(argument, "align"));
+    stated.unwrap_or(1).max(1)
 }
 
 fn alignment_at(base: u64, offset: u64) -> u32 {

@@ -1,25 +1,32 @@
 //! Import: tests on small kernels, one idea each.
 
 use super::import;
-use crate::front::harden::{kernel_symbol, set_target};
-use crate::front::{CleanModule, llvm_access as access, llvm_edit as edit, metadata, testing};
+use crate::front::harden::kernel_symbol;
+use crate::front::{CleanModule, metadata, testing};
 use crate::llvm::{self, Session};
 
 /// The kernel `k` of a module, and the whole; or the log.
 fn imported(text: &str) -> Result<(String, String), String> {
     let session = Session::new();
     let machine = llvm::machine(&llvm::host(), true).unwrap();
-    let module = testing::module(&session, text);
+    let mut module = testing::module(&session, text);
     let kernels = metadata::kernels(&module).unwrap();
-    set_target(&module, &machine);
-    for function in access::functions(&module).into_iter().filter(|f| !f.name().starts_with("llvm.")) {
-        if kernels.iter().any(|kernel| kernel.name == function.name()) {
-            edit::set_name(function, &kernel_symbol(&function.name()));
+    llvm::set_target(&mut module, &machine);
+    module.edit(|edit| {
+        for function in edit.functions().into_iter().filter(|f| !f.name().starts_with("llvm.")) {
+            if kernels.iter().any(|kernel| kernel.name == function.name()) {
+                edit.set_name(*function, &kernel_symbol(&function.name()));
+            }
+            edit.use_c_convention(function);
         }
-        edit::use_c_convention(function);
-    }
+    });
     let result = import(CleanModule { module, kernels }).map_err(|error| error.to_string())?.module;
-    result.verify().unwrap_or_else(|e| panic!("{e}\n{result}"));
+    result.verify().unwrap_or_else(|e| {
+        panic!(
+            "{e}
+{result}"
+        )
+    });
     Ok((result.kernels[0].to_string(), result.to_string()))
 }
 

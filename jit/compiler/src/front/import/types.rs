@@ -1,19 +1,19 @@
 //! Import: LLVM's types.
 
 use super::Import;
-use crate::front::llvm_access;
+use crate::llvm;
 use inkwell::llvm_sys::LLVMTypeKind::*;
 use spirula_kir::{AddressSpace, Limits, Scalar, Type};
 use std::sync::Arc;
 
 /// A register's type.
-pub(super) fn import(ty: llvm_access::Type) -> Import<Type> {
+pub(super) fn import(ty: llvm::Type) -> Import<Type> {
     let whole = unchecked(ty)?;
     whole.check(Limits::REGISTER).map_err(|error| format!("has a value of type {ty}: {error}"))?;
     Ok(whole)
 }
 
-fn unchecked(ty: llvm_access::Type) -> Import<Type> {
+fn unchecked(ty: llvm::Type) -> Import<Type> {
     if let Some(scalar) = scalar(ty) {
         return Ok(Type::Scalar(scalar));
     }
@@ -33,7 +33,7 @@ fn unchecked(ty: llvm_access::Type) -> Import<Type> {
     }
 }
 
-fn scalar(ty: llvm_access::Type) -> Option<Scalar> {
+fn scalar(ty: llvm::Type) -> Option<Scalar> {
     match ty.kind() {
         LLVMIntegerTypeKind if ty.integer_width() <= 128 => Some(Scalar::Int(ty.integer_width())),
         LLVMHalfTypeKind => Some(Scalar::Half),

@@ -170,7 +170,7 @@ b2:
     assert_eq!(analysed.shapes.shape_at(counter, Block(2)), Shape::Varying);
 }
 
-/// Lanes that leave the inner loop straight to the outside leave the outer one at different trips too.
+/// Lanes that leave the inner loop straight to the outside leave the outer one at different iterations too.
 #[test]
 fn an_exit_through_two_loops_makes_both_divergent() {
     let text = "kernel \"k\"(%0: i64 @ 0) {
@@ -201,7 +201,7 @@ b5:
     assert_eq!(analysed.shapes.shape_at(analysed.value(3), Block(5)), Shape::Varying);
 }
 
-/// The inner loop's lanes leave it at different trips, but all of them to the same place of the outer one.
+/// The inner loop's lanes leave it at different iterations, but all of them to the same place of the outer one.
 #[test]
 fn a_divergent_loop_leaves_the_one_around_it_uniform() {
     let text = "kernel \"k\"(%0: i64 @ 0) {

@@ -1,11 +1,11 @@
-//! Widening: atomic operations. Each active lane takes its turn, but where all of them go to one place and nobody asks
+//! Widening: atomic operations. They are instantiated for each active lane, but where all of them go to one place and nobody asks
 //! for what was there before, one operation does for all.
 
 use super::Widener;
 use crate::{CastOp, Constant, Intrinsic, Op, RmwOp, Scalar, Type, Value};
 
 impl Widener<'_> {
-    /// One operation for all active lanes; false if they must take turns. Its block runs only if there is one.
+    /// One operation for all active lanes; false if it must be instantiated. Its block runs only if there is one.
     pub(super) fn combined_atomic(&mut self, op: &Op, result: Value) -> bool {
         let Op::AtomicRmw { op: kind, pointer, value, .. } = *op else { return false };
         let Type::Scalar(Scalar::Int(bits)) = *self.body.ty(value) else { return false };

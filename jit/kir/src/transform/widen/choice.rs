@@ -53,8 +53,7 @@ pub fn choose(
     let row = region.body.required_work_group_size.map(|size| size[0]);
     let row = row.filter(|row| forced_lanes.is_none() && !row.is_multiple_of(lanes));
     let widths = std::iter::successors(Some(lanes), |n| (row.is_some() && *n > 2).then_some(n / 2));
-    let tried =
-        widths.filter_map(|lanes| Some((lanes, gain(region, context, (lanes, facts.vector_bits), row)?)));
+    let tried = widths.filter_map(|lanes| Some((lanes, gain(region, context, (lanes, facts), row)?)));
     let Some((lanes, gain)) = tried.max_by(|a, b| a.1.total_cmp(&b.1)) else {
         return no("a loop with several entries");
     };
@@ -72,10 +71,14 @@ pub fn choose(
 
 /// How many times as fast packs would be by estimate, for long rows or those of so many work-items, of which some
 /// fill no pack. None for a loop with several entries.
-fn gain(region: &Region, context: &[ContextKind], shape: (u32, u32), row: Option<u32>) -> Option<f64> {
-    let lanes = shape.0;
+fn gain(
+    region: &Region,
+    context: &[ContextKind],
+    (lanes, target): (u32, &TargetFacts),
+    row: Option<u32>,
+) -> Option<f64> {
     let facts = Facts::new(&region.body, context, lanes)?;
-    let cost = cost(&region.body, &facts, context, shape);
+    let cost = cost(&region.body, &facts, context, lanes, target);
     let (packs, rest) = row.map_or((1, 0), |row| (row / lanes, row % lanes));
     let time = f64::from(packs) * cost.pack.max(1.0) + f64::from(rest) * cost.scalar;
     Some(cost.scalar * f64::from(packs * lanes + rest) / time)

@@ -1,5 +1,4 @@
-//! Widening: what a region's body costs, scalar and in lanes. Quarters of a cycle, as measured on AVX-512 machines of the
-//! Zen family; only proportions matter.
+//! Widening: what a region's body costs, scalar and in lanes, by the processor's costs.
 
 use super::Facts;
 use super::slots::access_size;
@@ -7,6 +6,7 @@ use super::values::components;
 use crate::analysis::{Mask, Shape};
 use crate::transform::ContextKind;
 use crate::{BinaryOp, Block, Function, Inst, Intrinsic, Op, Scalar, Type, Value};
+use spirula_interface::target::{Costs, TargetFacts};
 
 /// Estimates for one work-item in scalar code, and for one pack.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -15,30 +15,19 @@ pub(super) struct Cost {
     pub pack: f64,
 }
 
-/// A simple scalar instruction, and a vector instruction on one register.
-const SCALAR: f64 = 1.0;
-const VECTOR: f64 = 2.0;
-/// A load or store, of whatever width.
-const ACCESS: f64 = 2.0;
-/// One lane's part of a gather or scatter.
-const GATHERED: f64 = 7.0;
-/// One lane's turn in what can't be done together, without the operation itself.
-const TURN: f64 = 12.0;
-/// A division or square root, for each register.
-const DIVISION: f64 = 20.0;
-/// A branch that goes now here, now there.
-const MISPREDICTED: f64 = 8.0;
-/// Each trip of a loop is thought to be made so often.
-const TRIPS: f64 = 8.0;
+/// Each loop is thought to have so many iterations.
+const ITERATIONS: f64 = 8.0;
 
 /// What the whole body costs.
 pub(super) fn cost(
     body: &Function,
     facts: &Facts,
     context: &[ContextKind],
-    (lanes, register_bits): (u32, u32),
+    lanes: u32,
+    target: &TargetFacts,
 ) -> Cost {
-    let model = Model { body, facts, context, lanes, register_bits };
+    let TargetFacts { vector_bits: register_bits, costs, .. } = *target;
+    let model = Model { body, facts, context, lanes, register_bits, costs };
     let mut sum = Cost::default();
     for block in body.block_ids().skip(1) {
         let mut here = Cost::default();
@@ -49,9 +38,9 @@ pub(super) fn cost(
         let branch = model.branch(block);
         let (mut scalar_times, mut pack_times) = (1.0, 1.0);
         for id in facts.loops.around(facts.loops.innermost(block)).take(4) {
-            scalar_times *= TRIPS;
+            scalar_times *= ITERATIONS;
             // A pack stays as long as its longest work-item.
-            pack_times *= if facts.shapes.is_divergent_loop(id) { 1.3 * TRIPS } else { TRIPS };
+            pack_times *= if facts.shapes.is_divergent_loop(id) { 1.3 * ITERATIONS } else { ITERATIONS };
         }
         // A divergent way is gone by some work-items only; a pack goes it unless no lane does.
         let taken = match facts.masks.of(block) {
@@ -75,6 +64,7 @@ struct Model<'a> {
     context: &'a [ContextKind],
     lanes: u32,
     register_bits: u32,
+    costs: Costs,
 }
 
 impl Model<'_> {
@@ -88,46 +78,56 @@ impl Model<'_> {
                 Some(Shape::Varying) => {
                     self.access(block, *pointer, self.body.ty(result.unwrap_or(*pointer)), masked)
                 }
-                _ => Cost { scalar: ACCESS, pack: ACCESS },
+                _ => Cost { scalar: self.costs.access, pack: self.costs.access },
             },
             Op::Store { pointer, value, volatile: false, ordering: None, .. } => {
                 self.access(block, *pointer, self.body.ty(*value), masked)
             }
             Op::AtomicRmw { .. } | Op::CompareExchange { .. } | Op::Load { .. } | Op::Store { .. } => {
-                let once = 4.0 * ACCESS;
-                Cost { scalar: once, pack: f64::from(self.lanes) * (once + TURN) }
+                let once = 4.0 * self.costs.access;
+                Cost { scalar: once, pack: f64::from(self.lanes) * (once + self.costs.instance) }
             }
-            Op::Call { .. } => Cost { scalar: 80.0, pack: f64::from(self.lanes) * (80.0 + TURN) },
+            Op::Call { .. } => {
+                Cost { scalar: 80.0, pack: f64::from(self.lanes) * (80.0 + self.costs.instance) }
+            }
             Op::ContextLoad(slot) | Op::ContextStore(slot, _) => match &self.context[slot.0 as usize] {
-                ContextKind::Varying(ty) => Cost { scalar: ACCESS, pack: ACCESS * self.registers(ty) },
-                _ => Cost { scalar: ACCESS, pack: ACCESS },
+                ContextKind::Varying(ty) => {
+                    Cost { scalar: self.costs.access, pack: self.costs.access * self.registers(ty) }
+                }
+                _ => Cost { scalar: self.costs.access, pack: self.costs.access },
             },
-            _ if shape != Some(Shape::Varying) => Cost { scalar: SCALAR, pack: SCALAR },
+            _ if shape != Some(Shape::Varying) => Cost { scalar: self.costs.scalar, pack: self.costs.scalar },
             _ => self.arithmetic(op, result.map_or(&Type::BOOL, |v| self.body.ty(v))),
         }
     }
 
     fn arithmetic(&self, op: &Op, ty: &Type) -> Cost {
         let (scalar_registers, registers) = (self.scalar_registers(ty), self.registers(ty));
-        let plain = Cost { scalar: SCALAR * scalar_registers, pack: VECTOR * registers };
+        let plain =
+            Cost { scalar: self.costs.scalar * scalar_registers, pack: self.costs.vector * registers };
         let is_division =
             |op: &BinaryOp| matches!(op, BinaryOp::UDiv | BinaryOp::SDiv | BinaryOp::URem | BinaryOp::SRem);
         match op {
             Op::Binary { op, .. } if is_division(op) => {
                 let long = ty.scalar() == Some(Scalar::Int(64));
-                let pack =
-                    if long { 40.0 * f64::from(self.lanes * ty.lanes()) } else { 3.0 * DIVISION * registers };
+                let pack = if long {
+                    40.0 * f64::from(self.lanes * ty.lanes())
+                } else {
+                    3.0 * self.costs.division * registers
+                };
                 Cost { scalar: 24.0 * scalar_registers, pack }
             }
-            Op::Binary { op: BinaryOp::FDiv | BinaryOp::FRem, .. } => {
-                Cost { scalar: DIVISION * scalar_registers, pack: 1.5 * DIVISION * registers }
-            }
-            Op::Intrinsic { intrinsic: Intrinsic::SquareRoot, .. } => {
-                Cost { scalar: DIVISION * scalar_registers, pack: 1.5 * DIVISION * registers }
-            }
+            Op::Binary { op: BinaryOp::FDiv | BinaryOp::FRem, .. } => Cost {
+                scalar: self.costs.division * scalar_registers,
+                pack: 1.5 * self.costs.division * registers,
+            },
+            Op::Intrinsic { intrinsic: Intrinsic::SquareRoot, .. } => Cost {
+                scalar: self.costs.division * scalar_registers,
+                pack: 1.5 * self.costs.division * registers,
+            },
             // Taken apart and put together: nothing, as components are apart in lanes.
             Op::ExtractElement { .. } | Op::InsertElement { .. } | Op::Shuffle { .. } => {
-                Cost { scalar: SCALAR * scalar_registers, pack: 0.0 }
+                Cost { scalar: self.costs.scalar * scalar_registers, pack: 0.0 }
             }
             Op::ExtractValue { .. } | Op::InsertValue { .. } => Cost::default(),
             _ => plain,
@@ -137,17 +137,17 @@ impl Model<'_> {
     /// A load or store by a pointer of any shape.
     fn access(&self, block: Block, pointer: Value, ty: &Type, masked: bool) -> Cost {
         let count = f64::from(ty.lanes());
-        let scalar = ACCESS * self.scalar_registers(ty);
+        let scalar = self.costs.access * self.scalar_registers(ty);
         let size = access_size(ty).unwrap_or(1) as i64;
         let registers = self.registers(ty);
         let masking = if masked { 1.5 } else { 1.0 };
         let pack = match self.facts.shapes.shape_at(pointer, block) {
-            Shape::Uniform => ACCESS,
-            Shape::Affine { stride, .. } if stride == size => ACCESS * registers * masking,
+            Shape::Uniform => self.costs.access,
+            Shape::Affine { stride, .. } if stride == size => self.costs.access * registers * masking,
             Shape::Affine { stride, .. } if stride > 0 && stride <= size * i64::from(ty.lanes() + 1) => {
-                (ACCESS + 2.0 * VECTOR) * registers * masking
+                (self.costs.access + 2.0 * self.costs.vector) * registers * masking
             }
-            _ => GATHERED * f64::from(self.lanes) * count,
+            _ => self.costs.gathered * f64::from(self.lanes) * count,
         };
         Cost { scalar, pack }
     }
@@ -157,9 +157,9 @@ impl Model<'_> {
         if targets < 2 {
             Cost::default()
         } else if self.facts.shapes.is_divergent_branch(block) {
-            Cost { scalar: MISPREDICTED, pack: 4.0 * VECTOR }
+            Cost { scalar: self.costs.mispredicted, pack: 4.0 * self.costs.vector }
         } else {
-            Cost { scalar: SCALAR, pack: SCALAR }
+            Cost { scalar: self.costs.scalar, pack: self.costs.scalar }
         }
     }
 

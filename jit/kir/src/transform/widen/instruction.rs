@@ -28,7 +28,7 @@ impl Widener<'_> {
                 self.define_lanes(value, lanes);
             }
             (_, None, _) => {
-                self.each_lane(&op, None);
+                self.instantiate(&op, None);
             }
         }
     }
@@ -107,7 +107,7 @@ impl Widener<'_> {
             }
             Op::Address { .. } => vec![self.addresses(op, scalars[0])],
             Op::Load { pointer, align, volatile: false, ordering: None } => {
-                self.load(*pointer, &ty, *align).unwrap_or_else(|| self.each_lane(op, Some(value)))
+                self.load(*pointer, &ty, *align).unwrap_or_else(|| self.instantiate(op, Some(value)))
             }
             Op::ContextLoad(slot) => self.context_load(*slot, &scalars),
             Op::ExtractElement { vector, index } => self.extract_element(*vector, *index),
@@ -131,8 +131,8 @@ impl Widener<'_> {
             }
             Op::Intrinsic { intrinsic, flags, arguments } => self
                 .intrinsic(*intrinsic, *flags, arguments, &ty)
-                .unwrap_or_else(|| self.each_lane(op, Some(value))),
-            _ => self.each_lane(op, Some(value)),
+                .unwrap_or_else(|| self.instantiate(op, Some(value))),
+            _ => self.instantiate(op, Some(value)),
         }
     }
 

@@ -5,7 +5,7 @@ use super::values::components;
 use crate::{BinaryOp, Flags, IntPredicate, Intrinsic, Op, Scalar, Shape, Type, Value};
 
 impl Widener<'_> {
-    /// None if lanes must take turns.
+    /// None if it must be instantiated for each lane.
     pub(super) fn intrinsic(
         &mut self,
         intrinsic: Intrinsic,

@@ -1,4 +1,4 @@
-//! Widening: what can't be done for all lanes at once is done for one active lane after the other.
+//! Widening: instantiation. What can't be done for all lanes at once is done for one active lane after the other.
 
 use super::Widener;
 use super::values::components;
@@ -9,7 +9,7 @@ use crate::{
 
 impl Widener<'_> {
     /// The operation on each active lane's operands, first lane first; `result` is the body's value that it yields.
-    pub(super) fn each_lane(&mut self, op: &Op, result: Option<Value>) -> Vec<Value> {
+    pub(super) fn instantiate(&mut self, op: &Op, result: Option<Value>) -> Vec<Value> {
         let ty = result.map(|v| self.body.ty(v).clone());
         let scalars = ty.as_ref().map_or(Vec::new(), components);
         // What the lanes need is spread before the loop.
@@ -20,7 +20,7 @@ impl Widener<'_> {
             .collect();
         let short = matches!(op, Op::AtomicRmw { .. }) && self.lanes <= 16;
         if short && let (None, [_] | []) = (self.mask(), &scalars[..]) {
-            return self.every_lane(op, &operands, ty);
+            return self.instantiate_unrolled(op, &operands, ty);
         }
         let left = self.new_variable();
         let results: Vec<Variable> = scalars.iter().map(|_| self.new_variable()).collect();
@@ -30,15 +30,15 @@ impl Widener<'_> {
             let none = self.constant(self.wide(scalar), Constant::Poison);
             self.out.write(self.at, variable, none);
         }
-        let (turn, done) = (self.out.add_header(), self.out.add_block());
+        let (iteration, done) = (self.out.add_header(), self.out.add_block());
         match self.mask() {
-            None => self.out.jump(self.at, turn),
-            Some(_) => self.branch_if_any(bits, turn, done),
+            None => self.out.jump(self.at, iteration),
+            Some(_) => self.branch_if_any(bits, iteration, done),
         }
-        self.at = turn;
-        let bits = self.out.read(turn, left);
+        self.at = iteration;
+        let bits = self.out.read(iteration, left);
         let lane = self.first_bit(bits);
-        let copy = self.one_turn(op, &operands, lane);
+        let copy = self.instance(op, &operands, lane);
         if let Some(ty) = ty {
             let value = self.push(ty, copy);
             let parts = self.take_apart(value);
@@ -55,20 +55,20 @@ impl Widener<'_> {
         let below = self.binary(BinaryOp::Sub, bits, one);
         let rest = self.binary(BinaryOp::And, bits, below);
         self.out.write(self.at, left, rest);
-        self.branch_if_any(rest, turn, done);
-        self.out.close(turn);
+        self.branch_if_any(rest, iteration, done);
+        self.out.close(iteration);
         self.out.close(done);
         self.at = done;
         results.into_iter().map(|variable| self.out.read(done, variable)).collect()
     }
 
     /// All lanes are active: one after the other without a loop.
-    fn every_lane(&mut self, op: &Op, operands: &[Vec<Value>], ty: Option<Type>) -> Vec<Value> {
+    fn instantiate_unrolled(&mut self, op: &Op, operands: &[Vec<Value>], ty: Option<Type>) -> Vec<Value> {
         let wide = ty.as_ref().and_then(Type::scalar).map(|scalar| self.wide(scalar));
         let mut all = wide.map(|wide| self.constant(wide, Constant::Poison));
         for lane in 0..self.lanes {
             let lane = self.constant(Type::I32, Constant::Int(lane.into()));
-            let copy = self.one_turn(op, operands, lane);
+            let copy = self.instance(op, operands, lane);
             match (&ty, all) {
                 (Some(ty), Some(vector)) => {
                     let element = self.push(ty.clone(), copy);
@@ -84,7 +84,7 @@ impl Widener<'_> {
     }
 
     /// The operation with one lane's operands.
-    fn one_turn(&mut self, op: &Op, operands: &[Vec<Value>], lane: Value) -> Op {
+    fn instance(&mut self, op: &Op, operands: &[Vec<Value>], lane: Value) -> Op {
         let mut copy = op.clone();
         for ((operand, lanes), original) in copy.operands_mut().into_iter().zip(operands).zip(op.operands()) {
             *operand =

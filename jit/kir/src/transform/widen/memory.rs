@@ -90,7 +90,7 @@ impl Widener<'_> {
         Some(self.push(ty, Op::Shuffle { first, second: none, mask: places.into() }))
     }
 
-    /// None if lanes must take turns.
+    /// None if it must be instantiated for each lane.
     pub(super) fn load(&mut self, pointer: Value, ty: &Type, align: u32) -> Option<Vec<Value>> {
         let size = access_size(ty)? as i64;
         let (scalar, count) = (ty.scalar()?, ty.lanes());
@@ -131,7 +131,7 @@ impl Widener<'_> {
             return;
         }
         let (Some(size), false) = (access_size(&ty), self.is_uniform(pointer)) else {
-            self.each_lane(&op, None);
+            self.instantiate(&op, None);
             return;
         };
         let (size, count, mask) = (size as i64, ty.lanes(), self.mask());

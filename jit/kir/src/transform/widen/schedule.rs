@@ -8,10 +8,10 @@ use crate::analysis::{ControlFlow, LoopId, Loops, Mask, Masks, Node, Shapes, lin
 use crate::{Block, Function};
 use std::collections::BTreeSet;
 
-/// One node of the order: a block, or the end of a loop's trip (where lanes that stay in the loop wait for each other).
+/// One node of the order: a block, or the end of a loop's iteration (where lanes that stay in the loop wait for each other).
 #[derive(Clone, Debug)]
 pub(super) struct Step {
-    /// The block, or the loop whose trip ends.
+    /// The block, or the loop whose iteration ends.
     pub node: Node,
     /// Where to go instead if no lane is active; without it the block runs.
     pub skip: Option<usize>,
@@ -27,11 +27,11 @@ pub(super) struct Schedule {
     pub step_of: Vec<usize>,
 }
 
-/// The order for a body; `wants_guard` says whether a block must not, or had better not run without an active lane.
+/// The order for a body; `wants_all_lanes_guard` says whether a block must not, or had better not run without an active lane.
 pub(super) fn schedule(
     function: &Function,
     (flow, loops, shapes, masks): (&ControlFlow, &Loops, &Shapes, &Masks),
-    wants_guard: &dyn Fn(Block) -> bool,
+    wants_all_lanes_guard: &dyn Fn(Block) -> bool,
 ) -> Schedule {
     let order = linear_order(function, flow, loops);
     let mut step_of = vec![order.len(); function.blocks.len()];
@@ -48,7 +48,7 @@ pub(super) fn schedule(
         loops,
         shapes,
         masks,
-        wants_guard,
+        wants_all_lanes_guard,
         order,
         step_of,
         end_of,
@@ -63,7 +63,7 @@ struct Planner<'a> {
     loops: &'a Loops,
     shapes: &'a Shapes,
     masks: &'a Masks,
-    wants_guard: &'a dyn Fn(Block) -> bool,
+    wants_all_lanes_guard: &'a dyn Fn(Block) -> bool,
     order: Vec<Node>,
     step_of: Vec<usize>,
     end_of: Vec<usize>,
@@ -101,7 +101,7 @@ impl Planner<'_> {
         let mut skip = None;
         if empty
             && let Some(&first) = waiting.first()
-            && (is_header || decides || (self.wants_guard)(block))
+            && (is_header || decides || (self.wants_all_lanes_guard)(block))
         {
             self.maybe_empty[at] = false;
             self.go(at, first, waiting.clone());
@@ -159,7 +159,7 @@ impl Planner<'_> {
         targets.filter(|t| t.is_none_or(|b| !self.loops.contains(id, b))).collect()
     }
 
-    /// The step at which a lane waits that goes to `target` (none: the end) from within `from`: trips of loops and
+    /// The step at which a lane waits that goes to `target` (none: the end) from within `from`: iterations of loops and
     /// divergent loops end together.
     fn leave(&self, from: Option<LoopId>, target: Option<Block>) -> usize {
         for id in self.loops.around(from) {

@@ -10,7 +10,7 @@ use std::collections::{HashMap, HashSet};
 pub(super) enum Variable {
     /// A value.
     Value(Value, u32),
-    /// What a header's parameter will be in the next trip.
+    /// What a header's parameter will be in the next iteration.
     Next(Value, u32),
     /// A value as the lanes last left it, for the users behind a divergent loop.
     Left(Value, u32),

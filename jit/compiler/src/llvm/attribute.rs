@@ -1,0 +1,277 @@
+//! Attributes of functions, calls and parameters, and calling conventions.
+
+use super::edit::Edit;
+use super::function::Function;
+use super::instruction::Call;
+use super::types::Type;
+use super::value::Value;
+use inkwell::llvm_sys::core::*;
+use inkwell::llvm_sys::prelude::{LLVMAttributeRef, LLVMValueRef};
+use inkwell::llvm_sys::{LLVMAttributeFunctionIndex, LLVMAttributeIndex, LLVMAttributeReturnIndex};
+use std::ffi::c_uint;
+
+/// An attribute that is added here; those that are read go by their names.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Attribute {
+    Align(u32),
+    AlwaysInline,
+    Convergent,
+    Dereferenceable(u64),
+    /// `memory(none)`.
+    NoMemory,
+    NoAlias,
+    NoUnwind,
+    ReadOnly,
+    WillReturn,
+}
+
+impl Attribute {
+    /// LLVM's name, and the value that it takes.
+    fn spelled(self) -> (&'static str, u64) {
+        match self {
+            Attribute::Align(bytes) => ("align", bytes.into()),
+            Attribute::AlwaysInline => ("alwaysinline", 0),
+            Attribute::Convergent => ("convergent", 0),
+            Attribute::Dereferenceable(bytes) => ("dereferenceable", bytes),
+            Attribute::NoMemory => ("memory", 0),
+            Attribute::NoAlias => ("noalias", 0),
+            Attribute::NoUnwind => ("nounwind", 0),
+            Attribute::ReadOnly => ("readonly", 0),
+            Attribute::WillReturn => ("willreturn", 0),
+        }
+    }
+
+    fn make(self, of: Value) -> LLVMAttributeRef {
+        let (name, value) = self.spelled();
+        // SAFETY: a kind that LLVM has, with a value if it takes one; attributes live as long as the context.
+        unsafe { LLVMCreateEnumAttribute(of.ty().context(), kind(name), value) }
+    }
+}
+
+/// LLVM's number of an attribute; 0, which is none's, if it has no such attribute.
+fn kind(name: &str) -> c_uint {
+    // SAFETY: the name is passed with its length.
+    unsafe { LLVMGetEnumAttributeKindForName(name.as_ptr().cast(), name.len()) }
+}
+
+/// LLVM numbers parameters from 1, behind the result.
+fn parameter_index(parameter: u32) -> LLVMAttributeIndex {
+    parameter.saturating_add(1).min(LLVMAttributeFunctionIndex - 1)
+}
+
+/// The value of an attribute that has an integer, or 0 for one that has none; `None` if it is absent.
+///
+/// # Safety
+/// The attribute is null or alive.
+unsafe fn integer(found: LLVMAttributeRef) -> Option<u64> {
+    // SAFETY: stated above, and asked for its value only if it has one.
+    unsafe { (!found.is_null() && LLVMIsEnumAttribute(found) != 0).then(|| LLVMGetEnumAttributeValue(found)) }
+}
+
+impl<'m> Function<'m> {
+    fn attribute(self, index: LLVMAttributeIndex, name: &str) -> LLVMAttributeRef {
+        // SAFETY: a function; an index beyond its attributes and an unknown kind find nothing, which is null.
+        unsafe { LLVMGetEnumAttributeAtIndex(self.raw(), index, kind(name)) }
+    }
+
+    /// The type of an attribute such as `byval(T)` of a parameter (from 0).
+    pub(crate) fn parameter_type_attribute(self, parameter: u32, name: &str) -> Option<Type<'m>> {
+        let found = self.attribute(parameter_index(parameter), name);
+        // SAFETY: an attribute that holds a type, which lives as long as the context.
+        unsafe {
+            if found.is_null() || LLVMIsTypeAttribute(found) == 0 {
+                return None;
+            }
+            Type::from_raw(LLVMGetTypeAttributeValue(found))
+        }
+    }
+
+    /// The value of an integer attribute such as `align` of a parameter (from 0).
+    pub(crate) fn parameter_integer_attribute(self, parameter: u32, name: &str) -> Option<u64> {
+        // SAFETY: null or an attribute, which lives as long as the context.
+        unsafe { integer(self.attribute(parameter_index(parameter), name)) }
+    }
+
+    /// True if the function itself has this attribute.
+    pub(crate) fn has_attribute(self, name: &str) -> bool {
+        !self.attribute(LLVMAttributeFunctionIndex, name).is_null()
+    }
+
+    /// True if it reads and writes no memory and always returns.
+    pub(crate) fn is_pure(self) -> bool {
+        // SAFETY: null or an attribute, which lives as long as the context.
+        let memory = unsafe { integer(self.attribute(LLVMAttributeFunctionIndex, "memory")) };
+        self.has_attribute("willreturn") && self.has_attribute("nounwind") && memory == Some(0)
+    }
+}
+
+impl Call<'_> {
+    /// The value of an integer attribute such as `align` of an argument (from 0).
+    pub(crate) fn argument_integer_attribute(self, argument: u32, name: &str) -> Option<u64> {
+        // SAFETY: a call; an index beyond its attributes and an unknown kind find nothing, which is null.
+        unsafe { integer(LLVMGetCallSiteEnumAttribute(self.raw(), parameter_index(argument), kind(name))) }
+    }
+}
+
+/// What has attributes and a calling convention.
+#[derive(Clone, Copy)]
+pub(crate) enum Carrier<'m> {
+    Function(Function<'m>),
+    Call(Call<'m>),
+}
+
+impl<'m> From<Function<'m>> for Carrier<'m> {
+    fn from(function: Function<'m>) -> Self {
+        Carrier::Function(function)
+    }
+}
+
+impl<'m> From<Call<'m>> for Carrier<'m> {
+    fn from(call: Call<'m>) -> Self {
+        Carrier::Call(call)
+    }
+}
+
+/// What LLVM has once for functions and once for calls.
+struct Operations {
+    count: unsafe extern "C" fn(LLVMValueRef, LLVMAttributeIndex) -> c_uint,
+    list: unsafe extern "C" fn(LLVMValueRef, LLVMAttributeIndex, *mut LLVMAttributeRef),
+    add: unsafe extern "C" fn(LLVMValueRef, LLVMAttributeIndex, LLVMAttributeRef),
+    remove: unsafe extern "C" fn(LLVMValueRef, LLVMAttributeIndex, c_uint),
+    remove_string: unsafe extern "C" fn(LLVMValueRef, LLVMAttributeIndex, *const std::ffi::c_char, c_uint),
+}
+
+const OF_FUNCTIONS: Operations = Operations {
+    count: LLVMGetAttributeCountAtIndex,
+    list: LLVMGetAttributesAtIndex,
+    add: LLVMAddAttributeAtIndex,
+    remove: LLVMRemoveEnumAttributeAtIndex,
+    remove_string: LLVMRemoveStringAttributeAtIndex,
+};
+
+const OF_CALLS: Operations = Operations {
+    count: LLVMGetCallSiteAttributeCount,
+    list: LLVMGetCallSiteAttributes,
+    add: LLVMAddCallSiteAttribute,
+    remove: LLVMRemoveCallSiteEnumAttribute,
+    remove_string: LLVMRemoveCallSiteStringAttribute,
+};
+
+impl<'m> Carrier<'m> {
+    fn value(self) -> Value<'m> {
+        match self {
+            Carrier::Function(function) => **function,
+            Carrier::Call(call) => **call,
+        }
+    }
+
+    /// The operations that suit it.
+    fn operations(self) -> Operations {
+        match self {
+            Carrier::Function(_) => OF_FUNCTIONS,
+            Carrier::Call(_) => OF_CALLS,
+        }
+    }
+
+    /// All places that have attributes: itself, the result, and each parameter or argument.
+    fn places(self) -> impl Iterator<Item = LLVMAttributeIndex> {
+        let count = match self {
+            Carrier::Function(function) => function.parameters().len(),
+            Carrier::Call(call) => call.arguments().len(),
+        };
+        (0..count as u32).map(parameter_index).chain([LLVMAttributeReturnIndex, LLVMAttributeFunctionIndex])
+    }
+
+    /// Removes all attributes of one place but those of these kinds.
+    fn drop_at(self, place: LLVMAttributeIndex, keep: &[c_uint]) {
+        let (raw, operations) = (self.value().raw(), self.operations());
+        // SAFETY: the operations suit the value; LLVM writes one entry for each counted attribute, and attributes live as
+        // long as the context, so that removing one leaves the list valid.
+        unsafe {
+            let mut list = vec![std::ptr::null_mut(); (operations.count)(raw, place) as usize];
+            (operations.list)(raw, place, list.as_mut_ptr());
+            for attribute in list {
+                if LLVMIsStringAttribute(attribute) != 0 {
+                    let mut length = 0;
+                    let name = LLVMGetStringAttributeKind(attribute, &mut length);
+                    (operations.remove_string)(raw, place, name, length);
+                } else if !keep.contains(&LLVMGetEnumAttributeKind(attribute)) {
+                    (operations.remove)(raw, place, LLVMGetEnumAttributeKind(attribute));
+                }
+            }
+        }
+    }
+}
+
+impl<'m> Edit<'m> {
+    /// Gives a function or call the C calling convention.
+    pub(crate) fn use_c_convention(self, carrier: impl Into<Carrier<'m>>) {
+        const C: c_uint = 0;
+        // SAFETY: a function and a call, each with what is for it.
+        unsafe {
+            match carrier.into() {
+                Carrier::Function(function) => LLVMSetFunctionCallConv(function.raw(), C),
+                Carrier::Call(call) => LLVMSetInstructionCallConv(call.raw(), C),
+            }
+        }
+    }
+
+    /// Removes every attribute of a function or call, its result and its parameters but those named.
+    pub(crate) fn drop_attributes(self, carrier: impl Into<Carrier<'m>>, keep: &[&str]) {
+        let (carrier, keep): (_, Vec<c_uint>) =
+            (carrier.into(), keep.iter().map(|name| kind(name)).collect());
+        carrier.places().for_each(|place| carrier.drop_at(place, &keep));
+    }
+
+    /// Removes an attribute of the function itself, if it has it.
+    pub(crate) fn drop_attribute(self, function: Function<'m>, name: &str) {
+        // SAFETY: a function; an absent attribute is no error.
+        unsafe { LLVMRemoveEnumAttributeAtIndex(function.raw(), LLVMAttributeFunctionIndex, kind(name)) };
+    }
+
+    /// Removes a string attribute such as `target-cpu` of the function itself, if it has it.
+    pub(crate) fn drop_string_attribute(self, function: Function<'m>, name: &str) {
+        let (name, length) = (name.as_ptr().cast(), name.len() as c_uint);
+        // SAFETY: a function, and a name with its length; an absent attribute is no error.
+        unsafe {
+            LLVMRemoveStringAttributeAtIndex(function.raw(), LLVMAttributeFunctionIndex, name, length);
+        }
+    }
+
+    /// Adds attributes to a function or call itself.
+    pub(crate) fn add_attributes(self, carrier: impl Into<Carrier<'m>>, attributes: &[Attribute]) {
+        let carrier = carrier.into();
+        let value = carrier.value();
+        for attribute in attributes {
+            // SAFETY: the operation suits the value, and the attribute is of its context.
+            unsafe {
+                (carrier.operations().add)(value.raw(), LLVMAttributeFunctionIndex, attribute.make(value));
+            }
+        }
+    }
+
+    /// Adds a string attribute without a value to a function itself.
+    pub(crate) fn add_string_attribute(self, function: Function<'m>, name: &str) {
+        // SAFETY: a function; name and value are passed with their lengths, and the attribute is of its context.
+        unsafe {
+            let (name, length) = (name.as_ptr().cast(), name.len() as c_uint);
+            let attribute = LLVMCreateStringAttribute(function.ty().context(), name, length, c"".as_ptr(), 0);
+            LLVMAddAttributeAtIndex(function.raw(), LLVMAttributeFunctionIndex, attribute);
+        }
+    }
+
+    /// Adds attributes to a parameter (from 0). Panics if the function has no such parameter.
+    pub(crate) fn add_parameter_attributes(
+        self,
+        function: Function<'m>,
+        parameter: u32,
+        attributes: &[Attribute],
+    ) {
+        assert!((parameter as usize) < function.parameters().len(), "no parameter {parameter}");
+        for attribute in attributes {
+            let (place, attribute) = (parameter_index(parameter), attribute.make(**function));
+            // SAFETY: a function with such a parameter, and an attribute of its context.
+            unsafe { LLVMAddAttributeAtIndex(function.raw(), place, attribute) };
+        }
+    }
+}

@@ -1,0 +1,139 @@
+//! New instructions.
+
+use super::function::Function;
+use super::instruction::Instruction;
+use super::types::Type;
+use super::value::Value;
+use inkwell::llvm_sys::LLVMIntPredicate::LLVMIntEQ;
+use inkwell::llvm_sys::LLVMTypeKind::*;
+use inkwell::llvm_sys::core::*;
+use inkwell::llvm_sys::prelude::{LLVMBuilderRef, LLVMValueRef};
+use std::ffi::{c_char, c_uint};
+
+/// No name, for LLVM.
+const UNNAMED: *const c_char = c"".as_ptr();
+
+/// Inserts instructions at a place of a function, and folds constants. Panics where operands don't fit, or are another
+/// function's.
+pub(crate) struct Builder<'e> {
+    raw: LLVMBuilderRef,
+    function: Function<'e>,
+}
+
+impl Drop for Builder<'_> {
+    fn drop(&mut self) {
+        // SAFETY: made by `before`, and disposed of once.
+        unsafe { LLVMDisposeBuilder(self.raw) };
+    }
+}
+
+impl<'e> Builder<'e> {
+    pub(super) fn before(instruction: Instruction<'e>) -> Self {
+        // SAFETY: an instruction in a block; the session keeps it there for 'e.
+        let raw = unsafe {
+            let raw = LLVMCreateBuilderInContext(instruction.ty().context());
+            LLVMPositionBuilderBefore(raw, instruction.raw());
+            raw
+        };
+        Builder { raw, function: instruction.parent_function() }
+    }
+
+    /// An operand that may stand here.
+    fn operand(&self, value: Value<'e>) -> LLVMValueRef {
+        assert!(value.is_usable_in(self.function), "{value} is of another function");
+        value.raw()
+    }
+
+    /// Two operands of one type with integers in it.
+    fn integers(&self, lhs: Value<'e>, rhs: Value<'e>) -> (LLVMValueRef, LLVMValueRef) {
+        assert!(lhs.ty() == rhs.ty() && lhs.ty().has_integers(), "{lhs} and {rhs} are no two integers");
+        (self.operand(lhs), self.operand(rhs))
+    }
+
+    /// Wraps what LLVM has just built.
+    ///
+    /// # Safety
+    /// A value of this function's module.
+    unsafe fn built(&self, raw: LLVMValueRef) -> Value<'e> {
+        // SAFETY: stated above; it lives as long as the session.
+        unsafe { Value::present(raw) }
+    }
+
+    pub(crate) fn and(&self, lhs: Value<'e>, rhs: Value<'e>) -> Value<'e> {
+        let (lhs, rhs) = self.integers(lhs, rhs);
+        // SAFETY: two integers of one type.
+        unsafe { self.built(LLVMBuildAnd(self.raw, lhs, rhs, UNNAMED)) }
+    }
+
+    pub(crate) fn or(&self, lhs: Value<'e>, rhs: Value<'e>) -> Value<'e> {
+        let (lhs, rhs) = self.integers(lhs, rhs);
+        // SAFETY: two integers of one type.
+        unsafe { self.built(LLVMBuildOr(self.raw, lhs, rhs, UNNAMED)) }
+    }
+
+    /// Whether two integers are equal.
+    pub(crate) fn equal(&self, lhs: Value<'e>, rhs: Value<'e>) -> Value<'e> {
+        let (lhs, rhs) = self.integers(lhs, rhs);
+        // SAFETY: two integers of one type.
+        unsafe { self.built(LLVMBuildICmp(self.raw, LLVMIntEQ, lhs, rhs, UNNAMED)) }
+    }
+
+    /// The condition is a bit, or a vector of as many as the others have lanes.
+    pub(crate) fn select(&self, condition: Value<'e>, then: Value<'e>, otherwise: Value<'e>) -> Value<'e> {
+        let (bits, ty) = (condition.ty(), then.ty());
+        let fits = !bits.is_vector() || (ty.is_vector() && bits.element_count() == ty.element_count());
+        assert!(bits.scalar().integer_width() == 1 && fits, "{condition} can't choose a {ty}");
+        assert!(otherwise.ty() == ty, "{then} and {otherwise} are no two of one type");
+        let [condition, then, otherwise] = [condition, then, otherwise].map(|value| self.operand(value));
+        // SAFETY: a condition that fits two values of one type.
+        unsafe { self.built(LLVMBuildSelect(self.raw, condition, then, otherwise, UNNAMED)) }
+    }
+
+    pub(crate) fn freeze(&self, value: Value<'e>) -> Value<'e> {
+        let no_register = [
+            LLVMVoidTypeKind,
+            LLVMLabelTypeKind,
+            LLVMMetadataTypeKind,
+            LLVMTokenTypeKind,
+            LLVMFunctionTypeKind,
+        ];
+        assert!(!no_register.contains(&value.ty().kind()), "{value} can't be frozen");
+        // SAFETY: a value that a register can hold.
+        unsafe { self.built(LLVMBuildFreeze(self.raw, self.operand(value), UNNAMED)) }
+    }
+
+    /// Private memory for a value of a sized type. The alignment is a power of two.
+    pub(crate) fn alloca(&self, ty: Type<'e>, alignment: u32) -> Value<'e> {
+        assert!(ty.is_sized() && alignment.is_power_of_two(), "no memory of type {ty} at {alignment} bytes");
+        // SAFETY: a sized type, and a power of two.
+        unsafe {
+            let slot = LLVMBuildAlloca(self.raw, ty.raw(), UNNAMED);
+            LLVMSetAlignment(slot, alignment);
+            self.built(slot)
+        }
+    }
+
+    /// Calls a function with arguments of its parameters' types.
+    pub(crate) fn call(&self, function: Function<'e>, arguments: &[Value<'e>]) -> Value<'e> {
+        let ty = function.value_type();
+        let types: Vec<Type> = arguments.iter().map(|argument| argument.ty()).collect();
+        assert!(types == ty.parameter_types(), "{} does not take {types:?}", function.name());
+        let mut raw: Vec<LLVMValueRef> = arguments.iter().map(|argument| self.operand(*argument)).collect();
+        // SAFETY: the function's own type, and arguments of its parameters' types.
+        unsafe {
+            let count = raw.len() as c_uint;
+            self.built(LLVMBuildCall2(self.raw, ty.raw(), function.raw(), raw.as_mut_ptr(), count, UNNAMED))
+        }
+    }
+
+    /// Copies bytes between two places of the same alignment, a power of two.
+    pub(crate) fn copy_memory(&self, to: Value<'e>, from: Value<'e>, alignment: u32, bytes: u64) {
+        assert!(to.ty().is_pointer() && from.ty().is_pointer(), "{to} and {from} are no two places");
+        assert!(alignment.is_power_of_two(), "no place is aligned to {alignment} bytes");
+        // SAFETY: two pointers and a power of two.
+        unsafe {
+            let size = LLVMConstInt(LLVMInt64TypeInContext(to.ty().context()), bytes, 0);
+            LLVMBuildMemCpy(self.raw, self.operand(to), alignment, self.operand(from), alignment, size);
+        }
+    }
+}

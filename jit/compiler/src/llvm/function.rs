@@ -1,0 +1,84 @@
+//! Functions and their blocks.
+
+use super::instruction::Instruction;
+use super::symbol::{Parameter, Symbol};
+use super::value::{Value, handle, list, narrower};
+use inkwell::llvm_sys::LLVMValueKind::LLVMFunctionValueKind;
+use inkwell::llvm_sys::core::*;
+use inkwell::llvm_sys::prelude::LLVMBasicBlockRef;
+
+narrower!(
+    /// A function, declared or defined.
+    Function: Symbol
+);
+
+handle!(
+    /// A basic block.
+    Block,
+    LLVMBasicBlockRef
+);
+
+impl<'m> Value<'m> {
+    pub(crate) fn as_function(self) -> Option<Function<'m>> {
+        self.as_symbol().and_then(Symbol::as_function)
+    }
+}
+
+impl<'m> Symbol<'m> {
+    pub(crate) fn as_function(self) -> Option<Function<'m>> {
+        (self.kind() == LLVMFunctionValueKind).then_some(Function(self))
+    }
+}
+
+impl<'m> Function<'m> {
+    /// The blocks, the entry first.
+    pub(crate) fn blocks(self) -> Vec<Block<'m>> {
+        // SAFETY: a function; LLVM writes one entry for each counted block.
+        unsafe {
+            let mut raw = vec![std::ptr::null_mut(); LLVMCountBasicBlocks(self.raw()) as usize];
+            LLVMGetBasicBlocks(self.raw(), raw.as_mut_ptr());
+            raw.into_iter().filter_map(|raw| Block::from_raw(raw)).collect()
+        }
+    }
+
+    /// All instructions.
+    pub(crate) fn instructions(self) -> Vec<Instruction<'m>> {
+        self.blocks().into_iter().flat_map(Block::instructions).collect()
+    }
+
+    pub(crate) fn parameters(self) -> Vec<Parameter<'m>> {
+        // SAFETY: a function, and indices below its count of parameters.
+        let parameters = unsafe {
+            (0..LLVMCountParams(self.raw())).filter_map(|i| Value::from_raw(LLVMGetParam(self.raw(), i)))
+        };
+        parameters.filter_map(Value::as_parameter).collect()
+    }
+
+    /// The calling convention, as LLVM numbers them: 75 is `spir_func`, 76 `spir_kernel`.
+    pub(crate) fn calling_convention(self) -> u32 {
+        // SAFETY: a function.
+        unsafe { LLVMGetFunctionCallConv(self.raw()) }
+    }
+}
+
+impl<'m> Block<'m> {
+    /// The instructions in order.
+    pub(crate) fn instructions(self) -> Vec<Instruction<'m>> {
+        // SAFETY: the block's list of instructions, which live for 'm.
+        let instructions = unsafe { list(LLVMGetFirstInstruction(self.raw()), LLVMGetNextInstruction) };
+        instructions.into_iter().filter_map(Value::as_instruction).collect()
+    }
+
+    /// The last instruction, if it ends the block as it should.
+    pub(crate) fn terminator(self) -> Option<Instruction<'m>> {
+        // SAFETY: the block is alive; a malformed one yields null.
+        unsafe { Value::from_raw(LLVMGetBasicBlockTerminator(self.raw())) }.and_then(Value::as_instruction)
+    }
+
+    /// The function that the block is of.
+    pub(super) fn function(self) -> Function<'m> {
+        // SAFETY: a block with a handle is in a function.
+        let function = unsafe { Value::present(LLVMGetBasicBlockParent(self.raw())) };
+        function.as_function().unwrap_or_else(|| unreachable!("a block is in a function"))
+    }
+}

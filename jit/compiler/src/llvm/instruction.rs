@@ -1,0 +1,143 @@
+//! Instructions: where they are, calls, and how a block ends and begins. What constant expressions have too is in `operator`.
+
+use super::function::{Block, Function};
+use super::types::Type;
+use super::value::{Value, narrower};
+use inkwell::llvm_sys::LLVMOpcode::{self, *};
+use inkwell::llvm_sys::LLVMValueKind::LLVMInstructionValueKind;
+use inkwell::llvm_sys::core::*;
+
+narrower!(
+    /// An instruction in a block.
+    Instruction: Value
+);
+
+narrower!(
+    /// A call of any kind: plain, `invoke` or `callbr`.
+    Call: Instruction
+);
+
+impl<'m> Value<'m> {
+    pub(crate) fn as_instruction(self) -> Option<Instruction<'m>> {
+        (self.kind() == LLVMInstructionValueKind).then_some(Instruction(self))
+    }
+
+    pub(crate) fn as_call(self) -> Option<Call<'m>> {
+        self.as_instruction().and_then(Instruction::as_call)
+    }
+}
+
+impl<'m> Instruction<'m> {
+    pub(crate) fn as_call(self) -> Option<Call<'m>> {
+        matches!(self.opcode(), LLVMCall | LLVMInvoke | LLVMCallBr).then_some(Call(self))
+    }
+
+    pub(crate) fn opcode(self) -> LLVMOpcode {
+        // SAFETY: an instruction.
+        unsafe { LLVMGetInstructionOpcode(self.raw()) }
+    }
+
+    /// The function that a plain call, `invoke` or `callbr` names directly.
+    pub(crate) fn called_function(self) -> Option<Function<'m>> {
+        self.as_call().and_then(Call::called_function)
+    }
+
+    pub(crate) fn parent_function(self) -> Function<'m> {
+        // SAFETY: an instruction with a handle is in a block.
+        unsafe { Block::present(LLVMGetInstructionParent(self.raw())) }.function()
+    }
+
+    /// The instruction behind it; none behind the last one of a block.
+    pub(super) fn next(self) -> Option<Instruction<'m>> {
+        // SAFETY: an instruction in a block.
+        unsafe { Value::from_raw(LLVMGetNextInstruction(self.raw())) }.and_then(Value::as_instruction)
+    }
+
+    /// True of a memory access with an atomic ordering.
+    pub(crate) fn is_atomic(self) -> bool {
+        // SAFETY: may be asked of any instruction.
+        unsafe { LLVMIsAtomic(self.raw()) != 0 }
+    }
+
+    /// A terminator's successors.
+    pub(crate) fn successors(self) -> Vec<Block<'m>> {
+        // SAFETY: asked of terminators only, with indices below the count.
+        unsafe {
+            if LLVMIsATerminatorInst(self.raw()).is_null() {
+                return Vec::new();
+            }
+            (0..LLVMGetNumSuccessors(self.raw()))
+                .filter_map(|i| Block::from_raw(LLVMGetSuccessor(self.raw(), i)))
+                .collect()
+        }
+    }
+
+    /// The condition of a conditional branch.
+    pub(crate) fn branch_condition(self) -> Option<Value<'m>> {
+        if self.opcode() != LLVMBr {
+            return None;
+        }
+        // SAFETY: a branch, and asked for its condition if it has one.
+        unsafe {
+            if LLVMIsConditional(self.raw()) == 0 {
+                return None;
+            }
+            Value::from_raw(LLVMGetCondition(self.raw()))
+        }
+    }
+
+    /// A switch's cases with their successors; the first successor is the default.
+    pub(crate) fn switch_cases(self) -> Vec<(Value<'m>, Block<'m>)> {
+        if self.opcode() != LLVMSwitch {
+            return Vec::new();
+        }
+        let successors = self.successors().into_iter().enumerate().skip(1);
+        // SAFETY: a switch; LLVM numbers the cases by their successors, from 1.
+        successors
+            .filter_map(|(i, block)| unsafe {
+                Some((Value::from_raw(LLVMGetSwitchCaseValue(self.raw(), i as u32))?, block))
+            })
+            .collect()
+    }
+
+    /// A phi's values and the blocks that they come from.
+    pub(crate) fn incoming(self) -> Vec<(Value<'m>, Block<'m>)> {
+        if self.opcode() != LLVMPHI {
+            return Vec::new();
+        }
+        // SAFETY: a phi, and indices below the count.
+        unsafe {
+            (0..LLVMCountIncoming(self.raw()))
+                .filter_map(|i| {
+                    let value = Value::from_raw(LLVMGetIncomingValue(self.raw(), i))?;
+                    Some((value, Block::from_raw(LLVMGetIncomingBlock(self.raw(), i))?))
+                })
+                .collect()
+        }
+    }
+}
+
+impl<'m> Call<'m> {
+    /// What is called: a function, inline assembly, or whatever pointer.
+    pub(crate) fn callee(self) -> Value<'m> {
+        // SAFETY: a call, which has a callee.
+        unsafe { Value::present(LLVMGetCalledValue(self.raw())) }
+    }
+
+    /// The function that is called directly.
+    pub(crate) fn called_function(self) -> Option<Function<'m>> {
+        self.callee().as_function()
+    }
+
+    /// The type that the call gives its callee.
+    pub(crate) fn called_type(self) -> Type<'m> {
+        // SAFETY: a call.
+        unsafe { Type::present(LLVMGetCalledFunctionType(self.raw())) }
+    }
+
+    pub(crate) fn arguments(self) -> Vec<Value<'m>> {
+        // SAFETY: a call, whose first operands are its arguments.
+        let count = unsafe { LLVMGetNumArgOperands(self.raw()) };
+        (0..count).filter_map(|i| self.operand(i)).collect()
+    }
+}

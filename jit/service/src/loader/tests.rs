@@ -1,0 +1,48 @@
+//! The loader's tests: objects that the compiler made, hand-written ones that use everything, and broken ones.
+
+mod compiled;
+mod mutants;
+mod refused;
+mod writer;
+
+use super::*;
+use spirula_interface::program::{KernelInfo, Launch};
+
+/// A program of these objects, whose kernels' functions have these names.
+fn program(objects: Vec<Vec<u8>>, symbols: &[&str]) -> CompiledProgram {
+    let kernels = symbols.iter().map(|&symbol| KernelInfo {
+        name: symbol.to_owned(),
+        symbol: symbol.to_owned(),
+        arguments: Vec::new(),
+        argument_block_size: 8,
+        required_work_group_size: None,
+        work_group_size_hint: None,
+        attributes: String::new(),
+        static_local_size: 0,
+        private_size: 0,
+        scratch_per_item: 0,
+        scratch_fixed: 0,
+        sees_group: true,
+        lanes: 1,
+        denormals_are_zero: false,
+        printf: None,
+    });
+    CompiledProgram { objects, kernels: kernels.collect(), log: String::new() }
+}
+
+/// Calls a work-group function that takes one pointer, for as many groups as `data` has elements.
+fn call<T>(entry: RawWorkGroupFn, data: &mut [T]) {
+    let end = data.len() as u64;
+    let launch = Launch {
+        work_dim: 1,
+        streams: 0,
+        global_offset: [0; 3],
+        global_size: [end, 1, 1],
+        local_size: [1; 3],
+        group_count: [end, 1, 1],
+    };
+    let arguments = data.as_mut_ptr();
+    let none = std::ptr::null_mut();
+    // SAFETY: the tests' functions touch `data` only, and no local memory or scratch.
+    unsafe { entry((&raw const arguments).cast(), &launch, 0, end, none, none) };
+}

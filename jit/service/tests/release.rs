@@ -1,0 +1,49 @@
+//! Programs that come and go leave nothing behind. Alone in its process, as it looks at the resident memory.
+
+use spirula_compiler::codegen::generate;
+use spirula_compiler::llvm::{Session, host, parse_text};
+use spirula_interface::program::{CompiledProgram, KernelInfo};
+use spirula_service::load;
+
+const EMPTY: &str = "define void @entry(ptr %a, ptr %l, i64 %f, i64 %e, ptr %m, ptr %s) {\n  ret void\n}\n";
+
+fn program() -> CompiledProgram {
+    let session = Session::new();
+    let module = parse_text(&session, EMPTY).expect("the test's own text");
+    let object = generate(&session, &module, &["entry".to_owned()], &host(), true).expect("valid code");
+    let kernel = KernelInfo {
+        name: "entry".into(),
+        symbol: "entry".into(),
+        arguments: Vec::new(),
+        argument_block_size: 0,
+        required_work_group_size: None,
+        work_group_size_hint: None,
+        attributes: String::new(),
+        static_local_size: 0,
+        private_size: 0,
+        scratch_per_item: 0,
+        scratch_fixed: 0,
+        sees_group: true,
+        lanes: 1,
+        denormals_are_zero: false,
+        printf: None,
+    };
+    CompiledProgram { objects: vec![object], kernels: vec![kernel], log: String::new() }
+}
+
+/// Resident bytes of this process.
+fn resident() -> usize {
+    let pages = std::fs::read_to_string("/proc/self/statm").expect("Linux");
+    pages.split(' ').nth(1).and_then(|pages| pages.parse::<usize>().ok()).expect("pages") * 4096
+}
+
+#[test]
+fn three_thousand_programs_come_and_go() {
+    let program = program();
+    let cycle = || assert_eq!(load(&program).expect("loads").len(), 1);
+    (0..300).for_each(|_| cycle());
+    let before = resident();
+    (0..3_000).for_each(|_| cycle());
+    let growth = resident().saturating_sub(before);
+    assert!(growth < 1 << 20, "3,000 cycles took {growth} bytes");
+}

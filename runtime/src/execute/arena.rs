@@ -1,0 +1,76 @@
+//! Each thread's memory for the work-groups it runs: local memory and scratch, reused from launch to launch.
+
+use crate::memory::raw::{Allocation, PAGE, Span};
+use std::cell::Cell;
+
+/// Alignment of what generated code is given.
+pub(crate) const BLOCK_ALIGN: usize = 128;
+/// Scratch of a work-group; larger groups of a kernel that needs more are refused.
+pub(crate) const MAX_SCRATCH: u64 = 64 << 20;
+/// What a thread keeps between launches at most.
+const KEPT: usize = 8 << 20;
+
+thread_local! {
+    static SPARE: Cell<Option<Arena>> = const { Cell::new(None) };
+}
+
+/// Local memory and scratch of one thread.
+#[derive(Debug)]
+pub(crate) struct Arena {
+    memory: Allocation,
+}
+
+impl Arena {
+    /// Takes the thread's arena, or a new one, with room for both. None without memory.
+    pub(crate) fn take(local_size: usize, scratch_size: usize) -> Option<Arena> {
+        let size = local_size.checked_next_multiple_of(BLOCK_ALIGN)?.checked_add(scratch_size)?;
+        let spare = SPARE.take().filter(|arena| arena.memory.span().len() >= size);
+        match spare {
+            Some(arena) => Some(arena),
+            None => {
+                Allocation::new(size.checked_next_multiple_of(PAGE)?, PAGE).map(|memory| Arena { memory })
+            }
+        }
+    }
+
+    /// Gives it back to the thread for the next launch, unless it is excessive.
+    pub(crate) fn give_back(self) {
+        if self.memory.span().len() <= KEPT {
+            SPARE.set(Some(self));
+        }
+    }
+
+    /// Local memory and scratch, both aligned to 128.
+    pub(crate) fn parts(&mut self, local_size: usize, scratch_size: usize) -> (Span<'_>, Span<'_>) {
+        let memory = self.memory.span();
+        let behind = local_size.next_multiple_of(BLOCK_ALIGN).min(memory.len());
+        (memory.slice(0, local_size), memory.slice(behind, scratch_size))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parts_are_apart_and_aligned() {
+        for (local, scratch) in [(0, 0), (1, 1), (130, 4096), (4096, 0)] {
+            let mut arena = Arena::take(local, scratch).unwrap();
+            let (a, b) = arena.parts(local, scratch);
+            assert_eq!((a.address() as usize % 128, b.address() as usize % 128), (0, 0));
+            assert_eq!((a.len(), b.len(), a.overlaps(b)), (local, scratch, false));
+            arena.give_back();
+        }
+    }
+
+    #[test]
+    fn a_thread_reuses_its_arena_but_not_an_excessive_one() {
+        let mut arena = Arena::take(100, 5000).unwrap();
+        let address = arena.parts(1, 1).0.address();
+        arena.give_back();
+        let mut again = Arena::take(5000, 100).unwrap();
+        assert_eq!(again.parts(1, 1).0.address(), address);
+        Arena::take(KEPT, 1).unwrap().give_back();
+        assert!(SPARE.take().is_none());
+    }
+}

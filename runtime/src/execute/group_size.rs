@@ -1,0 +1,157 @@
+//! Work-group sizes that vectorize and balance well: for launches that name none, and for kernels that can't tell.
+
+use spirula_interface::program::Launch;
+
+/// Lanes that a row should fill: those of 32-bit numbers in the widest registers.
+const LANES: u64 = 16;
+/// Work-items that a group of our choosing has at most, if that leaves enough groups for all CPUs.
+const GOOD_GROUP: u64 = 256;
+/// Work-items at most in a row of groups that nobody sees.
+const LONGEST_ROW: u64 = 1 << 16;
+/// Work-items at most in a group that was made wider.
+const WIDENED_GROUP: u64 = 1024;
+
+/// Divides `global` into groups of at most `most` work-items for `threads` CPUs.
+pub(crate) fn good(global: [u64; 3], most: u64, threads: u64) -> [u64; 3] {
+    let wanted = wanted(global, threads).min(most);
+    let items: u64 = global.iter().product();
+    let mut local = [1; 3];
+    let mut room = wanted;
+    for axis in 0..3 {
+        local[axis] = best_divisor(global[axis], room);
+        room /= local[axis];
+    }
+    // A prime row, say: rather a large group than one work-item at a time.
+    if local.iter().product::<u64>() < 8 && items >= 8 {
+        local = [best_divisor(global[0], most), 1, 1];
+    }
+    local
+}
+
+/// Work-items for a group of a launch on `threads` CPUs.
+fn wanted(global: [u64; 3], threads: u64) -> u64 {
+    (global.iter().product::<u64>() / (4 * threads)).clamp(64, GOOD_GROUP)
+}
+
+/// The divisor of `size` up to `room` that wastes the fewest lanes in the fewest groups.
+fn best_divisor(size: u64, room: u64) -> u64 {
+    if size.is_multiple_of(room) && room.is_multiple_of(LANES) {
+        return room;
+    }
+    // A group's own cost counts as half a vector.
+    let score = |divisor: u64| divisor as f64 / (divisor.next_multiple_of(LANES) + LANES / 2) as f64;
+    let divisors = (1..=room.min(size)).filter(|&divisor| size.is_multiple_of(divisor));
+    divisors.max_by(|&a, &b| score(a).total_cmp(&score(b)).then(a.cmp(&b))).unwrap_or(1)
+}
+
+/// The groups to run a kernel in that does not see them, if `local` was asked for: the same if their rows fill lanes,
+/// else with longer rows. Each of `threads` CPUs that had a group before has one.
+pub(crate) fn unseen(global: [u64; 3], local: [u64; 3], threads: u64) -> [u64; 3] {
+    if local[0].is_multiple_of(LANES) {
+        return local;
+    }
+    let groups = |local: &[u64; 3]| -> u64 { (0..3).map(|axis| global[axis] / local[axis]).product() };
+    let enough = threads.min(groups(&local));
+    let balances =
+        |local: &[u64; 3]| groups(local) >= enough && local.iter().product::<u64>() <= WIDENED_GROUP;
+    let rows = (1..=LANES).map(|times| local[0] * times);
+    let rows = rows.filter(|&row| row.is_multiple_of(LANES) && global[0].is_multiple_of(row));
+    let candidates = rows.flat_map(|row| [[row, local[1], local[2]], [row, local[1], 1], [row, 1, 1]]);
+    if let Some(wider) = candidates.into_iter().find(balances) {
+        return wider;
+    }
+    let divisor = [best_divisor(global[0], GOOD_GROUP), 1, 1];
+    let whole_row = [global[0].min(LONGEST_ROW + 1), 1, 1];
+    match (divisor[0] >= LANES, (LANES..=LONGEST_ROW).contains(&global[0])) {
+        (true, _) if groups(&divisor) >= enough => divisor,
+        (_, true) if groups(&whole_row) >= enough => whole_row,
+        _ => local,
+    }
+}
+
+/// For a kernel that does not see its groups, in place of a launch whose rows no good divisor fills: one that runs the
+/// larger part of each row in groups of such a size, and one for what is left of it.
+pub(crate) fn split(launch: &Launch, threads: u64) -> Option<(Launch, Launch)> {
+    let [width, height, depth] = launch.global_size;
+    let wanted = wanted(launch.global_size, threads);
+    if launch.local_size[0] >= LANES || width <= wanted {
+        return None;
+    }
+    let part = |done: u64, local: u64, groups: u64| {
+        let [x, y, z] = launch.global_offset;
+        Launch {
+            global_offset: [x + done, y, z],
+            local_size: [local, 1, 1],
+            group_count: [groups, height, depth],
+            ..*launch
+        }
+    };
+    let left = width % wanted;
+    (left > 0).then(|| (part(0, wanted, width / wanted), part(width - left, left, 1)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn chosen_groups_divide_fit_and_fill_vectors() {
+        let sizes = [1, 2, 7, 16, 60, 97, 100, 1000, 1009, 1024, 1920, 4096, 65537, 1 << 20];
+        for x in sizes {
+            for y in [1, 3, 64, 1080] {
+                for (most, threads) in [(4096, 2), (4096, 64), (32, 8), (1, 4)] {
+                    let local = good([x, y, 1], most, threads);
+                    assert!(x.is_multiple_of(local[0]) && y.is_multiple_of(local[1]) && local[2] == 1);
+                    assert!(local.iter().product::<u64>() <= most, "{x} {y}: {local:?}");
+                }
+            }
+        }
+        assert_eq!(good([1 << 20, 1, 1], 4096, 2), [256, 1, 1]);
+        assert_eq!(good([1920, 1080, 1], 4096, 2), [240, 1, 1]);
+        assert_eq!(good([1024, 1, 1], 4096, 64), [64, 1, 1]);
+        assert_eq!(good([1009, 1, 1], 4096, 2), [1009, 1, 1]);
+        assert_eq!(good([4, 1024, 1], 4096, 2), [4, 64, 1]);
+    }
+
+    #[test]
+    fn rows_without_divisors_are_split() {
+        let launch = |global_size: [u64; 3]| {
+            let local_size = unseen(global_size, good(global_size, 4096, 2), 2);
+            let group_count = std::array::from_fn(|axis| global_size[axis] / local_size[axis]);
+            Launch { work_dim: 2, streams: 0, global_offset: [5, 6, 7], global_size, local_size, group_count }
+        };
+        for (width, height) in [(1_000_003, 1), (65537, 16), (2 * 1_000_003, 3), (4099, 1)] {
+            let (most, rest) = split(&launch([width, height, 1]), 2).unwrap();
+            assert!(most.local_size[0] >= 64, "{width}: {most:?}");
+            let done = most.local_size[0] * most.group_count[0];
+            assert_eq!(most.global_offset, [5, 6, 7]);
+            assert_eq!((rest.global_offset, rest.local_size[0]), ([5 + done, 6, 7], width - done));
+            assert_eq!((most.group_count[1], rest.group_count), (height, [1, height, 1]));
+            assert_eq!([most, rest].map(|part| part.global_size), [[width, height, 1]; 2]);
+        }
+        for (width, height) in [(1 << 20, 1), (1009, 3), (4, 1024), (7, 65537), (1920, 1080)] {
+            assert!(split(&launch([width, height, 1]), 2).is_none(), "{width}");
+        }
+    }
+
+    #[test]
+    fn unseen_groups_have_rows_that_fill_lanes() {
+        assert_eq!(unseen([512, 512, 1], [32, 8, 1], 2), [32, 8, 1]);
+        assert_eq!(unseen([512, 512, 1], [8, 8, 1], 2), [16, 8, 1]);
+        assert_eq!(unseen([512, 512, 1], [1, 256, 1], 2), [16, 1, 1]);
+        assert_eq!(unseen([1920, 1080, 1], [10, 10, 1], 2), [80, 10, 1]);
+        assert_eq!(unseen([1000, 1, 1], [8, 1, 1], 2), [250, 1, 1]);
+        assert_eq!(unseen([10_007, 3, 1], [1, 1, 1], 2), [10_007, 1, 1]);
+        // One CPU of two, three of four would have nothing to do.
+        assert_eq!(unseen([10_007, 1, 1], [1, 1, 1], 2), [1, 1, 1]);
+        assert_eq!(unseen([16, 4, 1], [4, 2, 1], 4), [16, 1, 1]);
+        assert_eq!(unseen([8, 8, 8], [2, 2, 2], 2), [2, 2, 2]);
+        assert_eq!(unseen([1 << 40, 1, 1], [1 << 40, 1, 1], 2), [1 << 40, 1, 1]);
+        for x in 1..200 {
+            for local in (1..=x).filter(|&local| x % local == 0) {
+                let got = unseen([x, 6, 2], [local, 3, 1], 2);
+                assert!(x % got[0] == 0 && 6 % got[1] == 0 && 2 % got[2] == 0, "{x} {local}: {got:?}");
+            }
+        }
+    }
+}

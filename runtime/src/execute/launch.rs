@@ -1,0 +1,156 @@
+//! A kernel launch, ready to run: the work-group function, its argument block and NDRange. The one place that calls
+//! generated code.
+
+#![allow(unsafe_code)]
+
+use crate::execute::arena::{Arena, BLOCK_ALIGN};
+use crate::memory::raw::Allocation;
+use spirula_interface::program::{Launch, RawWorkGroupFn};
+use spirula_service::{LoadedKernel, LoadedProgram};
+use std::sync::Arc;
+
+/// A work-group function that stays loaded.
+#[derive(Clone, Debug)]
+pub(crate) struct Code {
+    entry: RawWorkGroupFn,
+    denormals_are_zero: bool,
+    /// Keeps `entry` mapped; None for functions that are part of this process.
+    _program: Option<Arc<LoadedProgram>>,
+}
+
+impl Code {
+    pub(crate) fn of(kernel: &LoadedKernel) -> Code {
+        Code {
+            entry: kernel.entry,
+            denormals_are_zero: kernel.info.denormals_are_zero,
+            _program: Some(kernel.program.clone()),
+        }
+    }
+
+    /// A hand-written work-group function.
+    #[cfg(test)]
+    pub(crate) fn native(entry: RawWorkGroupFn) -> Code {
+        Code { entry, denormals_are_zero: false, _program: None }
+    }
+}
+
+/// The bytes of a kernel's arguments, as [`spirula_interface::program::ArgumentInfo::offset`] lays them out.
+#[derive(Debug)]
+pub(crate) struct ArgumentBlock(Allocation);
+
+impl ArgumentBlock {
+    /// `size` zero bytes; None without memory.
+    pub(crate) fn new(size: usize) -> Option<ArgumentBlock> {
+        let block = Allocation::new(size, BLOCK_ALIGN)?;
+        block.span().fill(&[0]);
+        Some(ArgumentBlock(block))
+    }
+
+    /// Puts `bytes` at `offset`. Panics outside the block.
+    pub(crate) fn put(&mut self, offset: usize, bytes: &[u8]) {
+        self.0.span().slice(offset, bytes.len()).write(bytes);
+    }
+}
+
+/// While it lives, the processor takes this thread's denormal numbers for zero, if it can: on many a kernel that meets
+/// them runs dozens of times slower otherwise. Made around calls of generated code only.
+struct DenormalsAreZero {
+    #[cfg(target_arch = "x86_64")]
+    before: u32,
+}
+
+#[cfg(target_arch = "x86_64")]
+impl DenormalsAreZero {
+    fn begin() -> DenormalsAreZero {
+        /// MXCSR's bits "flush to zero" and "denormals are zero".
+        const BITS: u32 = 1 << 15 | 1 << 6;
+        let mut before = 0_u32;
+        // SAFETY: stores four bytes.
+        unsafe {
+            std::arch::asm!("stmxcsr [{}]", in(reg) &raw mut before, options(nostack, preserves_flags))
+        };
+        let mode = DenormalsAreZero { before };
+        DenormalsAreZero::set(before | BITS);
+        mode
+    }
+
+    fn set(value: u32) {
+        // SAFETY: reads four bytes, a value that the processor gave but for two bits that it has.
+        unsafe {
+            std::arch::asm!("ldmxcsr [{}]", in(reg) &raw const value, options(nostack, preserves_flags))
+        };
+    }
+}
+
+#[cfg(target_arch = "x86_64")]
+impl Drop for DenormalsAreZero {
+    fn drop(&mut self) {
+        DenormalsAreZero::set(self.before);
+    }
+}
+
+#[cfg(not(target_arch = "x86_64"))]
+impl DenormalsAreZero {
+    fn begin() -> DenormalsAreZero {
+        DenormalsAreZero {}
+    }
+}
+
+/// What one launch calls, for any range of its work-groups.
+#[derive(Debug)]
+pub(crate) struct Invocation {
+    pub code: Code,
+    pub arguments: ArgumentBlock,
+    pub launch: Launch,
+    /// Bytes of local memory per group.
+    pub local_size: usize,
+    /// Bytes of scratch per group.
+    pub scratch_size: usize,
+}
+
+impl Invocation {
+    /// Work-groups in all dimensions.
+    pub(crate) fn groups(&self) -> u64 {
+        self.launch.group_count.iter().product()
+    }
+
+    /// Work-items in a group.
+    pub(crate) fn group_items(&self) -> u64 {
+        self.launch.local_size.iter().product()
+    }
+
+    /// Runs the groups `first..end` here. `arena` was made for this invocation.
+    pub(crate) fn run(&self, arena: &mut Arena, first: u64, end: u64) {
+        let (local, scratch) = arena.parts(self.local_size, self.scratch_size);
+        let _mode = self.code.denormals_are_zero.then(DenormalsAreZero::begin);
+        // SAFETY: `entry` is a work-group function of a program that `code` keeps loaded. The argument block has the
+        // layout and the alignment that the compiler asked for, and the objects in it are held by the command. Local
+        // memory and scratch have the sizes of `KernelInfo`, are aligned to 128 and used by this thread only. What the
+        // kernel does with its buffers is the application's promise.
+        unsafe {
+            (self.code.entry)(
+                self.arguments.0.span().address(),
+                &self.launch,
+                first,
+                end,
+                local.address(),
+                scratch.address(),
+            );
+        }
+    }
+}
+
+#[cfg(all(test, target_arch = "x86_64"))]
+mod tests {
+    use super::*;
+    use std::hint::black_box;
+
+    #[test]
+    fn denormals_are_zero_for_a_while() {
+        let half = || black_box(black_box(f32::MIN_POSITIVE) * black_box(0.5));
+        let mode = DenormalsAreZero::begin();
+        let within = half();
+        drop(mode);
+        assert_eq!((within, half()), (0.0, f32::from_bits(1 << 22)));
+    }
+}

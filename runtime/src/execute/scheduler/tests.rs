@@ -1,0 +1,144 @@
+//! Tests of the scheduler with hand-written work-group functions.
+
+#![allow(unsafe_code)]
+
+use super::*;
+use crate::execute::launch::{ArgumentBlock, Code};
+use spirula_interface::program::{Launch, RawWorkGroupFn};
+
+/// An invocation of `groups` groups of `items` items whose argument block holds the address of `counters`.
+fn invocation(
+    entry: RawWorkGroupFn,
+    groups: [u64; 3],
+    items: u64,
+    counters: &[AtomicU32],
+) -> Arc<Invocation> {
+    let mut arguments = ArgumentBlock::new(8).unwrap();
+    arguments.put(0, &(counters.as_ptr() as usize).to_ne_bytes());
+    let global_size = [groups[0] * items, groups[1], groups[2]];
+    let launch = Launch {
+        work_dim: 3,
+        streams: 0,
+        global_offset: [0; 3],
+        global_size,
+        local_size: [items, 1, 1],
+        group_count: groups,
+    };
+    Arc::new(Invocation { code: Code::native(entry), arguments, launch, local_size: 64, scratch_size: 200 })
+}
+
+/// Counts each group's runs and checks that local memory and scratch are usable and aligned.
+unsafe extern "C" fn count(
+    arguments: *const u8,
+    launch: *const Launch,
+    first: u64,
+    end: u64,
+    local: *mut u8,
+    scratch: *mut u8,
+) {
+    // SAFETY: the block holds the address of one counter per group; local memory has 64 bytes, scratch 200.
+    unsafe {
+        let counters = *arguments.cast::<*const AtomicU32>();
+        assert!((local as usize).is_multiple_of(128) && (scratch as usize).is_multiple_of(128));
+        assert!(first < end && end <= (*launch).group_count.iter().product::<u64>());
+        local.write_bytes(1, 64);
+        scratch.write_bytes(2, 200);
+        for group in first..end {
+            (*counters.add(group as usize)).fetch_add(1, Ordering::Relaxed);
+        }
+        assert_eq!((*local.add(63), *scratch.add(199)), (1, 2));
+    }
+}
+
+/// As `count`, but each group takes 20 µs.
+unsafe extern "C" fn count_slowly(
+    arguments: *const u8,
+    launch: *const Launch,
+    first: u64,
+    end: u64,
+    local: *mut u8,
+    scratch: *mut u8,
+) {
+    for group in first..end {
+        let until = timer() + 20_000;
+        while timer() < until {
+            std::hint::spin_loop();
+        }
+        // SAFETY: the same arguments.
+        unsafe { count(arguments, launch, group, group + 1, local, scratch) };
+    }
+}
+
+#[test]
+fn every_group_runs_once() {
+    for threads in [1, 2, 3, 8] {
+        let scheduler = Scheduler::new(threads, None);
+        for groups in [[1, 1, 1], [2, 1, 1], [7, 3, 2], [64, 5, 1], [1000, 10, 3], [100_003, 1, 1]] {
+            let counters: Vec<AtomicU32> = (0..groups.iter().product()).map(|_| AtomicU32::new(0)).collect();
+            let pace = Pace::default();
+            for run in 1..=3 {
+                scheduler.run(&invocation(count, groups, 16, &counters), &pace).unwrap();
+                let wrong = counters.iter().position(|counter| counter.load(Ordering::Relaxed) != run);
+                assert_eq!(wrong, None, "{groups:?} with {threads} threads");
+            }
+        }
+    }
+}
+
+#[test]
+fn slow_groups_are_shared_even_when_they_are_few() {
+    let scheduler = Scheduler::new(2, None);
+    let counters: Vec<AtomicU32> = (0..200).map(|_| AtomicU32::new(0)).collect();
+    let pace = Pace::default();
+    for _ in 0..2 {
+        scheduler.run(&invocation(count_slowly, [200, 1, 1], 1, &counters), &pace).unwrap();
+    }
+    assert!(counters.iter().all(|counter| counter.load(Ordering::Relaxed) == 2));
+    assert!(scheduler.pool.get().is_some(), "the pool was asked for help");
+    assert!(pace.estimate_ns(1) >= 10_000, "{} ns for a 20 µs group", pace.estimate_ns(1));
+}
+
+#[test]
+fn small_launches_leave_the_pool_asleep() {
+    let counters: Vec<AtomicU32> = (0..4).map(|_| AtomicU32::new(0)).collect();
+    let stays_asleep = || {
+        let (scheduler, pace) = (Scheduler::new(4, None), Pace::default());
+        scheduler.run(&invocation(count, [4, 1, 1], 16, &counters), &pace).unwrap();
+        scheduler.pool.get().is_none()
+    };
+    // A busy machine may take the CPU away for so long that help is called for; not every time.
+    assert!((0..100).any(|_| stays_asleep()));
+}
+
+#[test]
+fn chunks_shrink_and_cover() {
+    let counters = [];
+    for (groups, threads) in [(1, 2), (5, 2), (1000, 2), (12345, 16)] {
+        let job = Job::new(invocation(count, [groups, 1, 1], 1, &counters), 0, threads);
+        let chunks: Vec<(u64, u64)> = std::iter::from_fn(|| job.take()).collect();
+        assert!(
+            chunks
+                .windows(2)
+                .all(|pair| pair[0].1 == pair[1].0 && pair[0].1 - pair[0].0 >= pair[1].1 - pair[1].0)
+        );
+        assert_eq!((chunks[0].0, chunks[chunks.len() - 1].1), (0, groups));
+        assert!(chunks.len() < 4 * threads * 20, "{} chunks of {groups} groups", chunks.len());
+    }
+}
+
+#[test]
+fn launches_from_several_threads_share_the_pool() {
+    let scheduler = &Scheduler::new(2, None);
+    std::thread::scope(|scope| {
+        for _ in 0..4 {
+            scope.spawn(|| {
+                let counters: Vec<AtomicU32> = (0..5000).map(|_| AtomicU32::new(0)).collect();
+                let pace = Pace::default();
+                for _ in 0..20 {
+                    scheduler.run(&invocation(count, [5000, 1, 1], 64, &counters), &pace).unwrap();
+                }
+                assert!(counters.iter().all(|counter| counter.load(Ordering::Relaxed) == 20));
+            });
+        }
+    });
+}

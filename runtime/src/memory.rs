@@ -1,0 +1,317 @@
+//! Memory objects: buffers, sub-buffers and images over one kind of storage; mappings and destructor callbacks.
+
+pub mod flags;
+pub mod format;
+pub mod image;
+pub mod raw;
+pub(crate) mod rect;
+pub mod sampler;
+pub mod svm;
+
+pub use flags::{MapFlags, MemFlags};
+pub use format::ImageFormat;
+pub use image::{ImageDescription, ImageInfo};
+pub use raw::HostPtr;
+
+use crate::context::Context;
+use crate::error::{Error, Result, Status};
+use raw::{Allocation, DescriptorBox, PAGE, Span};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// A `cl_mem`: a buffer, a sub-buffer or an image.
+pub struct Mem {
+    /// CL_MEM_CONTEXT.
+    pub context: Arc<Context>,
+    /// CL_MEM_FLAGS; a sub-buffer's inherited ones are filled in.
+    pub flags: MemFlags,
+    /// CL_MEM_SIZE in bytes.
+    pub size: usize,
+    /// CL_MEM_HOST_PTR: the application's pointer of CL_MEM_USE_HOST_PTR (a sub-buffer's includes its origin).
+    pub host_ptr: Option<HostPtr>,
+    /// What it is.
+    pub kind: MemKind,
+    storage: Arc<Storage>,
+    descriptor: Option<DescriptorBox>,
+    maps: Mutex<Vec<usize>>,
+    destructors: Mutex<Vec<Box<dyn FnOnce() + Send>>>,
+}
+
+/// What a memory object is.
+#[derive(Debug)]
+pub enum MemKind {
+    /// clCreateBuffer's.
+    Buffer,
+    /// clCreateSubBuffer's.
+    SubBuffer {
+        /// CL_MEM_ASSOCIATED_MEMOBJECT.
+        parent: Arc<Mem>,
+        /// CL_MEM_OFFSET in bytes.
+        origin: usize,
+    },
+    /// clCreateImage's.
+    Image(ImageInfo),
+}
+
+/// Where the bytes are; shared by a buffer and what is made of it.
+#[derive(Debug)]
+enum Storage {
+    Own(Allocation),
+    Host(HostPtr, usize),
+}
+
+impl Storage {
+    /// Storage as `flags` ask for, of `size` bytes.
+    fn new(flags: MemFlags, size: usize, host_ptr: Option<HostPtr>) -> Result<Arc<Storage>> {
+        let storage = match host_ptr {
+            Some(pointer) if flags.contains(MemFlags::USE_HOST_PTR) => Storage::Host(pointer, size),
+            _ => Storage::Own(Allocation::new(size, PAGE).ok_or_else(|| {
+                Status::MemObjectAllocationFailure.because(format!("no memory for an object of {size} bytes"))
+            })?),
+        };
+        Ok(Arc::new(storage))
+    }
+
+    fn span(&self) -> Span<'_> {
+        match self {
+            Storage::Own(allocation) => allocation.span(),
+            Storage::Host(pointer, size) => pointer.span(*size),
+        }
+    }
+}
+
+impl Mem {
+    /// clCreateBuffer. `host_ptr` for USE_HOST_PTR and COPY_HOST_PTR. Errors: CL_INVALID_VALUE for flags,
+    /// CL_INVALID_BUFFER_SIZE, CL_INVALID_HOST_PTR, CL_MEM_OBJECT_ALLOCATION_FAILURE.
+    pub fn buffer(
+        context: &Arc<Context>,
+        flags: MemFlags,
+        size: usize,
+        host_ptr: Option<HostPtr>,
+    ) -> Result<Arc<Mem>> {
+        let flags = flags.checked_for_creation()?;
+        let limit = context.device().info.max_mem_alloc_size;
+        if size == 0 || size as u64 > limit {
+            return Err(Status::InvalidBufferSize
+                .because(format!("a buffer of {size} bytes; 1 to {limit} are possible")));
+        }
+        check_host_ptr(flags, host_ptr)?;
+        // CL_INVALID_BUFFER_SIZE if CL_MEM_USE_HOST_PTR is set and host_ptr is a pointer returned by clSVMAlloc and size is greater
+        // than the size passed to clSVMAlloc.
+        let shared = host_ptr.filter(|_| flags.contains(MemFlags::USE_HOST_PTR));
+        let room = shared.and_then(|pointer| context.svm.rest(pointer.as_ptr() as usize));
+        if let Some(room) = room.filter(|&room| room < size) {
+            return Err(
+                Status::InvalidBufferSize.because(format!("a buffer of {size} bytes over {room} of SVM"))
+            );
+        }
+        let storage = Storage::new(flags, size, host_ptr)?;
+        if let Some(source) = host_ptr.filter(|_| flags.contains(MemFlags::COPY_HOST_PTR)) {
+            storage.span().write(source.span(size));
+        }
+        Ok(Arc::new(Mem::over(context, flags, size, MemKind::Buffer, storage)))
+    }
+
+    /// clCreateSubBuffer with a `cl_buffer_region`. Errors: CL_INVALID_MEM_OBJECT for a parent that is no buffer,
+    /// CL_INVALID_VALUE, CL_INVALID_BUFFER_SIZE, CL_MISALIGNED_SUB_BUFFER_OFFSET.
+    pub fn sub_buffer(self: &Arc<Mem>, flags: MemFlags, origin: usize, size: usize) -> Result<Arc<Mem>> {
+        if !matches!(self.kind, MemKind::Buffer) {
+            return Err(
+                Status::InvalidMemObject.because("only a buffer that is no sub-buffer can have sub-buffers")
+            );
+        }
+        let flags = flags.inherited_from(self.flags)?;
+        if size == 0 {
+            return Err(Status::InvalidBufferSize.because("a sub-buffer of 0 bytes"));
+        }
+        if origin.checked_add(size).is_none_or(|end| end > self.size) {
+            return Err(Status::InvalidValue
+                .because(format!("a sub-buffer of bytes {origin}..+{size} in a buffer of {}", self.size)));
+        }
+        let align = self.context.device().info.mem_base_addr_align_bits as usize / 8;
+        if !origin.is_multiple_of(align) {
+            return Err(Status::MisalignedSubBufferOffset
+                .because(format!("a sub-buffer's origin {origin} is no multiple of {align} bytes")));
+        }
+        let kind = MemKind::SubBuffer { parent: self.clone(), origin };
+        Ok(Arc::new(Mem::over(&self.context, flags, size, kind, self.storage.clone())))
+    }
+
+    /// clCreateImage (and the deprecated clCreateImage2D/3D). Errors as OpenCL 1.2, 5.3.1 lists them.
+    pub fn image(
+        context: &Arc<Context>,
+        flags: MemFlags,
+        format: format::ImageFormat,
+        description: &ImageDescription,
+        host_ptr: Option<HostPtr>,
+    ) -> Result<Arc<Mem>> {
+        let flags = match &description.buffer {
+            Some(buffer) => flags.inherited_from(buffer.flags)?,
+            None => flags.checked_for_creation()?,
+        };
+        let (info, host) = ImageInfo::new(context, format, description, host_ptr.is_some())?;
+        if description.buffer.is_none() {
+            check_host_ptr(flags, host_ptr)?;
+        } else if host_ptr.is_some() {
+            return Err(Status::InvalidHostPtr.because("a host pointer for an image that a buffer backs"));
+        }
+        // With the host's pitches when its memory is the storage, else tight.
+        let in_place = flags.contains(MemFlags::USE_HOST_PTR);
+        let info = if in_place { info.with_pitches(host) } else { info };
+        let size = info.byte_size();
+        if size as u64 > context.device().info.max_mem_alloc_size {
+            return Err(Status::MemObjectAllocationFailure.because(format!("an image of {size} bytes")));
+        }
+        let storage = match &description.buffer {
+            Some(buffer) => buffer.storage.clone(),
+            None => Storage::new(flags, size, host_ptr)?,
+        };
+        if let Some(source) = host_ptr.filter(|_| flags.contains(MemFlags::COPY_HOST_PTR)) {
+            let region = info.byte_region(info.extent());
+            let from = info.host_placement(host.0, host.1, info.extent());
+            let source = source.span(from.end(region).unwrap_or(0));
+            rect::copy(storage.span(), info.placement([0; 3]), source, from, region);
+        }
+        let mut image = Mem::over(context, flags, size, MemKind::Image(info), storage);
+        image.descriptor =
+            image.image_info().map(|info| DescriptorBox::new(info.descriptor(image.address())));
+        Ok(Arc::new(image))
+    }
+
+    fn over(
+        context: &Arc<Context>,
+        flags: MemFlags,
+        size: usize,
+        kind: MemKind,
+        storage: Arc<Storage>,
+    ) -> Mem {
+        let mut mem = Mem {
+            context: context.clone(),
+            flags,
+            size,
+            host_ptr: None,
+            kind,
+            storage,
+            descriptor: None,
+            maps: Mutex::default(),
+            destructors: Mutex::default(),
+        };
+        if let Storage::Host(pointer, _) = &*mem.storage {
+            mem.host_ptr = Some(pointer.at(mem.storage_offset()));
+        }
+        mem
+    }
+
+    /// CL_MEM_ASSOCIATED_MEMOBJECT: a sub-buffer's parent, a 1-D image buffer's buffer.
+    pub fn associated(&self) -> Option<&Arc<Mem>> {
+        match &self.kind {
+            MemKind::Buffer => None,
+            MemKind::SubBuffer { parent, .. } => Some(parent),
+            MemKind::Image(info) => info.buffer.as_ref(),
+        }
+    }
+
+    /// CL_MEM_OFFSET.
+    pub fn offset(&self) -> usize {
+        match &self.kind {
+            MemKind::SubBuffer { origin, .. } => *origin,
+            _ => 0,
+        }
+    }
+
+    /// Where it starts in its storage: an image over a sub-buffer starts where that does.
+    fn storage_offset(&self) -> usize {
+        self.offset()
+            + self.image_info().and_then(|info| info.buffer.as_ref()).map_or(0, |buffer| buffer.offset())
+    }
+
+    /// What an image is; None for buffers.
+    pub fn image_info(&self) -> Option<&ImageInfo> {
+        match &self.kind {
+            MemKind::Image(info) => Some(info),
+            _ => None,
+        }
+    }
+
+    /// CL_MEM_MAP_COUNT.
+    pub fn map_count(&self) -> u32 {
+        self.maps().len() as u32
+    }
+
+    /// clSetMemObjectDestructorCallback: run when the object is deleted, last registered first.
+    pub fn on_destroy(&self, callback: Box<dyn FnOnce() + Send>) {
+        self.destructors.lock().unwrap_or_else(PoisonError::into_inner).push(callback);
+    }
+
+    /// The host address of the first byte, as native kernels get it.
+    pub fn address(&self) -> *mut u8 {
+        self.span().address()
+    }
+
+    /// Its bytes.
+    pub(crate) fn span(&self) -> Span<'_> {
+        self.storage.span().slice(self.storage_offset(), self.size)
+    }
+
+    /// Whether the two can have bytes in common.
+    pub(crate) fn shares_storage(&self, other: &Mem) -> bool {
+        self.span().overlaps(other.span())
+    }
+
+    /// What a kernel's image argument points at.
+    pub(crate) fn descriptor(&self) -> Option<&spirula_interface::ImageDescriptor> {
+        self.descriptor.as_ref().map(DescriptorBox::get)
+    }
+
+    fn maps(&self) -> MutexGuard<'_, Vec<usize>> {
+        self.maps.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Counts a mapping at `address`.
+    pub(crate) fn add_map(&self, address: usize) {
+        self.maps().push(address);
+    }
+
+    /// Ends one mapping at `address`; false if there is none.
+    pub(crate) fn remove_map(&self, address: usize) -> bool {
+        let mut maps = self.maps();
+        let found = maps.iter().position(|&mapped| mapped == address);
+        found.map(|index| maps.swap_remove(index)).is_some()
+    }
+
+    /// CL_INVALID_OPERATION when the host was denied what `reads` and `writes` ask.
+    pub(crate) fn check_host_access(&self, reads: bool, writes: bool) -> Result<()> {
+        let denied = self.flags.contains(MemFlags::HOST_NO_ACCESS)
+            || reads && self.flags.contains(MemFlags::HOST_WRITE_ONLY)
+            || writes && self.flags.contains(MemFlags::HOST_READ_ONLY);
+        match denied {
+            true => Err(Status::InvalidOperation.because("the object was created without this host access")),
+            false => Ok(()),
+        }
+    }
+}
+
+/// CL_INVALID_HOST_PTR unless a pointer is given exactly when the flags need one.
+fn check_host_ptr(flags: MemFlags, host_ptr: Option<HostPtr>) -> Result<(), Error> {
+    let needed = flags.intersects(MemFlags::USE_HOST_PTR | MemFlags::COPY_HOST_PTR);
+    match (needed, host_ptr.is_some()) {
+        (true, false) => Err(Status::InvalidHostPtr.because("the flags need a host pointer, which is NULL")),
+        (false, true) => Err(Status::InvalidHostPtr.because("a host pointer that no flag asks for")),
+        _ => Ok(()),
+    }
+}
+
+impl Drop for Mem {
+    fn drop(&mut self) {
+        let callbacks = std::mem::take(&mut *self.destructors.lock().unwrap_or_else(PoisonError::into_inner));
+        callbacks.into_iter().rev().for_each(|callback| callback());
+    }
+}
+
+impl std::fmt::Debug for Mem {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Mem").field("size", &self.size).field("flags", &self.flags).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests;

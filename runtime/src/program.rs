@@ -1,0 +1,439 @@
+//! Programs: what was given, what was built of it, and the logs.
+
+mod container;
+mod options;
+mod source;
+mod steps;
+
+use crate::context::Context;
+use crate::error::{Error, Result, Status};
+use crate::execute::launch::Code;
+use crate::execute::scheduler::Pace;
+use crate::execute::variants::Specialized;
+use crate::log;
+use container::Contents;
+use options::{Options, Step};
+use spirula_interface::options::CompileOptions;
+use spirula_interface::program::{CompiledProgram, KernelInfo};
+use spirula_interface::translation::Translation;
+use spirula_service as service;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
+use steps::{Built, Failure};
+
+/// Called when an asynchronous build, compilation or link has ended.
+pub type BuildNotify = Box<dyn FnOnce() + Send>;
+
+/// As [`BuildNotify`], with the program that clLinkProgram made.
+pub type LinkNotify = Box<dyn FnOnce(&Arc<Program>) + Send>;
+
+/// A `cl_program` (for the context's one device).
+#[derive(Debug)]
+pub struct Program {
+    /// CL_PROGRAM_CONTEXT.
+    pub context: Arc<Context>,
+    /// CL_PROGRAM_SOURCE, if it has one.
+    pub source: Option<String>,
+    state: Mutex<State>,
+}
+
+/// What changes as a program is built.
+#[derive(Debug)]
+struct State {
+    status: BuildStatus,
+    options: String,
+    log: String,
+    kind: BinaryType,
+    /// Bitcode; none for sources.
+    modules: Arc<[Vec<u8>]>,
+    /// How an object was compiled: linking it heeds that.
+    compiled_with: CompileOptions,
+    /// An executable's code.
+    compiled: Option<Arc<CompiledProgram>>,
+    /// An executable that can run.
+    kernels: Option<Arc<[BuiltKernel]>>,
+    /// Kernel objects that exist.
+    attached: usize,
+    /// What [`Program::binary`] gave, until something is built.
+    binary: Option<Arc<[u8]>>,
+}
+
+/// A kernel of a built program, as kernel objects share it.
+#[derive(Clone, Debug)]
+pub(crate) struct BuiltKernel {
+    pub info: Arc<KernelInfo>,
+    pub code: Code,
+    pub pace: Arc<Pace>,
+    pub specialized: Arc<Specialized>,
+}
+
+/// `cl_build_status`; discriminants are OpenCL's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(i32)]
+#[allow(missing_docs)]
+pub enum BuildStatus {
+    Success = 0,
+    None = -1,
+    Error = -2,
+    InProgress = -3,
+}
+
+/// `cl_program_binary_type`; discriminants are OpenCL's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u32)]
+#[allow(missing_docs)]
+pub enum BinaryType {
+    None = 0,
+    CompiledObject = 1,
+    Library = 2,
+    Executable = 4,
+    /// cl_khr_spir: SPIR, not yet built.
+    Intermediate = 0x40E1,
+}
+
+/// The first bytes of SPIR: bitcode, raw or in a wrapper.
+const BITCODE_MAGICS: [&[u8]; 2] = [b"BC\xC0\xDE", &0x0B17_C0DE_u32.to_le_bytes()];
+
+/// A build's callback as a link's.
+fn without_program(notify: BuildNotify) -> LinkNotify {
+    Box::new(move |_| notify())
+}
+
+impl Program {
+    fn new(
+        context: &Arc<Context>,
+        source: Option<String>,
+        kind: BinaryType,
+        modules: Vec<Vec<u8>>,
+    ) -> Program {
+        let state = State {
+            status: BuildStatus::None,
+            options: String::new(),
+            log: String::new(),
+            kind,
+            modules: modules.into(),
+            compiled_with: CompileOptions::default(),
+            compiled: None,
+            kernels: None,
+            attached: 0,
+            binary: None,
+        };
+        Program { context: context.clone(), source, state: Mutex::new(state) }
+    }
+
+    /// clCreateProgramWithSource, the strings joined.
+    pub fn with_source(context: &Arc<Context>, source: String) -> Arc<Program> {
+        // It is going to be built: have a compiler ready.
+        service::warm_up();
+        Arc::new(Program::new(context, Some(source), BinaryType::None, Vec::new()))
+    }
+
+    /// clCreateProgramWithBinary for one device: SPIR bitcode or what [`Program::binary`] gave. CL_INVALID_BINARY.
+    pub fn with_binary(context: &Arc<Context>, binary: &[u8]) -> Result<Arc<Program>> {
+        let invalid = |why: &str| Status::InvalidBinary.because(format!("{why} ({} bytes)", binary.len()));
+        if container::is_container(binary) {
+            let contents = Contents::decode(binary).map_err(invalid)?;
+            let kind = contents.kind().unwrap_or(BinaryType::None);
+            let program = Program::new(context, None, kind, contents.modules);
+            program.state().compiled = contents.compiled.map(Arc::new);
+            return Ok(Arc::new(program));
+        }
+        if !BITCODE_MAGICS.iter().any(|magic| binary.starts_with(magic)) {
+            return Err(invalid("neither SPIR bitcode nor a binary of Spirula's"));
+        }
+        // It is going to be built: have a compiler ready.
+        service::warm_up();
+        Ok(Arc::new(Program::new(context, None, BinaryType::Intermediate, vec![binary.to_vec()])))
+    }
+
+    /// clBuildProgram. With `notify` it returns at once and works in the background; the errors about arguments and state
+    /// come directly. Errors: CL_INVALID_BUILD_OPTIONS, CL_INVALID_OPERATION (kernels exist, or a build is running),
+    /// CL_INVALID_BINARY, CL_COMPILER_NOT_AVAILABLE, CL_BUILD_PROGRAM_FAILURE.
+    pub fn build(self: &Arc<Program>, options: &str, notify: Option<BuildNotify>) -> Result<()> {
+        let parsed = options::parse(options, Step::Build)?;
+        let failed = Status::BuildProgramFailure;
+        let (translation, modules, loadable) = {
+            let (mut state, translation) = self.begin(options, &parsed, Step::Build, &[])?;
+            // A binary that was loaded is code already; a program that runs is built anew.
+            let loadable =
+                state.compiled.clone().filter(|_| translation.is_none() && state.kernels.is_none());
+            state.kernels = None;
+            (translation, state.modules.clone(), loadable)
+        };
+        let work = move || match loadable {
+            Some(compiled) => steps::load(compiled, modules, None),
+            None => source::and_then(translation, modules, failed, |modules| {
+                steps::build(modules, &parsed.compile, failed)
+            }),
+        };
+        self.perform(Step::Build, work, notify.map(without_program))
+    }
+
+    /// clCompileProgram; the headers are source programs by the names that they are included by. Errors as `build`'s, with
+    /// CL_INVALID_COMPILER_OPTIONS and CL_COMPILE_PROGRAM_FAILURE.
+    pub fn compile(
+        self: &Arc<Program>,
+        options: &str,
+        headers: &[(String, Arc<Program>)],
+        notify: Option<BuildNotify>,
+    ) -> Result<()> {
+        let parsed = options::parse(options, Step::Compile)?;
+        let failed = Status::CompileProgramFailure;
+        let binary = matches!(self.binary_type(), BinaryType::Library | BinaryType::Executable);
+        if binary && self.source.is_none() {
+            return Err(
+                Status::InvalidOperation.because("the program is neither source nor SPIR to be compiled")
+            );
+        }
+        let (translation, modules) = {
+            let (mut state, translation) = self.begin(options, &parsed, Step::Compile, headers)?;
+            state.compiled_with = parsed.compile.clone();
+            state.kernels = None;
+            (translation, state.modules.clone())
+        };
+        let work = move || {
+            source::and_then(translation, modules, failed, |modules| steps::compile(modules, &parsed.compile))
+        };
+        self.perform(Step::Compile, work, notify.map(without_program))
+    }
+
+    /// clLinkProgram. The outer error is about arguments (CL_INVALID_LINKER_OPTIONS, CL_INVALID_OPERATION): no program.
+    /// The inner one is CL_LINK_PROGRAM_FAILURE, whose program has the log.
+    pub fn link(
+        context: &Arc<Context>,
+        options: &str,
+        inputs: &[Arc<Program>],
+        notify: Option<LinkNotify>,
+    ) -> Result<(Arc<Program>, Result<()>)> {
+        let parsed = options::parse(options, Step::Link)?;
+        if inputs.is_empty() {
+            return Err(Status::InvalidValue.because("nothing to link"));
+        }
+        let (mut modules, mut compiled_with) = (Vec::new(), Vec::new());
+        for input in inputs {
+            let state = input.state();
+            if !Arc::ptr_eq(&input.context, context) {
+                return Err(Status::InvalidContext.because("a program of another context"));
+            }
+            if !matches!(state.kind, BinaryType::CompiledObject | BinaryType::Library) {
+                return Err(Status::InvalidOperation.because(format!(
+                    "a program that is neither compiled nor a library, but {:?}",
+                    state.kind
+                )));
+            }
+            modules.extend(state.modules.iter().cloned());
+            compiled_with.push(state.compiled_with.clone());
+        }
+        let merged = steps::merge(&parsed.compile, &compiled_with);
+        let program = Arc::new(Program::new(context, None, BinaryType::None, modules));
+        let modules = {
+            let mut state = program.state();
+            (state.status, state.options) = (BuildStatus::InProgress, options.to_string());
+            state.compiled_with = merged.clone();
+            state.modules.clone()
+        };
+        let work = move || match parsed.create_library {
+            true => steps::link(modules, &merged),
+            false => steps::build(modules, &merged, Status::LinkProgramFailure),
+        };
+        let result = program.perform(Step::Link, work, notify);
+        Ok((program, result))
+    }
+
+    /// Marks a build as begun, and says what to translate if the program is a source. CL_INVALID_OPERATION while kernels exist
+    /// or another runs, the step's error for a source that is to be taken as SPIR; CL_COMPILER_NOT_AVAILABLE.
+    fn begin(
+        &self,
+        options: &str,
+        parsed: &Options,
+        step: Step,
+        headers: &[(String, Arc<Program>)],
+    ) -> Result<(MutexGuard<'_, State>, Option<Translation>)> {
+        let mut state = self.state();
+        if state.attached > 0 {
+            return Err(
+                Status::InvalidOperation.because(format!("{} kernels of the program exist", state.attached))
+            );
+        }
+        if state.status == BuildStatus::InProgress {
+            return Err(Status::InvalidOperation.because("the program is being built"));
+        }
+        if self.source.is_some() && parsed.is_spir {
+            return Err(options::refuse(step, "-x spir, for a program that is a source"));
+        }
+        let translation = self.source.as_deref().map(|text| {
+            let text_of = |header: &Program| header.source.clone().unwrap_or_default();
+            let headers = headers.iter().map(|(name, header)| (name.clone(), text_of(header))).collect();
+            source::translation(text, headers, parsed, &self.context.device().info)
+        });
+        state.options = options.to_string();
+        let translation = translation.transpose().inspect_err(|error| {
+            state.log = error.detail.clone();
+            state.status = BuildStatus::Error;
+        })?;
+        state.status = BuildStatus::InProgress;
+        state.log.clear();
+        Ok((state, translation))
+    }
+
+    /// Does the work of a build here, or on a thread that then notifies.
+    fn perform(
+        self: &Arc<Program>,
+        step: Step,
+        work: impl FnOnce() -> Result<Built, Failure> + Send + 'static,
+        notify: Option<LinkNotify>,
+    ) -> Result<()> {
+        let Some(notify) = notify else { return self.end(step, work) };
+        let program = self.clone();
+        let begun = std::thread::Builder::new().name("spirula-build".into()).spawn(move || {
+            // No function can return the error any more.
+            if let Err(error) = program.end(step, work) {
+                program.context.report(format_args!("{} in the background: {error}", step.function()));
+            }
+            notify(&program);
+        });
+        begun.map(|_| ()).map_err(|error| {
+            self.state().status = BuildStatus::Error;
+            Status::OutOfHostMemory.because(format!("no thread to build on: {error}"))
+        })
+    }
+
+    /// Runs a build's work and takes in the result.
+    fn end(&self, step: Step, work: impl FnOnce() -> Result<Built, Failure>) -> Result<()> {
+        let (begun, given) = (Instant::now(), self.given());
+        let result = catch_unwind(AssertUnwindSafe(work))
+            .unwrap_or_else(|panic| Err(Failure::from(Error::panicked(panic.as_ref()))));
+        let took = begun.elapsed();
+        let how = result.as_ref().map_or_else(|failure| failure.status.name().into(), Built::summary);
+        log::info(format_args!("{} of {given} took {took:.1?}: {how}", step.function()));
+        let mut state = self.state();
+        match result {
+            Ok(built) => {
+                state.status = BuildStatus::Success;
+                state.log = built.log;
+                state.kind = built.kind;
+                state.modules = built.modules;
+                state.compiled = built.compiled;
+                state.kernels = built.kernels;
+                state.binary = None;
+                Ok(())
+            }
+            Err(Failure { status, log }) => {
+                state.status = BuildStatus::Error;
+                state.log = log.clone();
+                Err(status.because(log))
+            }
+        }
+    }
+
+    /// What a build takes, in words.
+    fn given(&self) -> String {
+        match &self.source {
+            Some(source) => format!("{} bytes of OpenCL C", source.len()),
+            None => {
+                let state = self.state();
+                let bytes: usize = state.modules.iter().map(Vec::len).sum();
+                let what = if state.compiled.is_some() { "a binary for" } else { "SPIR:" };
+                format!("{what} {} modules, {bytes} bytes", state.modules.len())
+            }
+        }
+    }
+
+    /// CL_PROGRAM_BUILD_STATUS.
+    pub fn build_status(&self) -> BuildStatus {
+        self.state().status
+    }
+
+    /// CL_PROGRAM_BUILD_OPTIONS: of the last build, compilation or link.
+    pub fn build_options(&self) -> String {
+        self.state().options.clone()
+    }
+
+    /// CL_PROGRAM_BUILD_LOG.
+    pub fn build_log(&self) -> String {
+        self.state().log.clone()
+    }
+
+    /// CL_PROGRAM_BINARY_TYPE.
+    pub fn binary_type(&self) -> BinaryType {
+        self.state().kind
+    }
+
+    /// CL_PROGRAM_BINARIES: our container, or the SPIR as it was given while nothing is built; empty for an unbuilt source.
+    pub fn binary(&self) -> Arc<[u8]> {
+        let mut state = self.state();
+        if let Some(binary) = &state.binary {
+            return binary.clone();
+        }
+        let bytes = match state.kind {
+            BinaryType::None => Vec::new(),
+            BinaryType::Intermediate => state.modules.concat(),
+            kind => {
+                let compiled = state.compiled.as_deref().cloned().filter(|_| kind == BinaryType::Executable);
+                // Encoding to memory can't fail; an empty binary would say so.
+                Contents::new(kind, state.modules.to_vec(), compiled).encode().unwrap_or_default()
+            }
+        };
+        let binary: Arc<[u8]> = bytes.into();
+        state.binary = Some(binary.clone());
+        binary
+    }
+
+    /// CL_PROGRAM_KERNEL_NAMES and CL_PROGRAM_NUM_KERNELS. CL_INVALID_PROGRAM_EXECUTABLE without a built executable.
+    pub fn kernel_names(&self) -> Result<Vec<String>> {
+        let state = self.state();
+        Ok(state.executable()?.iter().map(|kernel| kernel.info.name.clone()).collect())
+    }
+
+    /// The kernels that `select` picks, counted as attached from now on. CL_INVALID_PROGRAM_EXECUTABLE.
+    pub(crate) fn attach_kernels(
+        &self,
+        select: impl FnOnce(&[BuiltKernel]) -> Result<Vec<BuiltKernel>>,
+    ) -> Result<Vec<BuiltKernel>> {
+        let mut state = self.state();
+        let selected = select(state.executable()?)?;
+        state.attached += selected.len();
+        Ok(selected)
+    }
+
+    /// One more kernel object exists beside another.
+    pub(crate) fn attach_clone(&self) {
+        self.state().attached += 1;
+    }
+
+    /// A kernel object is gone.
+    pub(crate) fn detach_kernel(&self) {
+        self.state().attached -= 1;
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A program with these kernels.
+    #[cfg(test)]
+    pub(crate) fn of_kernels(context: &Arc<Context>, kernels: Vec<(KernelInfo, Code)>) -> Arc<Program> {
+        let program = Program::new(context, None, BinaryType::Executable, vec![Vec::new()]);
+        let built = |(info, code)| BuiltKernel {
+            info: Arc::new(info),
+            code,
+            pace: Arc::default(),
+            specialized: Specialized::new(None),
+        };
+        program.state().kernels = Some(kernels.into_iter().map(built).collect());
+        program.state().status = BuildStatus::Success;
+        Arc::new(program)
+    }
+}
+
+impl State {
+    fn executable(&self) -> Result<&[BuiltKernel], Error> {
+        self.kernels.as_deref().filter(|_| self.status == BuildStatus::Success).ok_or_else(|| {
+            Status::InvalidProgramExecutable.because(format!("the program was not built: {:?}", self.status))
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests;
