@@ -12,7 +12,6 @@
 
 mod parts;
 
-use crate::back::llvm::Text;
 use crate::front::{self, CleanModule, HardenedModule, Imported, LinkedModule, SpirModule};
 use crate::llvm::{self, Session};
 use spirula_interface::inputs::Inputs;
@@ -20,7 +19,8 @@ use spirula_interface::options::{CompileError, Specialization};
 use spirula_interface::program::{CompiledProgram, KernelInfo};
 use spirula_interface::target::TargetFacts;
 use spirula_kir::Function;
-use spirula_kir::pipeline::{self, PASSES};
+use spirula_kir::pipeline::{self, Lowered, PASSES};
+use std::collections::HashMap;
 use std::path::Path;
 
 /// Reads a module and checks it against the SPIR rules; yields remarks. Errors: [`CompileError::InvalidBinary`] for
@@ -50,25 +50,38 @@ pub fn build(modules: &[&[u8]], inputs: &Inputs, dump: Dump) -> Result<CompiledP
     let linked: LinkedModule = front::link(&session, hardened, &machine)?;
     let clean: CleanModule = front::clean_up(linked, &machine, optimize)?;
     dump.write("clean.ll", || clean.text());
-    let Imported { mut kernels, mut rest } = front::import(clean, &machine)?;
+    let Imported { kernels: infos, mut module } = front::import(clean)?;
+    dump.write("imported.kir", || module.to_string());
+    if settings.verify {
+        module.verify().map_err(|rule| broken("the import", &rule))?;
+    }
+    let mut kernels: Vec<_> = std::iter::zip(infos, std::mem::take(&mut module.kernels)).collect();
     if let Some(wanted) = &options.specialization {
         specialize(&mut kernels, wanted);
     }
     let passes = pass_options(inputs);
-    let (mut infos, mut texts) = (Vec::new(), Vec::new());
+    let stack = module.stack_sizes();
+    let (mut infos, mut remarks) = (Vec::new(), Vec::new());
+    let mut lowered = Vec::new();
     for (number, (info, body)) in kernels.into_iter().enumerate() {
-        let (info, text) = lower(number, info, body, &passes, dump)?;
-        infos.push(info);
-        texts.push(text);
+        let calls = call_stack(&info, &body, &stack)?;
+        let (info, kernel) = lower(number, info, body, &passes, dump)?;
+        infos.push(KernelInfo { private_size: info.private_size + calls, ..info });
+        remarks.extend(kernel.remarks);
+        lowered.push(kernel.group.function);
     }
-    let objects = parts::objects(&session, &mut rest, &texts, (target, optimize), dump)?;
+    module.kernels = lowered;
+    if settings.verify {
+        module.verify().map_err(|rule| broken("the lowering", &rule))?;
+    }
+    let objects = parts::objects(&session, &module, &machine, (target, optimize), dump)?;
 
     let mut log = session.take_warnings();
     // Only on demand: clients such as pyopencl warn of every log that says anything.
     if settings.remarks {
-        log.extend(texts.iter().flat_map(|kernel| &kernel.remarks).map(|line| format!("{line}\n")));
+        log.extend(remarks.iter().map(|line| format!("{line}\n")));
     }
-    Ok(CompiledProgram { objects, kernels: infos, log })
+    Ok(CompiledProgram { objects, kernels: infos, data: module.data, log })
 }
 
 /// Keeps the one kernel, which is lowered as if it required the local size; what the host knows of it stays.
@@ -79,14 +92,20 @@ fn specialize(kernels: &mut Vec<(KernelInfo, Function)>, wanted: &Specialization
     }
 }
 
-/// A kernel's work-group function as text.
-#[derive(Clone)]
-struct KernelText {
-    symbol: String,
-    /// LLVM IR: the definition of the symbol and declarations of what it uses.
-    ir: String,
-    /// What was decided, a line each.
-    remarks: Vec<String>,
+/// Bytes of stack that functions which stay calls may use: they run on the application's threads as well, of which nobody
+/// knows how much there is. What needs more is inlined, so that its memory is the kernel's.
+const MAX_CALL_STACK: u64 = 64 << 10;
+
+/// Bytes of private memory that a kernel's calls need.
+fn call_stack(info: &KernelInfo, body: &Function, known: &HashMap<&str, u64>) -> Result<u64, CompileError> {
+    let size = body.call_stack_size(known).unwrap_or(u64::MAX);
+    if size <= MAX_CALL_STACK {
+        return Ok(size);
+    }
+    let name = &info.name;
+    Err(CompileError::Failed(format!(
+        "error: the kernel `{name}` calls functions that need {size} bytes of private memory; the most is {MAX_CALL_STACK}\n"
+    )))
 }
 
 /// A kernel's work-group function, and what the host must know of it.
@@ -96,7 +115,7 @@ fn lower(
     body: Function,
     options: &pipeline::Options,
     dump: Dump,
-) -> Result<(KernelInfo, KernelText), CompileError> {
+) -> Result<(KernelInfo, Lowered), CompileError> {
     // A hostile module's kernels may be called anything; these names go into text.
     let is_plain = info.name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
     let symbol = format!("spirula.group.{number}.{}", if is_plain { &info.name } else { "" });
@@ -108,10 +127,8 @@ fn lower(
         dump.write(&name, || form.to_string());
     });
     let lowered = lowered.map_err(|error| fault(&format!("the kernel `{}`", info.name), &error))?;
-    let mut text = Text::default();
-    text.add(&lowered.group.function);
     let info = KernelInfo {
-        symbol: symbol.clone(),
+        symbol,
         static_local_size: lowered.static_local_size,
         private_size: lowered.group.private_size,
         scratch_per_item: lowered.group.scratch_per_item,
@@ -120,12 +137,19 @@ fn lower(
         lanes: lowered.lanes,
         ..info
     };
-    Ok((info, KernelText { symbol, ir: text.finish(), remarks: lowered.remarks }))
+    Ok((info, lowered))
 }
 
 /// A mistake of ours, not of the program.
 fn fault(what: &str, error: &dyn std::error::Error) -> CompileError {
     CompileError::Failed(format!("error: internal error of the compiler: {what}: {error}\n"))
+}
+
+/// Kernel IR that breaks a rule: a mistake of ours as well.
+fn broken(stage: &str, rule: &str) -> CompileError {
+    CompileError::Failed(format!(
+        "error: internal error of the compiler: {stage} broke a rule of Kernel IR: {rule}\n"
+    ))
 }
 
 /// What passes go by; without optimization kernels stay scalar.

@@ -12,6 +12,8 @@ mod container;
 mod contraction;
 mod harden;
 mod import;
+mod intrinsics;
+mod limits;
 mod link;
 mod metadata;
 mod opaque;
@@ -108,11 +110,11 @@ mod tests {
         spir: SpirModule<'s>,
         machine: &TargetMachine,
         options: &CompileOptions,
-    ) -> Result<Imported<'s>, CompileError> {
+    ) -> Result<Imported, CompileError> {
         let hardened = harden(spir, machine);
         let linked = link(session, hardened, machine)?;
         let clean = clean_up(linked, machine, !options.optimization_disabled)?;
-        import(clean, machine)
+        import(clean)
     }
 
     /// All stages over every fixture: it must import, and verify.
@@ -134,11 +136,13 @@ mod tests {
                 [bytes].into_iter().chain(library.map(|(_, bytes)| bytes)).map(Vec::as_slice).collect();
             let spir = read_modules(&session, &modules, options).unwrap_or_else(|e| panic!("{name}: {e}"));
             let imported = lower(&session, spir, &machine, options).unwrap_or_else(|e| panic!("{name}: {e}"));
-            llvm::verify(&imported.rest).unwrap_or_else(|e| panic!("{name}: {e}"));
-            for (_, body) in &imported.kernels {
-                spirula_kir::verify(body).unwrap_or_else(|e| panic!("{name}: {e}\n{body}"));
-                spirula_kir::parse(&body.to_string()).unwrap_or_else(|e| panic!("{name}: {e}\n{body}"));
-            }
+            let module = imported.module;
+            module.verify().unwrap_or_else(|e| panic!("{name}: {e}\n{module}"));
+            let text = module.to_string();
+            spirula_kir::parse_module(&text).unwrap_or_else(|e| panic!("{name}: {e}\n{module}"));
+            let read = spirula_kir::Module::from_bytes(&module.to_bytes());
+            let read = read.unwrap_or_else(|e| panic!("{name}: {e}\n{module}"));
+            assert_eq!(read.to_string(), text, "{name}");
         }
     }
 }

@@ -11,8 +11,32 @@ pub struct CompiledProgram {
     pub objects: Vec<Vec<u8>>,
     /// The kernels, in the order of the module's metadata.
     pub kernels: Vec<KernelInfo>,
+    /// The program-scope variables: the objects refer to one block of memory by [`DATA_SYMBOL`].
+    pub data: ProgramData,
     /// Remarks and warnings, a line each; becomes part of the build log.
     pub log: String,
+}
+
+/// The symbol by which all objects of a program refer to its block of program-scope variables.
+pub const DATA_SYMBOL: &str = "spirula.data";
+
+/// Bytes that a program's variables and constants may take in all. They are resident from the build on.
+pub const MAX_PROGRAM_DATA: u64 = 64 << 20;
+
+/// The most that a variable can be aligned to: a page.
+pub const MAX_ALIGNMENT: u32 = 4096;
+
+/// The block of a program's variables. It exists once for each device, whatever number of objects and variants there are.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ProgramData {
+    /// Bytes; 0 if nothing refers to [`DATA_SYMBOL`].
+    pub size: u64,
+    /// What the block's address is a multiple of; a power of two of at most [`MAX_ALIGNMENT`].
+    pub align: u32,
+    /// The first bytes at the beginning; the rest up to `size` is zero.
+    pub image: Vec<u8>,
+    /// Pointers into the block itself: at each first offset lie 8 bytes that are to hold the address of the second.
+    pub pointers: Vec<(u64, u64)>,
 }
 
 /// What the host knows of a kernel.

@@ -1,13 +1,14 @@
 //! Kernel IR: a kernel's body and the ways to build and change it.
 
-use super::{Constant, Op, Target, Terminator, Type};
+use super::{Constant, Effects, Op, Target, Terminator, Type};
+use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
 
 /// Declares a dense index type.
 macro_rules! index {
     ($(#[$doc:meta])* $name:ident) => {
         $(#[$doc])*
-        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
         pub struct $name(pub u32);
         impl $name {
             /// As an index into a table.
@@ -36,7 +37,7 @@ index!(
 );
 
 /// Where a value comes from.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum ValueDef {
     /// The kernel's parameter of that number.
     Param(u32),
@@ -49,7 +50,7 @@ pub enum ValueDef {
 }
 
 /// How a kernel parameter gets its value from the argument block.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Passing {
     /// The bytes at the offset, loaded with the parameter's type.
     Direct,
@@ -62,7 +63,7 @@ pub enum Passing {
 }
 
 /// What callers promise of a pointer that they pass.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Promises {
     /// Nothing else that the function uses leads to the memory that is used through it.
     pub noalias: bool,
@@ -70,12 +71,14 @@ pub struct Promises {
     pub nonnull: bool,
     /// The function does not write through it.
     pub readonly: bool,
+    /// The function keeps no copy of it anywhere.
+    pub nocapture: bool,
     /// Its alignment in bytes; 0 if nothing is promised.
     pub align: u32,
 }
 
 /// A parameter.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Param {
     /// Its value in the body.
     pub value: Value,
@@ -86,7 +89,7 @@ pub struct Param {
 }
 
 /// How a function is called.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub enum Signature {
     /// As a kernel, or as the body of a barrier region: its parameters lie in an argument block.
     #[default]
@@ -98,12 +101,30 @@ pub enum Signature {
     },
 }
 
+/// What is known of a called function, or asked of an optimizer. Promises that are wrong make code wrong, as an operation's
+/// flags do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Attributes {
+    /// What a call may do: `traps` also stands for not returning.
+    pub effects: Effects,
+    /// It stays a call.
+    pub noinline: bool,
+    /// It is called rarely.
+    pub cold: bool,
+}
+
+impl Default for Attributes {
+    fn default() -> Self {
+        Attributes { effects: Effects::ANY, noinline: false, cold: false }
+    }
+}
+
 /// Memory accesses that belong together: see [`LoopHints::parallel`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct AccessGroup(pub u32);
 
 /// What is known of a loop, or asked of an optimizer. It stands at the block that leads back to the loop's header.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct LoopHints {
     /// Accesses of that group don't depend on those of other iterations.
     pub parallel: Option<AccessGroup>,
@@ -114,7 +135,7 @@ pub struct LoopHints {
 }
 
 /// Size and alignment of a private slot in bytes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[allow(missing_docs)]
 pub struct SlotData {
     pub size: u64,
@@ -122,7 +143,7 @@ pub struct SlotData {
 }
 
 /// A block: parameters, instructions in order, and how it ends.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 #[allow(missing_docs)]
 pub struct BlockData {
     pub params: Vec<Value>,
@@ -132,26 +153,28 @@ pub struct BlockData {
     pub loop_hints: Option<LoopHints>,
 }
 
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 struct InstData {
     op: Op,
     result: Option<Value>,
     access_group: Option<AccessGroup>,
 }
 
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 struct ValueData {
     ty: Type,
     def: ValueDef,
 }
 
 /// A kernel, the body of one of its barrier regions, its work-group function, or a function that is called. Block 0 is the entry and has no parameters.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Function {
     /// Its name.
     pub name: String,
     /// How it is called.
     pub signature: Signature,
+    /// What is known of calls.
+    pub attributes: Attributes,
     /// Its parameters.
     pub params: Vec<Param>,
     /// Private memory.
@@ -164,6 +187,8 @@ pub struct Function {
     pub blocks: Vec<BlockData>,
     values: Vec<ValueData>,
     insts: Vec<InstData>,
+    /// Equal constants share a value. Not serialized: [`Function::index_constants`].
+    #[serde(skip)]
     constants: HashMap<(Type, Constant), Value>,
 }
 
@@ -231,6 +256,15 @@ impl Function {
         value
     }
 
+    /// Finds the constants again in a function that was deserialized.
+    pub(crate) fn index_constants(&mut self) {
+        let constants = self.values.iter().enumerate().filter_map(|(number, data)| match &data.def {
+            ValueDef::Constant(constant) => Some(((data.ty.clone(), constant.clone()), Value(number as u32))),
+            _ => None,
+        });
+        self.constants = constants.collect();
+    }
+
     /// An integer constant of `ty`.
     pub fn int(&mut self, ty: Type, bits: u128) -> Value {
         self.constant(ty, Constant::Int(bits))
@@ -282,6 +316,11 @@ impl Function {
         &self.values[value.index()].ty
     }
 
+    /// A value's type, if there is such a value.
+    pub(crate) fn type_of(&self, value: Value) -> Option<&Type> {
+        self.values.get(value.index()).map(|data| &data.ty)
+    }
+
     /// Where a value comes from.
     pub fn def(&self, value: Value) -> &ValueDef {
         &self.values[value.index()].def
@@ -321,6 +360,11 @@ impl Function {
         self.insts[inst.index()].result
     }
 
+    /// Every value ever made, with its type and definition.
+    pub(crate) fn value_table(&self) -> impl Iterator<Item = (Value, &Type, &ValueDef)> {
+        self.values.iter().enumerate().map(|(number, data)| (Value(number as u32), &data.ty, &data.def))
+    }
+
     /// Number of values ever made; values index tables of that length.
     pub fn value_count(&self) -> usize {
         self.values.len()
@@ -334,6 +378,36 @@ impl Function {
     /// Whether some instruction takes the slot's address.
     pub fn uses_slot(&self, slot: Slot) -> bool {
         self.blocks.iter().flat_map(|b| &b.insts).any(|&i| *self.op(i) == Op::SlotAddress(slot))
+    }
+
+    /// All instructions in blocks.
+    pub fn insts(&self) -> impl Iterator<Item = Inst> {
+        self.blocks.iter().flat_map(|block| block.insts.iter().copied())
+    }
+
+    /// What it refers to outside of itself.
+    pub(crate) fn names_used(&self) -> impl Iterator<Item = &str> {
+        self.insts().filter_map(|inst| match self.op(inst) {
+            Op::Call { function: name, .. } | Op::GlobalAddress(name) => Some(&**name),
+            _ => None,
+        })
+    }
+
+    /// Bytes of its own private memory and of the deepest calls that it makes; `None` if it calls what isn't known.
+    pub fn stack_size(&self, known: &HashMap<&str, u64>) -> Option<u64> {
+        let slots = self.slots.iter().map(|slot| slot.size.next_multiple_of(u64::from(slot.align.max(1))));
+        self.call_stack_size(known).map(|calls| calls.saturating_add(slots.sum()))
+    }
+
+    /// Bytes of private memory of the deepest calls that it makes.
+    pub fn call_stack_size(&self, known: &HashMap<&str, u64>) -> Option<u64> {
+        let mut deepest = 0;
+        for inst in self.insts() {
+            if let Op::Call { function, .. } = self.op(inst) {
+                deepest = deepest.max(*known.get(&**function)?);
+            }
+        }
+        Some(deepest)
     }
 
     /// All blocks in order.

@@ -1,14 +1,15 @@
 //! Kernel IR: operations, terminators, and the walk over their operands.
 
-use super::{Block, Slot, Value};
+use super::{Block, Intrinsic, Slot, Value};
+use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
 /// A place where a value or a private slot outlives its barrier region.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct ContextSlot(pub u32);
 
 /// Promises and permissions of one instruction; the names are LLVM's.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Flags(pub u16);
 
 impl Flags {
@@ -50,7 +51,7 @@ impl Flags {
 macro_rules! named {
     ($(#[$doc:meta])* $name:ident { $($variant:ident $text:literal),* $(,)? }) => {
         $(#[$doc])*
-        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
         #[allow(missing_docs)]
         pub enum $name { $($variant),* }
         impl $name {
@@ -67,6 +68,7 @@ macro_rules! named {
         }
     };
 }
+pub(crate) use named;
 
 named!(
     /// Operations on one value of the result's type.
@@ -133,7 +135,7 @@ impl WorkItemQuery {
 }
 
 /// A comparison's predicate.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[allow(missing_docs)]
 pub enum Predicate {
     Int(IntPredicate),
@@ -141,7 +143,7 @@ pub enum Predicate {
 }
 
 /// What an instruction computes. The result's type stands at its value.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[allow(missing_docs)]
 pub enum Op {
     Unary {
@@ -269,9 +271,9 @@ pub enum Op {
         value: Value,
         indices: Arc<[u32]>,
     },
-    /// An LLVM intrinsic by its full name, such as `llvm.fma.v4f32`.
+    /// An operation of the table in `intrinsic.rs`.
     Intrinsic {
-        name: Arc<str>,
+        intrinsic: Intrinsic,
         flags: Flags,
         arguments: Vec<Value>,
     },
@@ -295,7 +297,7 @@ pub enum Op {
 }
 
 /// Where control goes, with the values of the block's parameters.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[allow(missing_docs)]
 pub struct Target {
     pub block: Block,
@@ -310,7 +312,7 @@ impl Target {
 }
 
 /// How a block ends.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[allow(missing_docs)]
 pub enum Terminator {
     Jump(Target),
@@ -492,7 +494,7 @@ impl Op {
             | Op::ContextStore(..) => true,
             Op::Load { volatile, ordering, .. } => *volatile || ordering.is_some(),
             Op::Call { pure, .. } => !pure,
-            Op::Intrinsic { name, .. } => !intrinsic_is_pure(name),
+            Op::Intrinsic { intrinsic, .. } => intrinsic.effects().writes,
             _ => false,
         }
     }
@@ -513,18 +515,4 @@ impl Op {
         let freezes = matches!(self, Op::Unary { op: UnaryOp::Freeze, .. });
         !self.reads_memory() && !divides && !calls && !freezes
     }
-}
-
-/// Whether an LLVM intrinsic reads and writes no memory and has no other effect.
-fn intrinsic_is_pure(name: &str) -> bool {
-    const EFFECTS: [&str; 7] = [
-        "llvm.mem",
-        "llvm.masked.",
-        "llvm.prefetch",
-        "llvm.trap",
-        "llvm.debugtrap",
-        "llvm.stack",
-        "llvm.va_",
-    ];
-    !EFFECTS.iter().any(|prefix| name.starts_with(prefix))
 }

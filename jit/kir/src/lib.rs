@@ -10,24 +10,31 @@ pub mod analysis;
 mod builder;
 mod function;
 mod instruction;
+mod intrinsic;
 pub mod lower;
+mod module;
 mod parse;
 pub mod pipeline;
 mod print;
+mod text;
 pub mod transform;
 mod types;
 mod verify;
+mod wire;
 
 pub use function::{
-    AccessGroup, Block, BlockData, Function, Inst, LoopHints, Param, Passing, Promises, Signature, Slot,
-    SlotData, Value, ValueDef,
+    AccessGroup, Attributes, Block, BlockData, Function, Inst, LoopHints, Param, Passing, Promises,
+    Signature, Slot, SlotData, Value, ValueDef,
 };
 pub use instruction::{
     BinaryOp, CastOp, ContextSlot, Flags, FloatPredicate, IntPredicate, Op, Ordering, Predicate, RmwOp,
     Target, Terminator, UnaryOp, WorkItemQuery,
 };
+pub use intrinsic::{Effects, Intrinsic, Shape};
+pub use module::{ConstantData, Module, Pointer, ReadError};
 pub use parse::{ParseError, parse};
 pub use print::Commas;
+pub use text::parse_module;
 
-pub use types::{AddressSpace, Constant, Scalar, Type};
+pub use types::{AddressSpace, Constant, Limits, Scalar, Type};
 pub use verify::verify;

@@ -1,9 +1,9 @@
 //! Kernel IR: the text form, read. For golden tests and for kernels written by hand; the printer defines the form.
 
 use super::{
-    AccessGroup, AddressSpace, BinaryOp, Block, CastOp, Constant, Flags, FloatPredicate, Function,
-    IntPredicate, LoopHints, Op, Ordering, Passing, Predicate, Promises, RmwOp, Scalar, Signature, Slot,
-    Target, Terminator, Type, UnaryOp, Value, WorkItemQuery,
+    AccessGroup, AddressSpace, Attributes, BinaryOp, Block, CastOp, Constant, Effects, Flags, FloatPredicate,
+    Function, IntPredicate, Intrinsic, LoopHints, Op, Ordering, Passing, Predicate, Promises, RmwOp, Scalar,
+    Signature, Slot, Target, Terminator, Type, UnaryOp, Value, WorkItemQuery,
 };
 use crate::ContextSlot;
 use std::collections::{HashMap, HashSet};
@@ -17,6 +17,12 @@ pub struct ParseError {
     pub line: usize,
     /// What was expected or found.
     pub message: String,
+}
+
+impl ParseError {
+    pub(crate) fn new(line: usize, message: &str) -> Self {
+        ParseError { line, message: message.to_owned() }
+    }
 }
 
 type Parse<T> = Result<T, ParseError>;
@@ -195,6 +201,13 @@ impl<'a> Parser<'a> {
             self.list(")", Self::argument)?;
             let result = if self.accept("yields") { Some(self.ty()?) } else { None };
             self.function.signature = Signature::Function { result };
+            let effects = Effects {
+                reads: !self.accept("no_reads"),
+                writes: !self.accept("no_writes"),
+                traps: !self.accept("returns"),
+            };
+            let (noinline, cold) = (self.accept("noinline"), self.accept("cold"));
+            self.function.attributes = Attributes { effects, noinline, cold };
         }
         self.expect("{")?;
         self.header()?;
@@ -232,6 +245,7 @@ impl<'a> Parser<'a> {
             noalias: self.accept("noalias"),
             nonnull: self.accept("nonnull"),
             readonly: self.accept("readonly"),
+            nocapture: self.accept("nocapture"),
             align: if self.accept("align") { self.number()? } else { 0 },
         };
         let value = self.function.add_argument(ty, promises);
@@ -485,7 +499,11 @@ impl<'a> Parser<'a> {
             }
             "intrinsic" => {
                 let flags = self.flags();
-                Ok(Op::Intrinsic { name: self.quoted()?, flags, arguments: self.arguments()? })
+                let name = self.next();
+                let Some(intrinsic) = Intrinsic::from_name(name) else {
+                    return self.fail(format!("no intrinsic `{name}`"));
+                };
+                Ok(Op::Intrinsic { intrinsic, flags, arguments: self.arguments()? })
             }
             "call" => {
                 let pure = self.accept("pure");

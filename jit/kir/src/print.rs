@@ -1,8 +1,8 @@
 //! Kernel IR: the text form, written. [`super::parse`] reads it back.
 
 use super::{
-    AddressSpace, Block, Constant, Flags, Function, Inst, LoopHints, Op, Passing, Predicate, Promises,
-    Scalar, Signature, Target, Terminator, Type, Value, ValueDef,
+    AddressSpace, Attributes, Block, Constant, Flags, Function, Inst, LoopHints, Op, Passing, Predicate,
+    Promises, Scalar, Signature, Target, Terminator, Type, Value, ValueDef,
 };
 use std::fmt::{self, Display, Formatter};
 
@@ -186,7 +186,9 @@ impl Function {
             Op::InsertValue { indices, .. } => {
                 format!("insert_value {operands}, [{}]", Commas(indices.iter()))
             }
-            Op::Intrinsic { name, flags, .. } => format!("intrinsic{flags} @\"{name}\"({operands})"),
+            Op::Intrinsic { intrinsic, flags, .. } => {
+                format!("intrinsic{flags} {}({operands})", intrinsic.name())
+            }
             Op::Call { function, pure, .. } => {
                 format!("call{} @\"{function}\"({operands})", if *pure { " pure" } else { "" })
             }
@@ -231,7 +233,24 @@ impl Display for Promises {
     fn fmt(&self, f: &mut Formatter) -> fmt::Result {
         let words = [(self.noalias, " noalias"), (self.nonnull, " nonnull"), (self.readonly, " readonly")];
         words.iter().filter(|(on, _)| *on).try_for_each(|(_, word)| f.write_str(word))?;
+        if self.nocapture {
+            f.write_str(" nocapture")?;
+        }
         if self.align > 0 { write!(f, " align {}", self.align) } else { Ok(()) }
+    }
+}
+
+impl Display for Attributes {
+    fn fmt(&self, f: &mut Formatter) -> fmt::Result {
+        let Attributes { effects, noinline, cold } = *self;
+        let words = [
+            (!effects.reads, " no_reads"),
+            (!effects.writes, " no_writes"),
+            (!effects.traps, " returns"),
+            (noinline, " noinline"),
+            (cold, " cold"),
+        ];
+        words.iter().filter(|(on, _)| *on).try_for_each(|(_, word)| f.write_str(word))
     }
 }
 
@@ -256,10 +275,10 @@ impl Display for Function {
         match &self.signature {
             Signature::Kernel => writeln!(f, "kernel \"{}\"({params}) {{", self.name)?,
             Signature::Function { result: None } => {
-                writeln!(f, "function \"{}\"({params}) {{", self.name)?;
+                writeln!(f, "function \"{}\"({params}){} {{", self.name, self.attributes)?;
             }
             Signature::Function { result: Some(ty) } => {
-                writeln!(f, "function \"{}\"({params}) yields {ty} {{", self.name)?;
+                writeln!(f, "function \"{}\"({params}) yields {ty}{} {{", self.name, self.attributes)?;
             }
         }
         for (i, slot) in self.slots.iter().enumerate() {

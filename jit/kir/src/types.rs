@@ -1,10 +1,12 @@
 //! Kernel IR: types and constants.
 
+use crate::wire::{ConstantNode, TypeNode};
+use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
 /// SPIR's address spaces (SPIR 2.0, section 2.2), and one of ours. They stay to the end, for what they say about aliasing:
 /// those of different spaces don't overlap, but generic pointers, which may lead anywhere.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[allow(missing_docs)]
 pub enum AddressSpace {
     Private = 0,
@@ -30,7 +32,7 @@ impl AddressSpace {
 }
 
 /// What a register or a vector's lane holds.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[allow(missing_docs)]
 pub enum Scalar {
     /// An integer of 1 to 128 bits.
@@ -42,7 +44,8 @@ pub enum Scalar {
 }
 
 /// The type of a value.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(into = "Vec<TypeNode>", try_from = "Vec<TypeNode>")]
 pub enum Type {
     /// One lane.
     Scalar(Scalar),
@@ -87,6 +90,15 @@ impl Type {
         if let Type::Vector(_, n) = self { *n } else { 1 }
     }
 
+    /// A vector's lanes, `Some(None)` of a scalar, `None` of an aggregate: equal where values go lane by lane.
+    pub fn lane_count(&self) -> Option<Option<u32>> {
+        match self {
+            Type::Scalar(_) => Some(None),
+            Type::Vector(_, n) => Some(Some(*n)),
+            Type::Struct(_) | Type::Array(..) => None,
+        }
+    }
+
     /// The same shape with another lane type.
     pub fn with_scalar(&self, scalar: Scalar) -> Type {
         if let Type::Vector(_, n) = self { Type::Vector(scalar, *n) } else { Type::Scalar(scalar) }
@@ -100,6 +112,32 @@ impl Type {
     /// Whether a lane is half, float or double.
     pub fn is_float(&self) -> bool {
         matches!(self.scalar(), Some(Scalar::Half | Scalar::Float | Scalar::Double))
+    }
+
+    /// Whether it is a type at all, and small enough. Nothing that computes with such a type's size wraps.
+    pub fn check(&self, limits: Limits) -> Result<(), String> {
+        match self.count(limits, 0) {
+            Some(_) => Ok(()),
+            None => Err(format!("the type has more than {} elements, or is none", limits.elements)),
+        }
+    }
+
+    /// The scalars in it, if they are few enough.
+    fn count(&self, limits: Limits, depth: u32) -> Option<u64> {
+        let scalar = |s: &Scalar| !matches!(s, Scalar::Int(0) | Scalar::Int(129..));
+        let count = match self {
+            _ if depth > limits.depth => return None,
+            Type::Scalar(s) => u64::from(scalar(s)),
+            Type::Vector(s, n) => u64::from(*n) * u64::from(scalar(s)),
+            Type::Array(element, n) => {
+                element.count(limits, depth + 1)?.checked_mul(*n)?.max(u64::from(*n <= limits.elements))
+            }
+            Type::Struct(members) => members.iter().try_fold(1, |sum: u64, member| {
+                Some(sum.saturating_add(member.count(limits, depth + 1)?))
+                    .filter(|&sum| sum <= limits.elements)
+            })?,
+        };
+        (1..=limits.elements).contains(&count).then_some(count)
     }
 
     /// Bytes from one element of an array of this type to the next, as the host's LLVM lays it out.
@@ -125,6 +163,20 @@ impl Type {
     }
 }
 
+/// How large a type may be.
+#[derive(Clone, Copy, Debug)]
+pub struct Limits {
+    /// Scalars that it consists of.
+    pub elements: u64,
+    /// Structures in arrays in structures.
+    pub depth: u32,
+}
+
+impl Limits {
+    /// Of a value in registers.
+    pub const REGISTER: Limits = Limits { elements: 1 << 16, depth: 64 };
+}
+
 impl Scalar {
     /// Width in bits.
     pub fn bits(self) -> u64 {
@@ -138,7 +190,8 @@ impl Scalar {
 }
 
 /// A constant's value; its type stands beside it.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(into = "Vec<ConstantNode>", try_from = "Vec<ConstantNode>")]
 pub enum Constant {
     /// An integer's bits, zero-extended.
     Int(u128),

@@ -108,8 +108,12 @@ mod tests {
     use super::*;
 
     fn executable() -> Contents {
-        let compiled =
-            CompiledProgram { objects: vec![vec![1, 2, 3]], kernels: Vec::new(), log: "fine".into() };
+        let compiled = CompiledProgram {
+            objects: vec![vec![1, 2, 3]],
+            kernels: Vec::new(),
+            data: Default::default(),
+            log: "fine".into(),
+        };
         Contents::new(BinaryType::Executable, vec![vec![9; 100]], Some(compiled))
     }
 

@@ -15,7 +15,7 @@ mod types;
 mod tests;
 
 use metadata::Metadata;
-use spirula_kir::{Function, Op, Passing, Promises, Signature, Value, ValueDef};
+use spirula_kir::{Attributes, ConstantData, Function, Op, Passing, Promises, Signature, Value, ValueDef};
 use std::collections::{BTreeSet, HashSet};
 use std::fmt::Write;
 use types::{llvm_constant, llvm_type};
@@ -24,6 +24,7 @@ use types::{llvm_constant, llvm_type};
 #[derive(Default)]
 pub struct Text {
     functions: String,
+    constants: String,
     defined: HashSet<String>,
     declarations: BTreeSet<Declaration>,
     metadata: Metadata,
@@ -43,12 +44,19 @@ impl Text {
         Translator::new(function, self).function();
     }
 
+    /// Adds a constant. Each text has a copy of its own.
+    pub fn add_constant(&mut self, constant: &ConstantData) {
+        self.defined.insert(constant.name.to_string());
+        self.constants.push_str(&constant_text(constant));
+        self.constants.push('\n');
+    }
+
     /// The text: declarations of what is not defined, definitions, metadata.
     pub fn finish(self) -> String {
         let outside =
             self.declarations.iter().filter(|declaration| !self.defined.contains(&declaration.name));
         let declarations: String = outside.map(|declaration| format!("{}\n", declaration.text)).collect();
-        format!("{declarations}\n{}{}", self.functions, self.metadata)
+        format!("{declarations}{}\n{}{}", self.constants, self.functions, self.metadata)
     }
 
     fn line(&mut self, text: &str) {
@@ -65,6 +73,58 @@ impl Text {
     fn declare(&mut self, name: &str, text: String) {
         self.declarations.insert(Declaration { name: name.to_owned(), text });
     }
+}
+
+/// What LLVM is told of a function.
+fn attributes(attributes: Attributes) -> String {
+    let Attributes { effects, noinline, cold } = attributes;
+    let memory = match (effects.reads, effects.writes) {
+        (false, false) => " memory(none)",
+        (true, false) => " memory(read)",
+        (false, true) => " memory(write)",
+        (true, true) => "",
+    };
+    let word = |on: bool, word: &'static str| if on { word } else { "" };
+    let returns = word(!effects.traps, " willreturn");
+    format!("nounwind{memory}{returns}{}{}", word(noinline, " noinline"), word(cold, " cold"))
+}
+
+/// A constant's definition: bytes, with addresses between them.
+fn constant_text(constant: &ConstantData) -> String {
+    let ConstantData { name, align, size, .. } = constant;
+    let mut members = Vec::new();
+    let mut at = 0;
+    for pointer in &constant.pointers {
+        members.extend(constant_bytes(constant, at, pointer.at));
+        let (target, offset) = (&pointer.target, pointer.offset as i64);
+        members.push(("ptr".into(), format!("getelementptr (i8, ptr @\"{target}\", i64 {offset})")));
+        at = pointer.at + 8;
+    }
+    members.extend(constant_bytes(constant, at, *size));
+    let types: Vec<&str> = members.iter().map(|(ty, _)| ty.as_str()).collect();
+    let values: Vec<String> = members.iter().map(|(ty, value)| format!("{ty} {value}")).collect();
+    let (types, values) = (types.join(", "), values.join(", "));
+    let definition = match &members[..] {
+        [(ty, value)] => format!("{ty} {value}"),
+        _ => format!("<{{ {types} }}> <{{ {values} }}>"),
+    };
+    format!("@\"{name}\" = internal constant {definition}, align {align}")
+}
+
+/// Types and values of the bytes between two places; those that aren't given are zero.
+fn constant_bytes(constant: &ConstantData, from: u64, to: u64) -> Vec<(String, String)> {
+    let given = constant.bytes.len() as u64;
+    let (start, end) = (from.min(given), to.min(given));
+    let mut members = Vec::new();
+    if start < end {
+        let bytes = &constant.bytes[start as usize..end as usize];
+        let text: String = bytes.iter().map(|byte| format!("\\{byte:02X}")).collect();
+        members.push((format!("[{} x i8]", bytes.len()), format!("c\"{text}\"")));
+    }
+    if to > end.max(from) {
+        members.push((format!("[{} x i8]", to - end.max(from)), "zeroinitializer".into()));
+    }
+    members
 }
 
 /// One function on its way.
@@ -90,8 +150,9 @@ impl<'a> Translator<'a> {
         let name = &self.function.name;
         let _ = writeln!(
             self.out.functions,
-            "define {result} @\"{name}\"({}) nounwind {{\nentry:",
-            params.join(", ")
+            "define {result} @\"{name}\"({}) {} {{\nentry:",
+            params.join(", "),
+            attributes(self.function.attributes)
         );
         for (number, slot) in self.function.slots.iter().enumerate() {
             let (size, align) = (slot.size, slot.align.max(1));
@@ -112,6 +173,7 @@ impl<'a> Translator<'a> {
             (promises.noalias, " noalias"),
             (promises.nonnull, " nonnull"),
             (promises.readonly, " readonly"),
+            (promises.nocapture, " captures(none)"),
         ];
         let words: String = words.iter().filter(|(on, _)| *on).map(|(_, word)| *word).collect();
         let align = if promises.align > 0 { format!(" align {}", promises.align) } else { String::new() };

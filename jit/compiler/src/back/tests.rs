@@ -88,8 +88,12 @@ impl Ready {
             denormals_are_zero: false,
             printf: None,
         };
-        let compiled =
-            CompiledProgram { objects: vec![object], kernels: vec![info.clone()], log: String::new() };
+        let compiled = CompiledProgram {
+            objects: vec![object],
+            kernels: vec![info.clone()],
+            data: Default::default(),
+            log: String::new(),
+        };
         let kernel = spirula_service::load(&compiled).unwrap().remove(0);
         Ready { info, entry: kernel.entry, _program: kernel.program }
     }

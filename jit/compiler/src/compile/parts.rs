@@ -1,36 +1,39 @@
 //! The end of a build: the kernels are shared out among threads, each of which makes an object of its share.
 
-use super::{Dump, KernelText, fault};
+use super::{Dump, fault};
+use crate::back::llvm::Text;
 use crate::codegen;
 use crate::large_stack;
-use crate::llvm::{self, Module, Session};
+use crate::llvm::{self, Session};
+use inkwell::targets::TargetMachine;
 use spirula_interface::options::CompileError;
 use spirula_interface::target::Target;
+use spirula_kir::{Function, Module};
 use std::cmp::Reverse;
 
-/// Bytes of work-group functions' text that are worth a thread: its own LLVM context costs a millisecond or two.
-const MIN_SHARE: usize = 16 << 10;
+/// Instructions of work-group functions that are worth a thread: its own LLVM context costs a millisecond or two.
+const MIN_SHARE: usize = 400;
 
-/// Objects that together define the work-group functions. `rest` is what they call, in the session's context.
-pub fn objects<'s>(
-    session: &'s Session,
-    rest: &mut Module<'s>,
-    kernels: &[KernelText],
+/// Objects that together define the module's kernels, which are lowered. What those call and refer to is in each object
+/// that needs it.
+pub fn objects(
+    session: &Session,
+    module: &Module,
+    layout: &TargetMachine,
     machine: (&Target, bool),
     dump: Dump,
 ) -> Result<Vec<Vec<u8>>, CompileError> {
-    let shares = share_out(kernels, if dump.is_wanted() { 1 } else { threads(kernels, machine.0) });
+    let kernels: Vec<(&Function, usize)> = module.kernels.iter().map(|k| (k, k.insts().count())).collect();
+    let shares = share_out(&kernels, if dump.is_wanted() { 1 } else { threads(&kernels, machine.0) });
     let Some((own, others)) = shares.split_first() else { return Ok(Vec::new()) };
-    let bitcode = if others.is_empty() { Vec::new() } else { llvm::write_bitcode(rest) };
-    let elsewhere = |share: &[&KernelText]| {
-        let session = Session::new();
-        let mut rest = llvm::parse_bitcode(&session, &bitcode).map_err(|error| fault("a copy", &error))?;
-        object(&session, &mut rest, share, machine, dump)
-    };
+    let header = header(layout);
+    let object =
+        |session: &Session, share: &[&Function]| object(session, module, share, (&header, machine), dump);
+    let elsewhere = |share: &[&Function]| object(&Session::new(), share);
     std::thread::scope(|scope| {
         let spawned: Vec<_> =
             others.iter().map(|share| (share, large_stack::spawn(scope, || elsewhere(share)))).collect();
-        let mut objects = vec![object(session, rest, own, machine, dump)];
+        let mut objects = vec![object(session, own)];
         objects.extend(spawned.into_iter().map(|(share, thread)| match thread {
             Ok(thread) => thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)),
             Err(_) => elsewhere(share), // No thread to be had.
@@ -40,50 +43,62 @@ pub fn objects<'s>(
 }
 
 /// How many threads are to work on the kernels.
-fn threads(kernels: &[KernelText], target: &Target) -> usize {
-    let size: usize = kernels.iter().map(|kernel| kernel.ir.len()).sum();
+fn threads<T>(kernels: &[(T, usize)], target: &Target) -> usize {
+    let size: usize = kernels.iter().map(|(_, size)| size).sum();
     (target.threads as usize).min(size / MIN_SHARE).max(1)
 }
 
-/// The kernels in at most so many shares of like size, none of them empty unless there are no kernels.
-fn share_out(kernels: &[KernelText], shares: usize) -> Vec<Vec<&KernelText>> {
-    let mut sorted: Vec<&KernelText> = kernels.iter().collect();
-    sorted.sort_by_key(|kernel| Reverse(kernel.ir.len()));
+/// The kernels, which come with their sizes, in at most so many shares of like size, none of them empty unless there are
+/// no kernels.
+fn share_out<T: Copy>(kernels: &[(T, usize)], shares: usize) -> Vec<Vec<T>> {
+    let mut sorted = kernels.to_vec();
+    sorted.sort_by_key(|(_, size)| Reverse(*size));
     let mut list = vec![(0, Vec::new()); shares.min(kernels.len()).max(1)];
-    for kernel in sorted {
+    for (kernel, kernel_size) in sorted {
         if let Some((size, share)) = list.iter_mut().min_by_key(|(size, _)| *size) {
-            *size += kernel.ir.len();
+            *size += kernel_size;
             share.push(kernel);
         }
     }
     list.into_iter().map(|(_, share)| share).collect()
 }
 
-/// The object of some kernels: their texts join what stayed LLVM.
-fn object<'s>(
-    session: &'s Session,
-    rest: &mut Module<'s>,
-    kernels: &[&KernelText],
-    (target, optimize): (&Target, bool),
+/// The object of some kernels, with what they use.
+fn object(
+    session: &Session,
+    module: &Module,
+    kernels: &[&Function],
+    (header, (target, optimize)): (&str, (&Target, bool)),
     dump: Dump,
 ) -> Result<Vec<u8>, CompileError> {
-    let header = header(rest);
-    for kernel in kernels {
-        let parsed = llvm::parse_text(session, &[header.as_str(), &kernel.ir].concat());
-        let module = parsed.map_err(|error| fault(&kernel.symbol, &error))?;
-        llvm::link_in(session, rest, module).map_err(|error| fault(&kernel.symbol, &error))?;
-    }
-    dump.write("emitted.ll", || llvm::print_text(rest));
-    let symbols: Vec<String> = kernels.iter().map(|kernel| kernel.symbol.clone()).collect();
-    let object = codegen::generate(session, rest, &symbols, target, optimize)
+    let used = module.reached(kernels.iter().copied());
+    let mut text = Text::default();
+    module
+        .constants
+        .iter()
+        .filter(|c| used.contains(&*c.name))
+        .for_each(|constant| text.add_constant(constant));
+    module
+        .functions
+        .iter()
+        .filter(|f| used.contains(f.name.as_str()))
+        .for_each(|function| text.add(function));
+    kernels.iter().for_each(|kernel| text.add(kernel));
+    let text = [header, &text.finish()].concat();
+    dump.write("emitted.ll", || text.clone());
+    let mut parsed =
+        llvm::parse_text(session, &text).map_err(|error| fault("the text of an object", &error))?;
+    let symbols: Vec<String> = kernels.iter().map(|kernel| kernel.name.clone()).collect();
+    let object = codegen::generate(session, &mut parsed, &symbols, target, optimize)
         .map_err(|error| CompileError::Failed(format!("error: {error}\n")))?;
-    dump.write("optimized.ll", || llvm::print_text(rest));
+    dump.write("optimized.ll", || llvm::print_text(&parsed));
     Ok(object)
 }
 
-/// The first lines of a text that is to join the module.
-fn header(module: &Module) -> String {
-    let (layout, triple) = (module.view().data_layout(), module.view().triple());
+/// The first lines of a text.
+fn header(machine: &TargetMachine) -> String {
+    let (layout, triple) = (machine.get_target_data().get_data_layout(), machine.get_triple());
+    let (layout, triple) = (layout.as_str().to_string_lossy(), triple.as_str().to_string_lossy());
     format!("target datalayout = {layout:?}\ntarget triple = {triple:?}\n")
 }
 
@@ -91,20 +106,12 @@ fn header(module: &Module) -> String {
 mod tests {
     use super::*;
 
-    fn lowered(size: usize) -> KernelText {
-        KernelText { ir: " ".repeat(size), symbol: size.to_string(), remarks: Vec::new() }
-    }
-
     #[test]
     fn shares_are_of_like_size() {
-        let kernels: Vec<KernelText> = [1, 50, 2, 30, 3, 20].map(lowered).into();
-        let sizes = |shares: usize| -> Vec<Vec<usize>> {
-            let shares = share_out(&kernels, shares);
-            shares.iter().map(|share| share.iter().map(|kernel| kernel.ir.len()).collect()).collect()
-        };
-        assert_eq!(sizes(2), [[50, 3].as_slice(), &[30, 20, 2, 1]]);
-        assert_eq!(sizes(1), [[50, 30, 20, 3, 2, 1]]);
-        assert_eq!(sizes(100).len(), 6);
-        assert_eq!(share_out(&[], 4).len(), 1, "what stayed LLVM is compiled all the same");
+        let kernels: Vec<(usize, usize)> = [1, 50, 2, 30, 3, 20].map(|size| (size, size)).into();
+        assert_eq!(share_out(&kernels, 2), [[50, 3].as_slice(), &[30, 20, 2, 1]]);
+        assert_eq!(share_out(&kernels, 1), [[50, 30, 20, 3, 2, 1]]);
+        assert_eq!(share_out(&kernels, 100).len(), 6);
+        assert_eq!(share_out::<usize>(&[], 4).len(), 1, "what stayed a call is compiled all the same");
     }
 }

@@ -2,7 +2,9 @@
 //! a finding of the build log. What a producer did beyond the letter but without ambiguity is accepted.
 
 use super::call_graph::CallGraph;
-use crate::llvm::{Function, Global, Instruction, Module, Symbol, Type, Value, View};
+use super::intrinsics;
+use super::limits;
+use crate::llvm::{Function, Global, Instruction, Layout, Module, Symbol, Type, Value, View};
 use inkwell::llvm_sys::{LLVMLinkage, LLVMOpcode, LLVMTypeKind, LLVMValueKind};
 use spirula_interface::options::{CompileError, CompileOptions};
 use std::ffi::CStr;
@@ -30,8 +32,13 @@ pub(crate) fn check(module: &Module, options: &CompileOptions) -> Result<(), Com
         .indirect_symbols()
         .iter()
         .for_each(|symbol| findings.add(format!("`{}` is an alias, which SPIR doesn't have", symbol.name())));
-    module.globals().into_iter().for_each(|global| global_variable(global, &mut findings));
-    module.functions().into_iter().for_each(|function| self::function(function, &mut findings));
+    let layout = module.layout();
+    let mut data = 0;
+    for global in module.globals() {
+        global_variable(global, &mut findings);
+        limits::variable(layout, global, &mut data).into_iter().for_each(|finding| findings.add(finding));
+    }
+    module.functions().into_iter().for_each(|function| self::function(function, layout, &mut findings));
     if let Some(cycle) = CallGraph::new(module).cycle() {
         let path: Vec<String> = cycle.iter().map(|name| format!("`{name}`")).collect();
         findings.add(format!("recursion is not allowed in OpenCL C (6.9.i): {}", path.join(" calls ")));
@@ -206,9 +213,10 @@ fn global_variable(global: Global, findings: &mut Findings) {
     }
 }
 
-fn function(function: Function, findings: &mut Findings) {
+fn function<'m>(function: Function<'m>, layout: Layout<'m>, findings: &mut Findings) {
     let name = function.name();
     if name.starts_with("llvm.") {
+        intrinsic(function, findings);
         return;
     }
     linkage(*function, findings);
@@ -226,6 +234,9 @@ fn function(function: Function, findings: &mut Findings) {
         findings.add(format!("the function `{name}` has a parameter of type {}", parameter.ty()));
     }
     for instruction in function.instructions() {
+        if let Some(what) = limits::private(layout, instruction) {
+            findings.add(format!("the function `{name}` has {what}"));
+        }
         if let Some(what) = forbidden(instruction) {
             findings.add(format!("the function `{name}` contains {what}, which SPIR doesn't allow"));
         }
@@ -238,6 +249,24 @@ fn function(function: Function, findings: &mut Findings) {
                 callee.name()
             ));
         }
+    }
+}
+
+/// An intrinsic must be one that is known, by what calls it.
+fn intrinsic(function: Function, findings: &mut Findings) {
+    let name = function.name();
+    if !function.is_declaration() {
+        findings.add(format!("the function `{name}` has a name that only LLVM's intrinsics have"));
+        return;
+    }
+    if intrinsics::meaning(&name).is_some() {
+        return;
+    }
+    // A mere declaration does nothing.
+    for caller in function.using_functions() {
+        let caller = caller.name();
+        findings
+            .add(format!("the function `{caller}` calls the intrinsic `{name}`, which SPIR doesn't have"));
     }
 }
 
@@ -352,7 +381,33 @@ mod tests {
             ("@g = weak addrspace(1) global i32 0", "`g` has weakany linkage"),
             ("@g = thread_local addrspace(1) global i32 0", "thread-local"),
             ("@g = addrspace(1) global i32 0\n@a = alias i32, ptr addrspace(1) @g", "alias"),
+            ("@g = addrspace(1) global [99999999 x i32] zeroinitializer", "`g` has 399999996 bytes"),
+            (
+                "@g = addrspace(2) constant [4611686018427387904 x i32] zeroinitializer",
+                "`g` has more than 2^64",
+            ),
+            (
+                "@g = addrspace(3) global [4611686018427387904 x i32] undef",
+                "local variable `g` has more than",
+            ),
+            ("@g = addrspace(1) global i32 0, align 1048576", "`g` is aligned to 1048576"),
+            (
+                "define void @f() {\n %p = alloca i32, align 16777216\n ret void\n}",
+                "`f` has a private variable that is aligned",
+            ),
+            (
+                "define void @f() {\n %p = alloca [1152921504606846976 x i128]\n ret void\n}",
+                "`f` has a private variable of more than 2^64",
+            ),
             ("module asm \"nop\"", "module-level inline assembly"),
+            (
+                "declare void @llvm.trap()\ndefine void @f() {\n call void @llvm.trap()\n ret void\n}",
+                "`f` calls the intrinsic `llvm.trap`",
+            ),
+            (
+                "declare void @llvm.stackrestore.p0(ptr)\ndefine void @g(ptr %p) {\n call void @llvm.stackrestore.p0(ptr %p)\n ret void\n}",
+                "`g` calls the intrinsic `llvm.stackrestore.p0`",
+            ),
             ("define void @f() {\n call void asm \"nop\", \"\"()\n ret void\n}", "inline assembly"),
             ("define void @f(ptr %p) {\n call void %p()\n ret void\n}", "a call through a pointer"),
             ("define void @f() {\n fence seq_cst\n ret void\n}", "a fence"),

@@ -3,9 +3,10 @@
 
 use super::call_graph::CallGraph;
 use super::harden::kernel_symbol;
+use super::limits;
 use super::{CleanModule, LinkedModule};
 use crate::llvm::attribute::Attribute;
-use crate::llvm::{self, Function, Module, View};
+use crate::llvm::{self, Function, Instruction, Layout, Module, View};
 use inkwell::targets::TargetMachine;
 use spirula_interface::options::CompileError;
 use spirula_interface::program::KernelInfo;
@@ -50,13 +51,27 @@ fn bound_to_kernels(module: View) -> HashSet<Function> {
     CallGraph::new(module).reaching(targets)
 }
 
+/// Bytes of private variables that a function which stays a call may have: it runs on stacks that aren't ours. A kernel's
+/// variables may be of any size and number.
+const MAX_FRAME: u64 = 1024;
+
+fn has_large_frame<'m>(function: Function<'m>, layout: Layout<'m>) -> bool {
+    let bytes = |alloca: Instruction<'m>| {
+        let Some(ty) = alloca.allocated_type().filter(|ty| ty.is_sized()) else { return 0 };
+        let count = alloca.operand(0).and_then(|count| count.constant_bits()).unwrap_or(u64::MAX);
+        limits::bytes(layout, ty).unwrap_or(u64::MAX).saturating_mul(count)
+    };
+    let sum = function.instructions().into_iter().map(bytes).fold(0_u64, u64::saturating_add);
+    sum > MAX_FRAME
+}
+
 /// Marks what is to be inlined: what must be, and what isn't large, because a call can't be widened.
 fn mark(module: &mut Module) {
     module.edit(|edit| {
         let bound = bound_to_kernels(*edit);
         let mut sizes = Sizes::default();
         for function in edit.defined_functions() {
-            if bound.contains(&function) {
+            if bound.contains(&function) || has_large_frame(function, edit.layout()) {
                 edit.drop_attribute(function, "noinline");
                 edit.drop_attribute(function, "optnone");
             } else if !is_worth_inlining(function, &mut sizes) {

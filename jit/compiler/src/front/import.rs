@@ -1,9 +1,10 @@
-//! Step 7 of the front: a kernel's LLVM IR to Kernel IR. Everything that the clean-up leaves is taken; what remains LLVM
-//! (functions that stay calls, and program-scope data) is handed on as a module of its own.
+//! The front's last stage: LLVM IR to Kernel IR. Everything that the clean-up leaves is taken, kernels, functions that stay
+//! calls and program-scope data alike: nothing behind this stage knows LLVM's own form of the program.
 
 mod call;
 mod constant;
 mod control;
+mod data;
 mod instruction;
 mod memory;
 #[cfg(test)]
@@ -12,99 +13,106 @@ mod types;
 
 use super::CleanModule;
 use super::harden::kernel_symbol;
-use crate::llvm::{self, Block, Layout, Module, Symbol, Value};
-use inkwell::llvm_sys::LLVMLinkage;
-use inkwell::targets::TargetMachine;
+use crate::llvm::{Block, Function as Source, Global, Layout, Symbol, Value, View};
+use data::{Data, Place};
 use spirula_interface::options::CompileError;
 use spirula_interface::program::{ArgumentInfo, ArgumentKind, KernelInfo};
 use spirula_kir as kir;
-use spirula_kir::{Function, Passing, Type};
-use std::collections::{BTreeSet, HashMap, HashSet};
+use spirula_kir::{Function, Passing, Promises, Type};
+use std::collections::HashMap;
+use std::sync::Arc;
 
 /// What the front yields.
 #[derive(Debug)]
-pub struct Imported<'s> {
-    /// Each kernel with its body, in the order of the metadata.
-    pub kernels: Vec<(KernelInfo, Function)>,
-    /// What the bodies refer to by `Call` and `GlobalAddress`, under those names, externally visible; address spaces
-    /// as in SPIR.
-    pub rest: Module<'s>,
+pub struct Imported {
+    /// What the host is told of each kernel, in the order of the metadata.
+    pub kernels: Vec<KernelInfo>,
+    /// The program; its kernels are in the same order.
+    pub module: kir::Module,
 }
 
-/// Why a kernel can't be imported, to stand behind "it ".
+/// Why a function can't be imported, to stand behind "it ".
 type Import<T> = Result<T, String>;
 
-/// Takes the kernels out of a module. Errors: `Failed`, naming the kernel and what it contains.
-pub fn import<'s>(clean: CleanModule<'s>, machine: &TargetMachine) -> Result<Imported<'s>, CompileError> {
-    let CleanModule { mut module, kernels } = clean;
-    rename_rest(&mut module);
-    let mut imported = Vec::new();
-    let mut used = BTreeSet::new();
-    for info in kernels {
-        let body = kernel(&module, &info, &mut used).map_err(|what| {
+/// Imports a module. Errors: `Failed`, naming the function and what it contains.
+pub fn import(clean: CleanModule) -> Result<Imported, CompileError> {
+    let CleanModule { module, kernels } = clean;
+    let names = Names::new(module.view(), &kernels);
+    let layout = module.view().layout();
+    let data = data::lay_out(&names.data, layout)
+        .map_err(|what| CompileError::Failed(format!("error: the program can't be compiled: it {what}\n")))?;
+    let shared = Shared { layout, functions: &names.functions, data: &data };
+    let mut result = kir::Module::default();
+    for info in &kernels {
+        let body = kernel(module.view(), info, &shared).map_err(|what| {
             CompileError::Failed(format!("error: the kernel `{}` can't be compiled: it {what}\n", info.name))
         })?;
-        imported.push((info, body));
+        result.kernels.push(body);
     }
-    keep_rest(&mut module, imported.iter().map(|(info, _)| info.name.as_str()), &used);
-    llvm::run_passes(&mut module, "globaldce", machine).map_err(|error| {
-        CompileError::Failed(format!("error: LLVM can't simplify the program: {error}\n"))
-    })?;
-    Ok(Imported { kernels: imported, rest: module })
+    for (source, name) in names.functions_in_order() {
+        let body = function(source, &name, &shared).map_err(|what| {
+            let source = source.name();
+            CompileError::Failed(format!("error: the function `{source}` can't be compiled: it {what}\n"))
+        })?;
+        result.functions.push(body);
+    }
+    let Data { constants, block, .. } = data;
+    (result.constants, result.data) = (constants, block);
+    kir::analysis::find_effects(&mut result);
+    Ok(Imported { kernels, module: result })
 }
 
-/// Gives what stays LLVM a name that nothing else has (not the C library, not another program) and that can stand in text.
-fn rename_rest(module: &mut Module) {
-    module.edit(|edit| {
-        for (index, function) in edit.defined_functions().into_iter().enumerate() {
-            if function.linkage() == LLVMLinkage::LLVMInternalLinkage {
-                edit.set_name(*function, &renamed(*function, &format!("spirula.function.{index}")));
-            }
+/// Names that nothing else has (not the C library, not another program) and that can stand in text.
+struct Names<'m> {
+    functions: HashMap<Source<'m>, Arc<str>>,
+    order: Vec<Source<'m>>,
+    data: Vec<(Global<'m>, Arc<str>)>,
+}
+
+impl<'m> Names<'m> {
+    fn new(module: View<'m>, kernels: &[KernelInfo]) -> Self {
+        let own: Vec<String> = kernels.iter().map(|kernel| kernel_symbol(&kernel.name)).collect();
+        let functions = module.defined_functions().into_iter();
+        // A kernel that another one called is inlined there.
+        let order: Vec<Source> = functions.filter(|function| !own.contains(&function.name())).collect();
+        let data = module.globals().into_iter();
+        let data = data.filter(|global| global.ty().address_space() != 3 && global.has_uses());
+        let numbered = |kind: &str, index: usize, symbol: Symbol| {
+            plain_name(&format!("spirula.{kind}.{index}"), &symbol.name())
+        };
+        let functions = order.iter().enumerate();
+        Names {
+            functions: functions.map(|(i, &f)| (f, numbered("function", i, *f))).collect(),
+            data: data.enumerate().map(|(i, global)| (global, numbered("data", i, *global))).collect(),
+            order,
         }
-        for (index, global) in edit.globals().into_iter().enumerate() {
-            edit.set_name(*global, &renamed(*global, &format!("spirula.data.{index}")));
-        }
-    });
+    }
+
+    fn functions_in_order(&self) -> impl Iterator<Item = (Source<'m>, Arc<str>)> {
+        self.order.iter().map(|function| (*function, self.functions[function].clone()))
+    }
 }
 
 /// The new name goes before the old one, if that has plain characters only: SPIR's may be any bytes.
-fn renamed(symbol: Symbol, name: &str) -> String {
-    let old = symbol.name();
+fn plain_name(new: &str, old: &str) -> Arc<str> {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "_.$".contains(c);
     let suffix = if !old.is_empty() && old.chars().all(is_plain) { format!(".{old}") } else { String::new() };
-    format!("{name}{suffix}")
+    format!("{new}{suffix}").into()
 }
 
-/// Removes the kernels' bodies, and makes visible what they use.
-fn keep_rest<'n>(module: &mut Module, kernels: impl Iterator<Item = &'n str>, used: &BTreeSet<String>) {
-    // A kernel that another one called is inlined there, so that nothing but metadata refers to it.
-    let doomed: HashSet<String> = kernels.map(kernel_symbol).collect();
-    module.edit(|edit| {
-        for symbol in edit.symbols().filter(|symbol| used.contains(&symbol.name())) {
-            edit.set_linkage(symbol, LLVMLinkage::LLVMExternalLinkage);
-        }
-        for function in edit.functions().into_iter().filter(|function| doomed.contains(&function.name())) {
-            edit.erase_function(function);
-        }
-    });
+/// What the import of every function needs.
+struct Shared<'m, 's> {
+    layout: Layout<'m>,
+    functions: &'s HashMap<Source<'m>, Arc<str>>,
+    data: &'s Data<'m>,
 }
 
-fn kernel(module: &Module, info: &KernelInfo, used: &mut BTreeSet<String>) -> Import<Function> {
+fn kernel<'m>(module: View<'m>, info: &KernelInfo, shared: &Shared<'m, '_>) -> Import<Function> {
     let source = module
-        .view()
         .function_named(&kernel_symbol(&info.name))
         .filter(|function| !function.is_declaration())
         .ok_or("has no body")?;
-    let mut importer = Importer {
-        function: Function::new(&info.name),
-        layout: module.view().layout(),
-        values: HashMap::new(),
-        blocks: HashMap::new(),
-        local: HashMap::new(),
-        printf_buffer: None,
-        used,
-        at: kir::Block(0),
-    };
+    let mut importer = Importer::new(Function::new(&info.name), shared);
     importer.function.required_work_group_size = info.required_work_group_size;
     for (parameter, argument) in source.parameters().into_iter().zip(&info.arguments) {
         importer.parameter(*parameter, argument)?;
@@ -117,10 +125,46 @@ fn kernel(module: &Module, info: &KernelInfo, used: &mut BTreeSet<String>) -> Im
     Ok(importer.function)
 }
 
-/// One kernel on its way.
-struct Importer<'m, 'u> {
+/// A function that stays a call.
+fn function<'m>(source: Source<'m>, name: &str, shared: &Shared<'m, '_>) -> Import<Function> {
+    let ty = source.value_type();
+    let result = ty.return_type().filter(|ty| !ty.is_void()).map(types::import).transpose()?;
+    if ty.is_variadic() {
+        return Err("takes any number of arguments".into());
+    }
+    let mut function = Function::callable(name, result);
+    function.attributes.noinline = source.has_attribute("noinline");
+    function.attributes.cold = source.has_attribute("cold");
+    let mut importer = Importer::new(function, shared);
+    for (number, parameter) in source.parameters().into_iter().enumerate() {
+        let ty = types::import(parameter.ty())?;
+        let promises =
+            if ty.address_space().is_some() { promises(source, number as u32) } else { Promises::default() };
+        let value = importer.function.add_argument(ty, promises);
+        importer.values.insert(*parameter, value);
+    }
+    importer.body(source)?;
+    Ok(importer.function)
+}
+
+/// What is known of a pointer that a function is given.
+fn promises(function: Source, parameter: u32) -> Promises {
+    let given = |attribute| function.parameter_integer_attribute(parameter, attribute);
+    let align = given("align").and_then(|align| u32::try_from(align).ok()).unwrap_or(0);
+    Promises {
+        noalias: given("noalias").is_some(),
+        nonnull: given("nonnull").is_some(),
+        readonly: given("readonly").is_some() || given("readnone").is_some(),
+        // LLVM's number for capturing nothing.
+        nocapture: given("captures") == Some(0),
+        align: if align <= spirula_interface::program::MAX_ALIGNMENT { align } else { 0 },
+    }
+}
+
+/// One function on its way.
+struct Importer<'m, 's> {
     function: Function,
-    layout: Layout<'m>,
+    shared: &'s Shared<'m, 's>,
     values: HashMap<Value<'m>, kir::Value>,
     /// The block that each LLVM block begins as; a barrier splits it.
     blocks: HashMap<Block<'m>, kir::Block>,
@@ -128,13 +172,23 @@ struct Importer<'m, 'u> {
     local: HashMap<Value<'m>, u64>,
     /// The parameter behind the kernel's own.
     printf_buffer: Option<kir::Value>,
-    /// Names of the functions and variables that are referred to.
-    used: &'u mut BTreeSet<String>,
     /// Where instructions go.
     at: kir::Block,
 }
 
-impl<'m> Importer<'m, '_> {
+impl<'m, 's> Importer<'m, 's> {
+    fn new(function: Function, shared: &'s Shared<'m, 's>) -> Self {
+        Importer {
+            function,
+            shared,
+            values: HashMap::new(),
+            blocks: HashMap::new(),
+            local: HashMap::new(),
+            printf_buffer: None,
+            at: kir::Block(0),
+        }
+    }
+
     fn parameter(&mut self, parameter: Value<'m>, argument: &ArgumentInfo) -> Import<()> {
         let ty = types::import(parameter.ty())?;
         let passing = match argument.kind {

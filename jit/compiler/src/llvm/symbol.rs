@@ -72,6 +72,18 @@ impl<'m> Global<'m> {
         }
     }
 
+    /// What it holds at first.
+    pub(crate) fn initializer(self) -> Option<Value<'m>> {
+        // SAFETY: a global variable; null without an initializer.
+        unsafe { Value::from_raw(LLVMGetInitializer(self.raw())) }
+    }
+
+    /// Whether it never changes.
+    pub(crate) fn is_constant_variable(self) -> bool {
+        // SAFETY: a global variable.
+        unsafe { LLVMIsGlobalConstant(self.raw()) != 0 }
+    }
+
     pub(crate) fn is_thread_local(self) -> bool {
         // SAFETY: a global variable.
         unsafe { LLVMIsThreadLocal(self.raw()) != 0 }

@@ -206,6 +206,21 @@ impl<'m> Value<'m> {
         bits.constant_bits()
     }
 
+    /// The bytes of a constant array or vector of numbers, as they lie in memory.
+    pub(crate) fn raw_data(self) -> Option<Vec<u8>> {
+        use LLVMValueKind::*;
+        if !matches!(self.kind(), LLVMConstantDataArrayValueKind | LLVMConstantDataVectorValueKind) {
+            return None;
+        }
+        let mut size = 0_usize;
+        // SAFETY: asked of such constants. LLVM takes the address of a size, though llvm-sys 221 declares a number; the
+        // bytes belong to the constant.
+        unsafe {
+            let data = LLVMGetRawDataValues(self.raw(), &raw mut size as usize);
+            Some(std::slice::from_raw_parts(data.cast::<u8>(), size).to_vec())
+        }
+    }
+
     /// An element of a constant vector, array or structure.
     pub(crate) fn aggregate_element(self, index: u32) -> Option<Value<'m>> {
         if !self.is_constant() || u64::from(index) >= self.ty().element_count() {

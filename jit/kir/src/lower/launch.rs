@@ -24,7 +24,8 @@ pub(super) struct Parameters {
 
 impl Parameters {
     pub fn new(out: &mut Builder) -> Self {
-        let promises = |readonly, align| Promises { noalias: true, nonnull: true, readonly, align };
+        let promises =
+            |readonly, align| Promises { noalias: true, nonnull: true, readonly, align, nocapture: false };
         let mut pointer = |space, readonly, align| {
             out.function.add_argument(Type::pointer(space), promises(readonly, align))
         };

@@ -19,7 +19,7 @@ b0:
   %12: f32 = fmul reassoc nnan %11, 0x3f800000:f32
   %13: <4 x f32> = insert_element poison:<4 x f32>, %12, 1:i32
   %14: <4 x f32> = shuffle %13, zero:<4 x f32>, [0, -1, 5, 3]
-  %15: <4 x f32> = intrinsic contract @"llvm.fma.v4f32"(%14, %14, %13)
+  %15: <4 x f32> = intrinsic contract fma(%14, %14, %13)
   %16: ptr(private) = slot_address $0
   store %16, %15, align 16
   %17: ptr(local) = local_address 32

@@ -5,7 +5,8 @@
 
 use crate::builder::{Builder, rewrite};
 use crate::{
-    AddressSpace, BinaryOp, Constant, Flags, Function, Inst, IntPredicate, Op, RmwOp, Scalar, Type, Value,
+    AddressSpace, BinaryOp, Constant, Flags, Function, Inst, IntPredicate, Intrinsic, Op, RmwOp, Scalar,
+    Value,
 };
 
 /// Replaces them by loads, operations and stores.
@@ -73,19 +74,12 @@ fn combine(builder: &mut Builder, op: RmwOp, old: Value, value: Value) -> Value 
             return builder.binary(BinaryOp::Xor, 0, both, ones);
         }
         RmwOp::Xchg => return value,
-        RmwOp::Max => "smax",
-        RmwOp::Min => "smin",
-        RmwOp::UMax => "umax",
-        RmwOp::UMin => "umin",
-        RmwOp::FMax => "maxnum",
-        RmwOp::FMin => "minnum",
+        RmwOp::Max => Intrinsic::SignedMax,
+        RmwOp::Min => Intrinsic::SignedMin,
+        RmwOp::UMax => Intrinsic::UnsignedMax,
+        RmwOp::UMin => Intrinsic::UnsignedMin,
+        RmwOp::FMax => Intrinsic::MaxNumber,
+        RmwOp::FMin => Intrinsic::MinNumber,
     };
-    let suffix = match ty {
-        Type::Scalar(Scalar::Half) => "f16".to_owned(),
-        Type::Scalar(Scalar::Float) => "f32".to_owned(),
-        Type::Scalar(Scalar::Double) => "f64".to_owned(),
-        ref int => int.to_string(),
-    };
-    let name = format!("llvm.{intrinsic}.{suffix}").into();
-    builder.push(ty, Op::Intrinsic { name, flags: Flags::NONE, arguments: vec![old, value] })
+    builder.push(ty, Op::Intrinsic { intrinsic, flags: Flags::NONE, arguments: vec![old, value] })
 }

@@ -2,14 +2,10 @@
 //! processor has one (AVX-512: 14 bits, denormals too), it is that; elsewhere the quotient itself.
 
 use crate::builder::{Builder, rewrite};
-use crate::{BinaryOp, Constant, Flags, Function, Inst, Op, Scalar, Type, Value};
+use crate::{BinaryOp, Constant, Flags, Function, Inst, Intrinsic, Op, Scalar, Type, Value};
 use spirula_interface::target::TargetFacts;
 
-/// What the primitive is called, before the type.
-const PRIMITIVE: &str = "llvm.spirula.reciprocal_root";
-/// The approximation: of a register, with what lanes get that a mask leaves out.
-const APPROXIMATION: &str = "llvm.x86.avx512.rsqrt14.ps.512";
-/// Lanes of that register.
+/// Lanes of a register.
 const LANES: u32 = 16;
 /// The bits of 1.0.
 const ONE: u64 = 0x3f80_0000;
@@ -18,7 +14,7 @@ const ONE: u64 = 0x3f80_0000;
 pub fn expand_reciprocal_roots(function: &mut Function, facts: &TargetFacts) {
     rewrite(function, |builder, inst| {
         let x = match builder.function.op(inst) {
-            Op::Intrinsic { name, arguments, .. } if name.starts_with(PRIMITIVE) => arguments[0],
+            Op::Intrinsic { intrinsic: Intrinsic::ReciprocalRoot, arguments, .. } => arguments[0],
             _ => return false,
         };
         if facts.approximates_roots {
@@ -33,15 +29,13 @@ pub fn expand_reciprocal_roots(function: &mut Function, facts: &TargetFacts) {
 fn divide(builder: &mut Builder, inst: Inst, x: Value) {
     let ty = builder.ty(x);
     let one = Constant::Float(ONE);
-    let (suffix, one) = match ty {
-        Type::Vector(s, n) => {
-            (format!("v{n}f32"), Constant::Elements(vec![(Type::Scalar(s), one); n as usize]))
-        }
-        _ => ("f32".to_owned(), one),
+    let one = match ty {
+        Type::Vector(s, n) => Constant::Elements(vec![(Type::Scalar(s), one); n as usize]),
+        _ => one,
     };
     let one = builder.constant(ty.clone(), one);
-    let name = format!("llvm.sqrt.{suffix}").into();
-    let root = builder.push(ty, Op::Intrinsic { name, flags: Flags::NONE, arguments: vec![x] });
+    let intrinsic = Intrinsic::SquareRoot;
+    let root = builder.push(ty, Op::Intrinsic { intrinsic, flags: Flags::NONE, arguments: vec![x] });
     builder.replace(inst, Op::Binary { op: BinaryOp::FDiv, flags: Flags::NONE, lhs: one, rhs: root });
 }
 
@@ -90,6 +84,7 @@ fn cut(builder: &mut Builder, vector: Value, mask: Vec<i32>) -> Value {
 fn approximation(builder: &mut Builder, x: Value) -> Value {
     let zeros = builder.constant(register(LANES), Constant::Zero);
     let all = builder.constant(Type::int(16), Constant::Int(0xffff));
-    let op = Op::Intrinsic { name: APPROXIMATION.into(), flags: Flags::NONE, arguments: vec![x, zeros, all] };
+    let intrinsic = Intrinsic::ReciprocalRoot14;
+    let op = Op::Intrinsic { intrinsic, flags: Flags::NONE, arguments: vec![x, zeros, all] };
     builder.push(register(LANES), op)
 }

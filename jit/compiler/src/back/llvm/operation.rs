@@ -1,8 +1,8 @@
 //! The LLVM back end: one operation.
 
 use super::Translator;
-use super::types::{llvm_type, parameter_type};
-use spirula_kir::{CastOp, Commas, Flags, Inst, Op, Predicate, Scalar, Value};
+use super::types::suffix;
+use spirula_kir::{CastOp, Commas, Flags, Inst, Op, Predicate, Type, Value};
 
 impl Translator<'_> {
     /// Appends an instruction.
@@ -22,7 +22,7 @@ impl Translator<'_> {
             Op::Address { base, index, scale, offset, inbounds } => {
                 self.address(&name, (*base, *index), (*scale, *offset), *inbounds);
             }
-            Op::GlobalAddress(global) => self.global(&name, result, global),
+            Op::GlobalAddress(global) => self.global(&name, global),
             Op::MaskedLoad { pointer, mask, align } => {
                 if let Some(result) = result {
                     self.masked_load(inst, (&name, function.ty(result)), (*pointer, *mask), *align);
@@ -31,9 +31,12 @@ impl Translator<'_> {
             Op::MaskedStore { pointer, value, mask, align } => {
                 self.masked_store(inst, (*pointer, *value, *mask), *align);
             }
-            Op::Intrinsic { name: intrinsic, flags, arguments } => {
+            Op::Intrinsic { intrinsic, flags, arguments } => {
                 let left = if name.is_empty() { String::new() } else { format!("{name} = ") };
-                let callee = without_address_spaces(intrinsic);
+                let operands: Vec<&Type> = arguments.iter().map(|&a| function.ty(a)).collect();
+                let instance = intrinsic.instance(result.map(|v| function.ty(v)), &operands);
+                let suffixes: String = instance.into_iter().map(|ty| format!(".{}", suffix(ty))).collect();
+                let callee = format!("llvm.{}{suffixes}", intrinsic.name());
                 let types: Vec<String> = arguments.iter().map(|&a| self.ty(a)).collect();
                 self.out.declare(&callee, format!("declare {ty} @\"{callee}\"({})", types.join(", ")));
                 let (flags, arguments) = (Flags(flags.0 & Flags::FAST_MATH), self.list(arguments));
@@ -43,7 +46,7 @@ impl Translator<'_> {
                 self.out.declare("llvm.x86.sse.sfence", "declare void @llvm.x86.sse.sfence()".into());
                 self.out.line("call void @llvm.x86.sse.sfence()");
             }
-            Op::Call { function: callee, arguments, .. } => self.call(&name, inst, callee, arguments),
+            Op::Call { function: callee, arguments, .. } => self.call(&name, result, callee, arguments),
             op => unreachable!("{op:?} ends with the lowering"),
         }
     }
@@ -92,54 +95,16 @@ impl Translator<'_> {
         })
     }
 
-    fn global(&mut self, name: &str, result: Option<Value>, global: &str) {
-        let space = match result.and_then(|v| self.function.ty(v).scalar()) {
-            Some(Scalar::Pointer(space)) => space as u32,
-            _ => 0,
-        };
-        if space == 0 {
-            self.out.declare(global, format!("@\"{global}\" = external global i8"));
-            self.out.line(&format!("{name} = getelementptr i8, ptr @\"{global}\", i64 0"));
-        } else {
-            self.out.declare(global, format!("@\"{global}\" = external addrspace({space}) global i8"));
-            self.out.line(&format!("{name} = addrspacecast ptr addrspace({space}) @\"{global}\" to ptr"));
-        }
+    fn global(&mut self, name: &str, global: &str) {
+        self.out.declare(global, format!("@\"{global}\" = external global i8"));
+        self.out.line(&format!("{name} = getelementptr i8, ptr @\"{global}\", i64 0"));
     }
 
-    /// The linked module's functions keep their address spaces: arguments and result are cast.
-    fn call(&mut self, name: &str, inst: Inst, callee: &str, arguments: &[Value]) {
-        let (mut list, mut types) = (Vec::new(), Vec::new());
-        for (i, &argument) in arguments.iter().enumerate() {
-            let (spaced, plain) = (parameter_type(self.function.ty(argument)), self.ty(argument));
-            let mut text = self.text(argument);
-            if spaced != plain {
-                let cast = format!("%c{}.{i}", inst.0);
-                self.out.line(&format!("{cast} = addrspacecast ptr {text} to {spaced}"));
-                text = cast;
-            }
-            list.push(format!("{spaced} {text}"));
-            types.push(spaced);
-        }
-        let result = self.function.result(inst).map(|v| self.function.ty(v));
-        let spaced = result.map_or("void".into(), parameter_type);
-        self.out.declare(callee, format!("declare {spaced} @\"{callee}\"({})", types.join(", ")));
-        let call = format!("call {spaced} @\"{callee}\"({})", list.join(", "));
-        match result {
-            None => self.out.line(&call),
-            Some(ty) if spaced == llvm_type(ty) => self.out.line(&format!("{name} = {call}")),
-            Some(_) => {
-                self.out.line(&format!("{name}.s = {call}"));
-                self.out.line(&format!("{name} = addrspacecast {spaced} {name}.s to ptr"));
-            }
-        }
+    fn call(&mut self, name: &str, result: Option<Value>, callee: &str, arguments: &[Value]) {
+        let types: Vec<String> = arguments.iter().map(|&argument| self.ty(argument)).collect();
+        let ty = result.map_or("void".into(), |value| self.ty(value));
+        self.out.declare(callee, format!("declare {ty} @\"{callee}\"({})", types.join(", ")));
+        let left = if name.is_empty() { String::new() } else { format!("{name} = ") };
+        self.out.line(&format!("{left}call {ty} @\"{callee}\"({})", self.list(arguments)));
     }
-}
-
-/// `llvm.memcpy.p1.p0.i64` -> `llvm.memcpy.p0.p0.i64`.
-fn without_address_spaces(name: &str) -> String {
-    let plain = |part: &str| match part {
-        "p1" | "p2" | "p3" | "p4" => "p0".to_owned(),
-        _ => part.to_owned(),
-    };
-    name.split('.').map(plain).collect::<Vec<_>>().join(".")
 }

@@ -38,14 +38,6 @@ pub(super) fn suffix(ty: &Type) -> String {
     if let Type::Vector(_, n) = ty { format!("v{n}{name}") } else { name }
 }
 
-/// A type with its pointer's address space, as the linked module's functions are declared.
-pub(super) fn parameter_type(ty: &Type) -> String {
-    match ty.address_space() {
-        Some(space) if space as u32 != 0 => format!("ptr addrspace({})", space as u32),
-        _ => llvm_type(ty),
-    }
-}
-
 /// A constant without its type.
 pub(super) fn llvm_constant(ty: &Type, constant: &Constant) -> String {
     match constant {

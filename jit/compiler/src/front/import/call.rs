@@ -1,33 +1,13 @@
-//! Import: calls. Primitives become operations or the end of a block, hints vanish, intrinsics keep their names, and what
-//! the inliner left is a call of a function that stays LLVM.
+//! Import: calls. Primitives become operations or the end of a block, hints vanish, intrinsics are those of Kernel IR, and what
+//! the inliner left is a call.
 
 use super::instruction::flags;
 use super::{Import, Importer, types, unsupported};
+use crate::front::intrinsics::{self, Meaning};
 use crate::llvm::{Call, Value};
 use inkwell::llvm_sys::LLVMValueKind;
 use spirula_kir as kir;
-use spirula_kir::{Constant, Flags, Op, Type, WorkItemQuery};
-
-/// Intrinsics that only tell optimizers something.
-const HINTS: [&str; 8] = [
-    "llvm.dbg.",
-    "llvm.lifetime.",
-    "llvm.invariant.",
-    "llvm.assume",
-    "llvm.donothing",
-    "llvm.sideeffect",
-    "llvm.var.annotation",
-    "llvm.experimental.noalias.scope.decl",
-];
-
-/// Intrinsics that yield their first argument.
-const TRANSPARENT: [&str; 5] = [
-    "llvm.expect",
-    "llvm.annotation",
-    "llvm.ptr.annotation",
-    "llvm.ssa.copy",
-    "llvm.launder.invariant.group",
-];
+use spirula_kir::{Constant, Flags, Intrinsic, Op, Shape, Type, WorkItemQuery};
 
 impl<'m> Importer<'m, '_> {
     pub(super) fn call(&mut self, source: Value<'m>) -> Import<Option<kir::Value>> {
@@ -39,17 +19,19 @@ impl<'m> Importer<'m, '_> {
             && callee.is_declaration()
         {
             return match primitive.starts_with("reciprocal_root.") {
-                true => self.element_primitive(primitive, source),
+                true => self.reciprocal_root(source),
                 false => self.primitive(primitive),
             };
         }
         if name.starts_with("llvm.") {
             return self.intrinsic(&name, source);
         }
+        let Some(function) = self.shared.functions.get(&callee).cloned() else {
+            return Err(format!("calls `{name}`, which nothing defines"));
+        };
         let arguments = self.arguments(source)?;
-        let pure = callee.is_pure();
-        self.used.insert(name.clone());
-        self.result(source, Op::Call { function: name.into(), pure, arguments })
+        // Which functions are pure is found when all of them are there.
+        self.result(source, Op::Call { function, pure: false, arguments })
     }
 
     fn arguments(&mut self, source: Value<'m>) -> Import<Vec<kir::Value>> {
@@ -68,11 +50,11 @@ impl<'m> Importer<'m, '_> {
         Ok(Some(self.push(types::import(source.ty())?, op)))
     }
 
-    /// A primitive that works element by element is one of Kernel IR's intrinsics.
-    fn element_primitive(&mut self, name: &str, source: Value<'m>) -> Import<Option<kir::Value>> {
+    /// The primitive that works element by element is one of Kernel IR's intrinsics.
+    fn reciprocal_root(&mut self, source: Value<'m>) -> Import<Option<kir::Value>> {
         let arguments = self.arguments(source)?;
-        let name = format!("llvm.spirula.{name}").into();
-        self.result(source, Op::Intrinsic { name, flags: Flags::NONE, arguments })
+        let intrinsic = Intrinsic::ReciprocalRoot;
+        self.result(source, Op::Intrinsic { intrinsic, flags: Flags::NONE, arguments })
     }
 
     /// `barrier`, `printf_buffer`, `work_dim`, `global_id.0`, …
@@ -96,39 +78,40 @@ impl<'m> Importer<'m, '_> {
     }
 
     fn intrinsic(&mut self, name: &str, source: Value<'m>) -> Import<Option<kir::Value>> {
-        let is = |list: &[&str]| list.iter().any(|prefix| name.starts_with(prefix));
-        if is(&HINTS) {
-            if source.ty().is_void() {
-                return Ok(None);
+        match intrinsics::meaning(name) {
+            Some(Meaning::Operation(intrinsic)) => self.operation_of(intrinsic, source),
+            Some(Meaning::Hint) if source.ty().is_void() => Ok(None),
+            Some(Meaning::Hint) => {
+                let ty = types::import(source.ty())?;
+                Ok(Some(self.function.constant(ty, Constant::Undef)))
             }
-            let ty = types::import(source.ty())?;
-            return Ok(Some(self.function.constant(ty, Constant::Undef)));
+            Some(Meaning::Transparent) => self.operand(source, 0).map(Some),
+            Some(Meaning::IsConstant) => Ok(Some(self.function.int(Type::BOOL, 0))),
+            Some(Meaning::ObjectSize) => {
+                // Unknown: -1, or 0 if the second argument asks for the least size.
+                let least = source.operand(1).is_some_and(|least| !least.is_null());
+                let ty = types::import(source.ty())?;
+                let bits = source.ty().integer_width();
+                let all = u128::MAX >> (128 - bits.clamp(1, 128));
+                Ok(Some(self.function.int(ty, if least { 0 } else { all })))
+            }
+            None => Err(format!("calls the intrinsic `{name}`, which SPIR doesn't have")),
         }
-        if is(&TRANSPARENT) {
-            return self.operand(source, 0).map(Some);
-        }
-        if name.starts_with("llvm.is.constant") {
-            return Ok(Some(self.function.int(Type::BOOL, 0)));
-        }
-        if name.starts_with("llvm.objectsize") {
-            // Unknown: -1, or 0 if the second argument asks for the least size.
-            let least = source.operand(1).is_some_and(|least| !least.is_null());
-            let ty = types::import(source.ty())?;
-            let bits = source.ty().integer_width();
-            let all = u128::MAX >> (128 - bits.clamp(1, 128));
-            return Ok(Some(self.function.int(ty, if least { 0 } else { all })));
-        }
-        let done = if name.starts_with("llvm.memcpy.") || name.starts_with("llvm.memmove.") {
-            self.copy(source)?
-        } else if name.starts_with("llvm.memset.") {
-            self.set(source)?
-        } else {
-            false
+    }
+
+    fn operation_of(&mut self, intrinsic: Intrinsic, source: Value<'m>) -> Import<Option<kir::Value>> {
+        let done = match intrinsic.shape() {
+            Shape::Copy => self.copy(source)?,
+            Shape::Fill => self.set(source)?,
+            _ => false,
         };
         if done {
             return Ok(None);
         }
         let arguments = self.arguments(source)?;
-        self.result(source, Op::Intrinsic { name: name.into(), flags: flags(source), arguments })
+        let types: Vec<&Type> = arguments.iter().map(|&argument| self.function.ty(argument)).collect();
+        let result = if source.ty().is_void() { None } else { Some(types::import(source.ty())?) };
+        intrinsic.check(result.as_ref(), &types).map_err(|error| format!("contains `{source}`: {error}"))?;
+        self.result(source, Op::Intrinsic { intrinsic, flags: flags(source), arguments })
     }
 }

@@ -1,11 +1,13 @@
 //! Import: constants. Plain ones become Kernel IR constants; addresses and constant expressions become instructions
 //! where they are used.
 
-use super::{Import, Importer, types, unsupported};
+use super::{Import, Importer, Place, types, unsupported};
+use crate::front::limits;
 use crate::llvm::Value;
 use inkwell::llvm_sys::LLVMValueKind::*;
+use spirula_interface::program::DATA_SYMBOL;
 use spirula_kir as kir;
-use spirula_kir::{Constant, Op, Type};
+use spirula_kir::{Constant, Op, Signature, Type};
 use std::sync::Arc;
 
 impl<'m> Importer<'m, '_> {
@@ -37,9 +39,15 @@ impl<'m> Importer<'m, '_> {
             let offset = self.local_offset(variable)?;
             return Ok(self.push(ty, Op::LocalAddress { offset }));
         }
-        let name = variable.name();
-        self.used.insert(name.clone());
-        Ok(self.push(ty, Op::GlobalAddress(name.into())))
+        match self.shared.data.places.get(&variable) {
+            Some(Place::Constant(name)) => Ok(self.push(ty, Op::GlobalAddress(name.clone()))),
+            Some(&Place::Block(offset)) => {
+                let base = self.push(ty.clone(), Op::GlobalAddress(DATA_SYMBOL.into()));
+                let (index, scale, offset, inbounds) = (None, 0, offset as i64, true);
+                Ok(self.push(ty, Op::Address { base, index, scale, offset, inbounds }))
+            }
+            None => Err(format!("uses the variable `{}`, which is not in memory", variable.name())),
+        }
     }
 
     /// Where a local variable lies in the group's local memory.
@@ -47,12 +55,15 @@ impl<'m> Importer<'m, '_> {
         if let Some(&offset) = self.local.get(&variable) {
             return Ok(offset);
         }
+        if self.function.signature != Signature::Kernel {
+            return Err(format!("uses the local variable `{}`, which only kernels can", variable.name()));
+        }
         let ty = variable.as_global().map(|global| global.value_type()).filter(|ty| ty.is_sized());
         let Some(ty) = ty else { return unsupported(variable) };
-        let alignment = u64::from(variable.alignment().max(self.layout.alignment(ty)));
+        let alignment = u64::from(variable.alignment().max(self.shared.layout.alignment(ty)));
         let offset = self.function.local_size.next_multiple_of(alignment);
         self.function.local_size = offset
-            .checked_add(self.layout.size(ty))
+            .checked_add(limits::bytes(self.shared.layout, ty).unwrap_or(u64::MAX))
             .filter(|&end| end <= u64::from(u32::MAX))
             .ok_or_else(|| format!("has the local variable `{}`, which is too large", variable.name()))?;
         self.local.insert(variable, offset);

@@ -44,6 +44,7 @@ impl<'m> Importer<'m, '_> {
         let successors = terminator.successors();
         match terminator.opcode() {
             LLVMRet if terminator.operand_count() == 0 => Ok(Terminator::Return(None)),
+            LLVMRet => Ok(Terminator::Return(Some(self.operand(*terminator, 0)?))),
             LLVMUnreachable => Ok(Terminator::Unreachable),
             LLVMBr => match (terminator.branch_condition(), &successors[..]) {
                 (Some(condition), &[then, otherwise]) => Ok(Terminator::Branch {

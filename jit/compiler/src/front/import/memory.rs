@@ -1,13 +1,11 @@
 //! Import: memory. Address computations become base + index*scale + offset, allocas private slots.
 
 use super::{Import, Importer, types, unsupported};
+use crate::front::limits;
 use crate::llvm::{Call, Value};
 use inkwell::llvm_sys::{LLVMAtomicOrdering, LLVMAtomicRMWBinOp, LLVMTypeKind};
 use spirula_kir as kir;
 use spirula_kir::{AddressSpace, CastOp, Constant, Flags, Op, Ordering, RmwOp, Type};
-
-/// One private variable of one work-item.
-const MAX_PRIVATE_BYTES: u64 = 1 << 28;
 
 /// Copies of at most so many bytes become loads and stores, which can be widened.
 const MAX_UNROLLED_BYTES: u64 = 128;
@@ -20,7 +18,8 @@ impl<'m> Importer<'m, '_> {
         let Some(count) = source.operand(0).and_then(Value::constant_bits) else {
             return Err("has a private array of variable length".into());
         };
-        let size = self.layout.size(ty).checked_mul(count).filter(|&size| size <= MAX_PRIVATE_BYTES);
+        let size = limits::bytes(self.shared.layout, ty).and_then(|size| size.checked_mul(count));
+        let size = size.filter(|&size| size <= limits::MAX_PRIVATE_BYTES);
         let size = size.ok_or("has a private array that is too large")?;
         let slot = self.function.add_slot(size, source.alignment());
         Ok(self.push(types::import(source.ty())?, Op::SlotAddress(slot)))
@@ -148,7 +147,7 @@ impl<'m> Importer<'m, '_> {
                     return unsupported(source);
                 };
                 let Some(&next) = current.members().get(member as usize) else { return unsupported(source) };
-                let offset = self.layout.member_offset(current, member);
+                let offset = self.shared.layout.member_offset(current, member);
                 let Some(offset) = offset else { return unsupported(source) };
                 steps.push(Step::Offset(offset as i64));
                 current = next;
@@ -161,7 +160,7 @@ impl<'m> Importer<'m, '_> {
             if !current.is_sized() {
                 return unsupported(source);
             }
-            let scale = self.layout.size(current) as i64;
+            let scale = self.shared.layout.size(current) as i64;
             steps.push(match index.constant_signed() {
                 Some(constant) if !index.ty().is_vector() => Step::Offset(constant.wrapping_mul(scale)),
                 _ => Step::Index(self.value(index)?, scale),

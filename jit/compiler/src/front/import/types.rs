@@ -3,11 +3,17 @@
 use super::Import;
 use crate::llvm;
 use inkwell::llvm_sys::LLVMTypeKind::*;
-use spirula_kir::{AddressSpace, Scalar, Type};
+use spirula_kir::{AddressSpace, Limits, Scalar, Type};
 use std::sync::Arc;
 
 /// A register's type.
 pub(super) fn import(ty: llvm::Type) -> Import<Type> {
+    let whole = unchecked(ty)?;
+    whole.check(Limits::REGISTER).map_err(|error| format!("has a value of type {ty}: {error}"))?;
+    Ok(whole)
+}
+
+fn unchecked(ty: llvm::Type) -> Import<Type> {
     if let Some(scalar) = scalar(ty) {
         return Ok(Type::Scalar(scalar));
     }
@@ -18,9 +24,9 @@ pub(super) fn import(ty: llvm::Type) -> Import<Type> {
             let lanes = u32::try_from(ty.element_count()).map_err(|_| unsupported())?;
             Ok(Type::Vector(scalar(element()?).ok_or_else(unsupported)?, lanes))
         }
-        LLVMArrayTypeKind => Ok(Type::Array(Arc::new(import(element()?)?), ty.element_count())),
+        LLVMArrayTypeKind => Ok(Type::Array(Arc::new(unchecked(element()?)?), ty.element_count())),
         LLVMStructTypeKind if !ty.is_packed() => {
-            let members: Result<Vec<Type>, String> = ty.members().into_iter().map(import).collect();
+            let members: Result<Vec<Type>, String> = ty.members().into_iter().map(unchecked).collect();
             Ok(Type::Struct(members?.into()))
         }
         _ => Err(unsupported()),

@@ -2,7 +2,7 @@
 //! for what was there before, one operation does for all.
 
 use super::Widener;
-use crate::{CastOp, Constant, Flags, Op, RmwOp, Scalar, Type, Value};
+use crate::{CastOp, Constant, Intrinsic, Op, RmwOp, Scalar, Type, Value};
 
 impl Widener<'_> {
     /// One operation for all active lanes; false if it must be instantiated. Its block runs only if there is one.
@@ -34,7 +34,7 @@ impl Widener<'_> {
         true
     }
 
-    fn reduce_active(&mut self, reduction: &str, lanes: Value, identity: u128, bits: u32) -> Value {
+    fn reduce_active(&mut self, reduction: Intrinsic, lanes: Value, identity: u128, bits: u32) -> Value {
         let lanes = match self.mask() {
             Some(mask) => {
                 let identity = self.constant(Type::int(bits), Constant::Int(identity));
@@ -43,18 +43,12 @@ impl Widener<'_> {
             }
             None => lanes,
         };
-        let name = format!("llvm.vector.reduce.{reduction}.v{}i{bits}", self.lanes);
-        self.push(
-            Type::int(bits),
-            Op::Intrinsic { name: name.into(), flags: Flags::NONE, arguments: vec![lanes] },
-        )
+        self.intrinsic_of(reduction, Type::int(bits), vec![lanes])
     }
 
     fn active_count(&mut self, bits: u32) -> Value {
         let active = self.active_bits();
-        let name = format!("llvm.ctpop.i{}", self.lanes);
-        let op = Op::Intrinsic { name: name.into(), flags: Flags::NONE, arguments: vec![active] };
-        let count = self.push(Type::int(self.lanes), op);
+        let count = self.intrinsic_of(Intrinsic::PopCount, Type::int(self.lanes), vec![active]);
         let (from, to) = (self.lanes, bits);
         match from.cmp(&to) {
             std::cmp::Ordering::Less => self.cast(CastOp::ZExt, Type::int(to), count),
@@ -64,19 +58,19 @@ impl Widener<'_> {
     }
 }
 
-/// LLVM's reduction for an operation, and the value that changes nothing.
-fn reduction(op: RmwOp, bits: u32) -> Option<(&'static str, u128)> {
+/// The reduction for an operation, and the value that changes nothing.
+fn reduction(op: RmwOp, bits: u32) -> Option<(Intrinsic, u128)> {
     let all = if bits >= 128 { u128::MAX } else { (1 << bits) - 1 };
     let top = 1 << (bits - 1);
     Some(match op {
-        RmwOp::Add | RmwOp::Sub => ("add", 0),
-        RmwOp::Or => ("or", 0),
-        RmwOp::Xor => ("xor", 0),
-        RmwOp::And => ("and", all),
-        RmwOp::Max => ("smax", top),
-        RmwOp::Min => ("smin", all ^ top),
-        RmwOp::UMax => ("umax", 0),
-        RmwOp::UMin => ("umin", all),
+        RmwOp::Add | RmwOp::Sub => (Intrinsic::ReduceAdd, 0),
+        RmwOp::Or => (Intrinsic::ReduceOr, 0),
+        RmwOp::Xor => (Intrinsic::ReduceXor, 0),
+        RmwOp::And => (Intrinsic::ReduceAnd, all),
+        RmwOp::Max => (Intrinsic::ReduceSignedMax, top),
+        RmwOp::Min => (Intrinsic::ReduceSignedMin, all ^ top),
+        RmwOp::UMax => (Intrinsic::ReduceUnsignedMax, 0),
+        RmwOp::UMin => (Intrinsic::ReduceUnsignedMin, all),
         _ => return None,
     })
 }

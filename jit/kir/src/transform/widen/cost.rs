@@ -5,7 +5,7 @@ use super::slots::access_size;
 use super::values::components;
 use crate::analysis::{Mask, Shape};
 use crate::transform::ContextKind;
-use crate::{BinaryOp, Block, Function, Inst, Op, Scalar, Type, Value};
+use crate::{BinaryOp, Block, Function, Inst, Intrinsic, Op, Scalar, Type, Value};
 use spirula_interface::target::{Costs, TargetFacts};
 
 /// Estimates for one work-item in scalar code, and for one pack.
@@ -121,7 +121,7 @@ impl Model<'_> {
                 scalar: self.costs.division * scalar_registers,
                 pack: 1.5 * self.costs.division * registers,
             },
-            Op::Intrinsic { name, .. } if name.starts_with("llvm.sqrt") => Cost {
+            Op::Intrinsic { intrinsic: Intrinsic::SquareRoot, .. } => Cost {
                 scalar: self.costs.division * scalar_registers,
                 pack: 1.5 * self.costs.division * registers,
             },

@@ -19,7 +19,7 @@ impl Widener<'_> {
             (Op::Fence(_), ..) => {
                 self.out.function.push_effect(self.at, op);
             }
-            (Op::Intrinsic { name, .. }, None, _) if is_hint(name) => {}
+            (Op::Intrinsic { intrinsic, .. }, None, _) if intrinsic.is_hint() => {}
             (Op::AtomicRmw { .. }, Some(value), _) if self.combined_atomic(&op, value) => {}
             (_, Some(value), Some(Shape::Uniform)) => self.uniform(&op, value),
             (_, Some(value), Some(Shape::Affine { .. })) => self.affine_instruction(&op, value),
@@ -129,8 +129,8 @@ impl Widener<'_> {
                 all.splice(start..start + count, new);
                 all
             }
-            Op::Intrinsic { name, flags, arguments } => self
-                .intrinsic(name, *flags, arguments, &ty)
+            Op::Intrinsic { intrinsic, flags, arguments } => self
+                .intrinsic(*intrinsic, *flags, arguments, &ty)
                 .unwrap_or_else(|| self.instantiate(op, Some(value))),
             _ => self.instantiate(op, Some(value)),
         }
@@ -323,13 +323,6 @@ impl Widener<'_> {
     pub(super) fn context_kind(&self, slot: crate::transform::ContextSlot) -> &ContextKind {
         &self.context[slot.0 as usize]
     }
-}
-
-/// Intrinsics that say something to an optimizer and may be left out.
-fn is_hint(name: &str) -> bool {
-    ["llvm.assume", "llvm.prefetch", "llvm.lifetime.", "llvm.experimental.noalias"]
-        .iter()
-        .any(|prefix| name.starts_with(prefix))
 }
 
 /// Takes back what would make a result poison.

@@ -3,7 +3,9 @@
 use super::Widener;
 use super::values::components;
 use super::variables::Variable;
-use crate::{BinaryOp, CastOp, Constant, Flags, IntPredicate, Op, Scalar, Target, Terminator, Type, Value};
+use crate::{
+    BinaryOp, CastOp, Constant, IntPredicate, Intrinsic, Op, Scalar, Target, Terminator, Type, Value,
+};
 
 impl Widener<'_> {
     /// The operation on each active lane's operands, first lane first; `result` is the body's value that it yields.
@@ -132,9 +134,7 @@ impl Widener<'_> {
     fn first_bit(&mut self, bits: Value) -> Value {
         let ty = self.ty(bits);
         let certain = self.constant(Type::BOOL, Constant::Int(1));
-        let name = format!("llvm.cttz.i{}", self.lanes);
-        let arguments = vec![bits, certain];
-        let lane = self.push(ty.clone(), Op::Intrinsic { name: name.into(), flags: Flags::NONE, arguments });
+        let lane = self.intrinsic_of(Intrinsic::TrailingZeros, ty.clone(), vec![bits, certain]);
         match self.lanes {
             0..32 => self.cast(CastOp::ZExt, Type::I32, lane),
             32 => lane,

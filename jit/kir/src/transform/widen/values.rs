@@ -4,7 +4,9 @@
 use super::Widener;
 use super::variables::Variable;
 use crate::analysis::Shape;
-use crate::{BinaryOp, CastOp, Constant, Flags, IntPredicate, Op, Predicate, Scalar, Type, Value, ValueDef};
+use crate::{
+    BinaryOp, CastOp, Constant, Flags, IntPredicate, Intrinsic, Op, Predicate, Scalar, Type, Value, ValueDef,
+};
 
 /// The scalars in a type, in order.
 pub(super) fn components(ty: &Type) -> Vec<Scalar> {
@@ -46,6 +48,10 @@ impl Widener<'_> {
     pub(super) fn binary(&mut self, op: BinaryOp, lhs: Value, rhs: Value) -> Value {
         let ty = self.ty(lhs);
         self.push(ty, Op::Binary { op, flags: Flags::NONE, lhs, rhs })
+    }
+
+    pub(super) fn intrinsic_of(&mut self, intrinsic: Intrinsic, ty: Type, arguments: Vec<Value>) -> Value {
+        self.push(ty, Op::Intrinsic { intrinsic, flags: Flags::NONE, arguments })
     }
 
     pub(super) fn cast(&mut self, op: CastOp, ty: Type, value: Value) -> Value {

@@ -1,0 +1,91 @@
+//! What variables a module may have. Sizes in SPIR are any 64-bit numbers, and wrap: here they are computed so that they
+//! don't, before anything else computes with them.
+
+use crate::llvm::{Global, Instruction, Layout, Type, Value};
+use inkwell::llvm_sys::LLVMTypeKind::*;
+use spirula_interface::program::{MAX_ALIGNMENT, MAX_PROGRAM_DATA};
+
+/// Bytes of one private variable of one work-item.
+pub(super) const MAX_PRIVATE_BYTES: u64 = 1 << 28;
+
+/// Bytes of one local variable: offsets into local memory have 32 bits.
+const MAX_LOCAL_BYTES: u64 = u32::MAX as u64;
+
+/// Structures in arrays in structures.
+const MAX_DEPTH: u32 = 64;
+
+/// Bytes of a sized type; `None` if they are more than 64 bits can say.
+pub(super) fn bytes<'m>(layout: Layout<'m>, ty: Type<'m>) -> Option<u64> {
+    sized(layout, ty, 0)
+}
+
+fn sized<'m>(layout: Layout<'m>, ty: Type<'m>, depth: u32) -> Option<u64> {
+    if depth > MAX_DEPTH {
+        return None;
+    }
+    match ty.kind() {
+        LLVMArrayTypeKind => sized(layout, ty.element()?, depth + 1)?.checked_mul(ty.element_count()),
+        LLVMStructTypeKind => {
+            let aligned = |at: u64, ty: Type<'m>| {
+                let align = if ty.is_packed() { 1 } else { layout.alignment(ty) };
+                at.checked_next_multiple_of(u64::from(align.max(1)))
+            };
+            let mut end = 0_u64;
+            for member in ty.members() {
+                let start = if ty.is_packed() { end } else { aligned(end, member)? };
+                end = start.checked_add(sized(layout, member, depth + 1)?)?;
+            }
+            aligned(end, ty)
+        }
+        _ => Some(layout.size(ty)),
+    }
+}
+
+/// What is wrong with a program-scope or local variable, if anything. Adds its size to the program's.
+pub(super) fn variable<'m>(layout: Layout<'m>, variable: Global<'m>, total: &mut u64) -> Option<String> {
+    let name = variable.name();
+    let ty = variable.value_type();
+    if variable.alignment() > MAX_ALIGNMENT {
+        let align = variable.alignment();
+        return Some(format!(
+            "the variable `{name}` is aligned to {align} bytes; the most is {MAX_ALIGNMENT}"
+        ));
+    }
+    if !ty.is_sized() {
+        return None; // An image or the like; what can't be compiled is refused when it is used.
+    }
+    let size = bytes(layout, ty);
+    if variable.ty().address_space() == 3 {
+        let fits = size.is_some_and(|size| size <= MAX_LOCAL_BYTES);
+        return (!fits)
+            .then(|| format!("the local variable `{name}` has {}; the most is 4 GiB", count(size)));
+    }
+    *total = total.saturating_add(size.unwrap_or(u64::MAX));
+    (*total > MAX_PROGRAM_DATA).then(|| {
+        let most = MAX_PROGRAM_DATA >> 20;
+        let size = count(size);
+        format!(
+            "the variable `{name}` has {size}; all variables and constants of a program may have {most} MiB"
+        )
+    })
+}
+
+/// What is wrong with an `alloca`, if anything.
+pub(super) fn private<'m>(layout: Layout<'m>, alloca: Instruction<'m>) -> Option<String> {
+    let ty = alloca.allocated_type().filter(|ty| ty.is_sized())?;
+    if alloca.alignment() > MAX_ALIGNMENT {
+        let align = alloca.alignment();
+        return Some(format!(
+            "a private variable that is aligned to {align} bytes; the most is {MAX_ALIGNMENT}"
+        ));
+    }
+    let elements = alloca.operand(0).and_then(Value::constant_bits).unwrap_or(1);
+    let size = bytes(layout, ty).and_then(|size| size.checked_mul(elements));
+    let fits = size.is_some_and(|size| size <= MAX_PRIVATE_BYTES);
+    let most = MAX_PRIVATE_BYTES >> 20;
+    (!fits).then(|| format!("a private variable of {}; the most is {most} MiB", count(size)))
+}
+
+fn count(size: Option<u64>) -> String {
+    size.map_or("more than 2^64 bytes".into(), |size| format!("{size} bytes"))
+}

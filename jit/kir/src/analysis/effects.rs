@@ -1,0 +1,150 @@
+//! Analysis: what calling a function may do, over the call graph.
+
+use crate::analysis::ControlFlow;
+use crate::{AddressSpace, CastOp, Effects, Function, Inst, Module, Op, Scalar, Signature, Type, Value};
+use spirula_interface::program::DATA_SYMBOL;
+use std::collections::HashMap;
+use std::sync::Arc;
+
+/// Finds the effects of a module's functions, and which calls are pure. What isn't known by name may do anything, and so
+/// does what calls itself.
+pub fn find_effects(module: &mut Module) {
+    let mut known: HashMap<Arc<str>, Effects> = HashMap::new();
+    // Each round knows what calls only what was known before it; there are as many as calls nest.
+    let mut open: Vec<usize> = (0..module.functions.len()).collect();
+    while !open.is_empty() {
+        let before = open.len();
+        open.retain(|&index| {
+            let function = &module.functions[index];
+            let Some(effects) = of_function(function, &known) else { return true };
+            known.insert(function.name.as_str().into(), effects);
+            false
+        });
+        if open.len() == before {
+            break;
+        }
+    }
+    for function in module.functions.iter_mut().chain(&mut module.kernels) {
+        if function.signature != Signature::Kernel {
+            function.attributes.effects = known.get(function.name.as_str()).copied().unwrap_or(Effects::ANY);
+        }
+        mark_calls(function, &known);
+    }
+}
+
+fn mark_calls(function: &mut Function, known: &HashMap<Arc<str>, Effects>) {
+    let insts: Vec<Inst> = function.blocks.iter().flat_map(|block| block.insts.iter().copied()).collect();
+    for inst in insts {
+        if let Op::Call { function: callee, pure, .. } = function.op_mut(inst) {
+            *pure = known.get(callee).is_some_and(|effects| effects.is_pure());
+        }
+    }
+}
+
+/// `None` if it calls what isn't known yet.
+fn of_function(function: &Function, known: &HashMap<Arc<str>, Effects>) -> Option<Effects> {
+    let mut effects = Effects::NONE;
+    for block in &function.blocks {
+        for &inst in &block.insts {
+            effects = effects | of_operation(function, function.op(inst), known)?;
+        }
+    }
+    // Nobody knows how often a loop runs.
+    let flow = ControlFlow::new(function);
+    let loops = flow.reverse_post_order().iter().any(|&block| flow.is_in_loop(block));
+    Some(Effects { traps: effects.traps || loops, ..effects })
+}
+
+fn of_operation(function: &Function, op: &Op, known: &HashMap<Arc<str>, Effects>) -> Option<Effects> {
+    let reads = Effects { reads: true, ..Effects::NONE };
+    let writes = Effects { writes: true, ..Effects::NONE };
+    Some(match op {
+        Op::Call { function: callee, .. } => return known.get(callee).copied(),
+        Op::Load { pointer, volatile: false, ordering: None, .. } => match origin(function, *pointer) {
+            Origin::Own | Origin::Constant => Effects::NONE,
+            Origin::Elsewhere => reads,
+        },
+        Op::Store { pointer, volatile: false, ordering: None, .. } => match origin(function, *pointer) {
+            Origin::Own => Effects::NONE,
+            _ => writes,
+        },
+        Op::Intrinsic { intrinsic, arguments, .. } if intrinsic.effects().writes => {
+            let to_own = arguments.first().is_some_and(|&to| origin(function, to) == Origin::Own);
+            // Where a copy comes from is its second operand.
+            let from = arguments.get(1).filter(|_| intrinsic.effects().reads);
+            let from_known = from.is_none_or(|&from| origin(function, from) != Origin::Elsewhere);
+            Effects { reads: !from_known, writes: !to_own, traps: false }
+        }
+        _ if op.has_effect() => reads | writes,
+        _ if op.reads_memory() => reads,
+        _ => Effects::NONE,
+    })
+}
+
+/// Whose memory a pointer leads to.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Origin {
+    /// The function's own: nobody else sees it.
+    Own,
+    /// What never changes.
+    Constant,
+    Elsewhere,
+}
+
+fn origin(function: &Function, mut pointer: Value) -> Origin {
+    loop {
+        if *function.ty(pointer) == Type::Scalar(Scalar::Pointer(AddressSpace::Constant)) {
+            return Origin::Constant;
+        }
+        pointer = match function.defining_op(pointer) {
+            Some(Op::SlotAddress(_)) => return Origin::Own,
+            Some(Op::GlobalAddress(name)) if **name != *DATA_SYMBOL => return Origin::Constant,
+            Some(Op::Address { base, .. }) => *base,
+            Some(Op::Cast { op: CastOp::AddrSpaceCast, value, .. }) => *value,
+            _ => return Origin::Elsewhere,
+        };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::parse_module;
+
+    /// The attributes of `f`, and the call in the kernel, for a body.
+    fn found(body: &str) -> String {
+        let text = format!(
+            "constant \"table\" size 8 align 4 \"01\"\nfunction \"f\"(%0: ptr(private), %1: i32) yields i32 {{\n  slot $0: 8 align 8\nb0:\n{body}}}\n\
+             function \"g\"(%0: i32) yields i32 {{\nb0:\n  %1: i32 = call \"f\"(zero:ptr(private), %0)\n  return %1\n}}\n\
+             kernel \"k\"() {{\nb0:\n  %0: i32 = call \"g\"(7:i32)\n  return\n}}\n"
+        );
+        let mut module = parse_module(&text).unwrap_or_else(|e| panic!("{e}\n{text}"));
+        module.verify().unwrap_or_else(|e| panic!("{e}\n{text}"));
+        super::find_effects(&mut module);
+        let effects: Vec<String> = module.functions.iter().map(|f| f.attributes.to_string()).collect();
+        assert_eq!(effects[0], effects[1], "what a function calls, it does");
+        let pure = module.kernels[0].to_string().contains("call pure");
+        assert_eq!(pure, effects[0] == " no_reads no_writes returns");
+        effects[0].clone()
+    }
+
+    #[test]
+    fn own_and_constant_memory_is_nobodys_business() {
+        let own = "  %2: ptr(private) = slot_address $0\n  %3: ptr(private) = address %2 + 4\n  store %3, %1, align 4\n\
+                   %4: i32 = load %3, align 4\n  %5: ptr(private) = global_address @\"table\"\n  %6: i32 = load %5, align 4\n  return %6\n";
+        assert_eq!(found(own), " no_reads no_writes returns");
+    }
+
+    #[test]
+    fn other_memory_is_seen() {
+        assert_eq!(found("  %2: i32 = load %0, align 4\n  return %2\n"), " no_writes returns");
+        assert_eq!(found("  store %0, %1, align 4\n  return %1\n"), " no_reads returns");
+        assert_eq!(found("  intrinsic memset(%0, 0:i8, 4:i64, 0:i1)\n  return %1\n"), " no_reads returns");
+        assert_eq!(found("  %2: i32 = load volatile %0, align 4\n  return %2\n"), " returns");
+    }
+
+    #[test]
+    fn a_loop_may_not_end() {
+        let text = "  jump b1\nb1:\n  %2: i1 = icmp eq %1, 7:i32\n  branch %2, b1, b2\nb2:\n  return %1\n";
+        assert_eq!(found(text), " no_reads no_writes");
+    }
+}
