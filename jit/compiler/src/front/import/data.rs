@@ -125,7 +125,7 @@ impl<'m> Data<'m> {
 }
 
 /// For each datum, whether it is a variable or joined to one by pointers, in either direction.
-fn bound_to_variables(list: &[(Value, Datum)], index: &HashMap<Value, usize>) -> Vec<bool> {
+fn bound_to_variables<'m>(list: &[(Value<'m>, Datum<'m>)], index: &HashMap<Value<'m>, usize>) -> Vec<bool> {
     let mut neighbours = vec![Vec::new(); list.len()];
     for (from, (_, datum)) in list.iter().enumerate() {
         for to in datum.image.pointers.iter().filter_map(|(_, target, _)| index.get(target)) {
