@@ -6,7 +6,7 @@ use std::process::Command;
 use std::{env, fs};
 
 fn main() {
-    println!("cargo::rerun-if-changed=../builtins/src");
+    println!("cargo::rerun-if-changed=../../builtins/src");
     println!("cargo::rerun-if-env-changed=LLVM_SYS_221_PREFIX");
     if let Err(message) = compile() {
         println!("cargo::error={message}");

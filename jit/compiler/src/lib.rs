@@ -25,3 +25,12 @@ fn host_inputs() -> spirula_interface::inputs::Inputs {
     inputs.settings.verify = true;
     inputs
 }
+
+/// The kernels of a program that a test built, in this process.
+#[cfg(test)]
+fn loaded(
+    program: &spirula_interface::program::CompiledProgram,
+) -> Result<Vec<spirula_service::LoadedKernel>, spirula_service::LoadError> {
+    let variables = spirula_service::Variables::new(&program.data).expect("a compiler's description");
+    spirula_service::load(program, &std::sync::Arc::new(variables))
+}

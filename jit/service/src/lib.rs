@@ -9,15 +9,17 @@ mod clang;
 mod loader;
 pub mod process;
 pub mod settings;
+mod variables;
 
 pub use clang::find as find_clang;
 pub use loader::{LoadError, LoadedProgram};
 pub use process::warm_up;
+pub use variables::{Variables, VariablesError};
 
 use process::Request;
 use spirula_interface::inputs::Inputs;
 use spirula_interface::options::{CompileError, CompileOptions};
-use spirula_interface::program::{CompiledProgram, KernelInfo, RawWorkGroupFn};
+use spirula_interface::program::{CompiledProgram, DATA_SYMBOL, KernelInfo, RawWorkGroupFn};
 use spirula_interface::protocol::{Job, Product};
 use spirula_interface::translation::{Translated, Translation};
 use std::sync::Arc;
@@ -75,13 +77,16 @@ pub struct LoadedKernel {
     pub program: Arc<LoadedProgram>,
     /// What the host must know.
     pub info: Arc<KernelInfo>,
-    /// Valid while `program` lives.
+    /// Valid while `program` and the variables that it was loaded with live.
     pub entry: RawWorkGroupFn,
 }
 
-/// Loads the objects; returns the kernels in their order.
-pub fn load(compiled: &CompiledProgram) -> Result<Vec<LoadedKernel>, LoadError> {
-    let (program, entries) = loader::load(compiled)?;
+/// Loads the objects, which refer to these variables: those of the same program, made by [`Variables::new`] of its own
+/// description or of another build's that has the same. Returns the kernels in their order.
+pub fn load(compiled: &CompiledProgram, variables: &Arc<Variables>) -> Result<Vec<LoadedKernel>, LoadError> {
+    let data = loader::External { name: DATA_SYMBOL, address: variables.address() };
+    let (mut program, entries) = loader::load(compiled, &[data], loader::Limits::default())?;
+    program.keep(variables.clone());
     let program = Arc::new(program);
     let kernel = |(info, entry): (&KernelInfo, _)| LoadedKernel {
         program: program.clone(),

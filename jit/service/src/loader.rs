@@ -19,6 +19,7 @@ mod image;
 mod memory;
 mod relocate;
 
+use crate::variables::Variables;
 use elf::Object;
 pub use error::{Cause, LoadError};
 pub use externals::External;
@@ -26,19 +27,27 @@ use image::Layout;
 pub use image::Limits;
 use memory::{Mapped, Writable};
 use spirula_interface::program::{CompiledProgram, RawWorkGroupFn};
+use std::sync::Arc;
 
 /// A program in executable memory; released on drop.
 #[derive(Debug)]
-pub struct LoadedProgram(#[expect(dead_code, reason = "owned for the entries")] Mapped);
-
-/// Puts the objects into executable memory and finds its kernels; their entries are valid while the program lives.
-pub fn load(compiled: &CompiledProgram) -> Result<(LoadedProgram, Vec<RawWorkGroupFn>), LoadError> {
-    load_with(compiled, &[], Limits::default())
+pub struct LoadedProgram {
+    #[expect(dead_code, reason = "owned for the entries")]
+    code: Mapped,
+    /// What the code refers to.
+    variables: Option<Arc<Variables>>,
 }
 
-/// As [`load`], for a program that may use these externals besides the functions that all may use, and no more memory
-/// than this.
-pub fn load_with(
+impl LoadedProgram {
+    /// Keeps the variables as long as the code.
+    pub(crate) fn keep(&mut self, variables: Arc<Variables>) {
+        self.variables = Some(variables);
+    }
+}
+
+/// Puts the objects into executable memory and finds its kernels; their entries are valid while the program lives. They may
+/// use these externals besides the functions that all may use, and no more memory than this.
+pub fn load(
     compiled: &CompiledProgram,
     externals: &[External],
     limits: Limits,
@@ -70,7 +79,7 @@ fn link(
     let entry =
         |(place, name): (usize, &str)| mapped.function(place).ok_or_else(|| Cause::NoEntry(name.into()));
     let entries = std::iter::zip(places, names).map(entry).collect::<Result<_, _>>()?;
-    Ok((LoadedProgram(mapped), entries))
+    Ok((LoadedProgram { code: mapped, variables: None }, entries))
 }
 
 #[cfg(all(test, target_arch = "x86_64"))]

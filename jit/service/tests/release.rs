@@ -3,7 +3,8 @@
 use spirula_compiler::codegen::generate;
 use spirula_compiler::llvm::{Session, host, parse_text};
 use spirula_interface::program::{CompiledProgram, KernelInfo};
-use spirula_service::load;
+use spirula_service::{LoadError, LoadedKernel, Variables};
+use std::sync::Arc;
 
 const EMPTY: &str = "define void @entry(ptr %a, ptr %l, i64 %f, i64 %e, ptr %m, ptr %s) {\n  ret void\n}\n";
 
@@ -28,7 +29,17 @@ fn program() -> CompiledProgram {
         denormals_are_zero: false,
         printf: None,
     };
-    CompiledProgram { objects: vec![object], kernels: vec![kernel], log: String::new() }
+    CompiledProgram {
+        objects: vec![object],
+        kernels: vec![kernel],
+        data: Default::default(),
+        log: String::new(),
+    }
+}
+
+fn load(program: &CompiledProgram) -> Result<Vec<LoadedKernel>, LoadError> {
+    let variables = Variables::new(&program.data).expect("none");
+    spirula_service::load(program, &Arc::new(variables))
 }
 
 /// Resident bytes of this process.

@@ -9,7 +9,8 @@ use crate::platform::device::DeviceInfo;
 use crate::platform::extensions::SPIR_VERSIONS;
 use spirula_interface::options::{CompileError, CompileOptions, MathOptions, Specialization};
 use spirula_interface::program::{CompiledProgram, KernelInfo};
-use spirula_service::{self as service, LoadedKernel};
+use spirula_service::{self as service, LoadedKernel, Variables};
+use std::fmt::Display;
 use std::sync::Arc;
 
 /// A step's result.
@@ -96,13 +97,16 @@ pub(super) fn load(
     options: Option<&CompileOptions>,
     failed: Status,
 ) -> Result<Built, Failure> {
-    let loaded = service::load(&compiled)
-        .map_err(|error| Failure { status: failed, log: format!("error: {error}\n") })?;
+    let invalid = |error: &dyn Display| Failure { status: failed, log: format!("error: {error}\n") };
+    let variables = Arc::new(Variables::new(&compiled.data).map_err(|error| invalid(&error))?);
+    let loaded = service::load(&compiled, &variables).map_err(|error| invalid(&error))?;
     let built = |kernel: &LoadedKernel| BuiltKernel {
         info: kernel.info.clone(),
         code: Code::of(kernel),
         pace: Arc::default(),
-        specialized: Specialized::new(options.map(|options| maker(&kernel.info, &modules, options))),
+        specialized: Specialized::new(
+            options.map(|options| maker(&kernel.info, (&modules, options), (&compiled, &variables))),
+        ),
     };
     let kernels = loaded.iter().map(built).collect();
     Ok(Built {
@@ -115,13 +119,21 @@ pub(super) fn load(
 }
 
 /// Makes a kernel again, for a local size. Who uses it compares its description with the kernel's own.
-fn maker(kernel: &KernelInfo, modules: &Arc<[Vec<u8>]>, options: &CompileOptions) -> Maker {
+fn maker(
+    kernel: &KernelInfo,
+    (modules, options): (&Arc<[Vec<u8>]>, &CompileOptions),
+    (program, variables): (&Arc<CompiledProgram>, &Arc<Variables>),
+) -> Maker {
     let (name, modules, options) = (kernel.name.clone(), modules.clone(), options.clone());
+    let (program, variables) = (program.clone(), variables.clone());
     Box::new(move |local_size| {
         let specialization = Some(Specialization { kernel: name.clone(), local_size });
         let options = CompileOptions { specialization, ..options.clone() };
         let compiled = service::build(&slices(&modules), &options).map_err(|error| error.to_string())?;
-        let loaded = service::load(&compiled).map_err(|error| error.to_string())?.pop();
+        if compiled.data != program.data {
+            return Err(format!("the variables of {name} are not where the program's are"));
+        }
+        let loaded = service::load(&compiled, &variables).map_err(|error| error.to_string())?.pop();
         let kernel = loaded.ok_or_else(|| format!("the compiler left {name} out"))?;
         Ok(Variant { code: Code::of(&kernel), info: kernel.info })
     })

@@ -98,10 +98,10 @@ mod tests {
     use super::*;
     use crate::kernel::tests::{context, info};
     use spirula_interface::printf::Call;
-    use spirula_interface::program::ArgumentKind;
+    use spirula_interface::program::{ArgumentKind, ProgramData};
 
     fn program(kernels: Vec<KernelInfo>) -> CompiledProgram {
-        CompiledProgram { objects: Vec::new(), kernels, log: String::new() }
+        CompiledProgram { objects: Vec::new(), kernels, data: ProgramData::default(), log: String::new() }
     }
 
     /// Two arguments of 8 bytes at 0 and 16, and printf's buffer at 32.

@@ -94,7 +94,7 @@ impl Ready {
             data: Default::default(),
             log: String::new(),
         };
-        let kernel = spirula_service::load(&compiled).unwrap().remove(0);
+        let kernel = crate::loaded(&compiled).unwrap().remove(0);
         Ready { info, entry: kernel.entry, _program: kernel.program }
     }
 

@@ -72,7 +72,7 @@ fn a_kernel_is_built_loaded_and_right() {
         let kernel = &program.kernels[0];
         let kinds: Vec<_> = kernel.arguments.iter().map(|argument| argument.kind).collect();
         assert_eq!(kinds, [ArgumentKind::Buffer, ArgumentKind::Value { size: 4 }]);
-        let loaded = spirula_service::load(&program).unwrap();
+        let loaded = crate::loaded(&program).unwrap();
 
         let data = scaled(kernel, loaded[0].entry);
         assert!(data.iter().enumerate().all(|(index, &value)| value == 7 * index as i32), "{data:?}");
@@ -101,7 +101,7 @@ fn kernels_of_several_objects_are_right() {
     inputs.target.threads = 2;
     let program = built(&text, &inputs).unwrap();
     assert_eq!(program.objects.len(), 2);
-    let loaded = spirula_service::load(&program).unwrap();
+    let loaded = crate::loaded(&program).unwrap();
     for (n, (kernel, code)) in std::iter::zip(&program.kernels, &loaded).enumerate() {
         assert_eq!(kernel.name, format!("scale{n}"));
         let data = scaled(kernel, code.entry);
@@ -154,7 +154,7 @@ fn every_fixture_is_checked_and_compiled_or_says_what_it_lacks() {
         check(&bytes, &inputs).unwrap_or_else(|error| panic!("{name}: {error}"));
         match build(&[&bytes], &inputs, Dump::default()) {
             Ok(program) => {
-                spirula_service::load(&program).unwrap_or_else(|error| panic!("{name}: {error}"));
+                crate::loaded(&program).unwrap_or_else(|error| panic!("{name}: {error}"));
             }
             Err(error) => {
                 let text = error.to_string();

@@ -96,13 +96,6 @@ impl<'m> Function<'m> {
     pub(crate) fn has_attribute(self, name: &str) -> bool {
         !self.attribute(LLVMAttributeFunctionIndex, name).is_null()
     }
-
-    /// True if it reads and writes no memory and always returns.
-    pub(crate) fn is_pure(self) -> bool {
-        // SAFETY: null or an attribute, which lives as long as the context.
-        let memory = unsafe { integer(self.attribute(LLVMAttributeFunctionIndex, "memory")) };
-        self.has_attribute("willreturn") && self.has_attribute("nounwind") && memory == Some(0)
-    }
 }
 
 impl Call<'_> {

@@ -8,6 +8,9 @@ pub struct LoadError(#[from] pub Cause);
 /// What is wrong with an object, or with mapping it.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum Cause {
+    /// The program's variables can't be made.
+    #[error(transparent)]
+    Variables(#[from] crate::variables::VariablesError),
     /// There are relocations for x86-64 only.
     #[error("this loader knows code for x86-64, not for {}", std::env::consts::ARCH)]
     Host,

@@ -7,8 +7,14 @@ mod mutants;
 mod refused;
 mod writer;
 
+use super::load as load_with;
 use super::*;
 use spirula_interface::program::{KernelInfo, Launch};
+
+/// Without externals of its own.
+fn load(compiled: &CompiledProgram) -> Result<(LoadedProgram, Vec<RawWorkGroupFn>), LoadError> {
+    load_with(compiled, &[], Limits::default())
+}
 
 /// A program of these objects, whose kernels' functions have these names.
 fn program(objects: Vec<Vec<u8>>, symbols: &[&str]) -> CompiledProgram {
@@ -29,7 +35,7 @@ fn program(objects: Vec<Vec<u8>>, symbols: &[&str]) -> CompiledProgram {
         denormals_are_zero: false,
         printf: None,
     });
-    CompiledProgram { objects, kernels: kernels.collect(), log: String::new() }
+    CompiledProgram { objects, kernels: kernels.collect(), data: Default::default(), log: String::new() }
 }
 
 /// Calls a work-group function that takes one pointer, for as many groups as `data` has elements.

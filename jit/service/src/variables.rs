@@ -1,0 +1,116 @@
+//! A program's variables in memory: one block for all its objects and for every variant of its kernels that is made later. It
+//! lives as long as any of its code does.
+
+#![deny(clippy::arithmetic_side_effects)]
+
+use spirula_interface::program::{MAX_ALIGNMENT, MAX_PROGRAM_DATA, ProgramData};
+use std::cell::UnsafeCell;
+
+/// Bytes of a page, which is what variables are aligned to at most.
+const PAGE: usize = MAX_ALIGNMENT as usize;
+
+/// The block, in pages. Kernels write to it.
+#[derive(Debug)]
+pub struct Variables(Box<[Page]>);
+
+#[repr(align(4096))]
+#[derive(Debug)]
+struct Page(UnsafeCell<[u8; PAGE]>);
+
+// SAFETY: nothing here reads or writes a page once it can be shared; what kernels do to it is up to the program, as with
+// any buffer.
+unsafe impl Sync for Page {}
+
+/// Why there is no such block: its description contradicts itself, or is of a size that no program may have.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+pub enum VariablesError {
+    /// More than [`MAX_PROGRAM_DATA`].
+    #[error("the program's variables take {0} bytes; {MAX_PROGRAM_DATA} are possible")]
+    Size(u64),
+    /// Not a power of two, or more than [`MAX_ALIGNMENT`].
+    #[error("the program's variables are aligned to {0} bytes")]
+    Alignment(u32),
+    /// More initial bytes than there are bytes.
+    #[error("the program's variables have {0} bytes and {1} initial ones")]
+    Image(u64, usize),
+    /// A pointer that is not inside, or that points outside.
+    #[error("a pointer at {0} to {1} is none among {2} bytes of variables")]
+    Pointer(u64, u64, u64),
+}
+
+impl Variables {
+    /// The block as the program wants it at first.
+    pub fn new(data: &ProgramData) -> Result<Variables, VariablesError> {
+        let ProgramData { size, align, image, pointers } = data;
+        let whole = usize::try_from(*size).ok().filter(|_| *size <= MAX_PROGRAM_DATA);
+        let whole = whole.ok_or(VariablesError::Size(*size))?;
+        if whole > 0 && !(align.is_power_of_two() && *align <= MAX_ALIGNMENT) {
+            return Err(VariablesError::Alignment(*align));
+        }
+        if image.len() > whole {
+            return Err(VariablesError::Image(*size, image.len()));
+        }
+        let zero = || Page(UnsafeCell::new([0; PAGE]));
+        let mut pages: Box<[Page]> = std::iter::repeat_with(zero).take(whole.div_ceil(PAGE)).collect();
+        for (page, bytes) in pages.iter_mut().zip(image.chunks(PAGE)) {
+            page.0.get_mut()[..bytes.len()].copy_from_slice(bytes);
+        }
+        let base = pages.as_ptr() as u64;
+        for &(at, target) in pointers {
+            let wrong = VariablesError::Pointer(at, target, *size);
+            let end = at.checked_add(8).filter(|end| *end <= *size && target <= *size).ok_or(wrong)?;
+            let address = base.wrapping_add(target).to_le_bytes();
+            for (place, byte) in (at..end).zip(address) {
+                let place = place as usize;
+                pages[place / PAGE].0.get_mut()[place % PAGE] = byte;
+            }
+        }
+        Ok(Variables(pages))
+    }
+
+    /// Where it lies.
+    pub(crate) fn address(&self) -> usize {
+        self.0.as_ptr() as usize
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn data(size: u64, image: &[u8], pointers: &[(u64, u64)]) -> ProgramData {
+        ProgramData { size, align: 16, image: image.to_vec(), pointers: pointers.to_vec() }
+    }
+
+    fn bytes(variables: &mut Variables) -> Vec<u8> {
+        variables.0.iter_mut().flat_map(|page| *page.0.get_mut()).collect()
+    }
+
+    #[test]
+    fn initial_bytes_are_followed_by_zeros_and_pointers_point_inside() {
+        let image: Vec<u8> = (0..5000).map(|i| (i % 251) as u8 + 1).collect();
+        let mut made = Variables::new(&data(9000, &image, &[(4092, 8), (8992, 9000)])).unwrap();
+        let base = made.address() as u64;
+        assert_eq!(base % 4096, 0);
+        let all = bytes(&mut made);
+        let word = |at: usize| u64::from_le_bytes(all[at..at + 8].try_into().unwrap());
+        assert_eq!((word(4092), word(8992)), (base + 8, base + 9000), "one lies across two pages");
+        assert_eq!((&all[..4092], &all[4100..5000]), (&image[..4092], &image[4100..5000]));
+        assert!(all[5000..8992].iter().all(|&byte| byte == 0));
+    }
+
+    #[test]
+    fn what_contradicts_itself_is_refused() {
+        let error = |data: ProgramData| Variables::new(&data).unwrap_err();
+        assert_eq!(error(data(MAX_PROGRAM_DATA + 1, &[], &[])), VariablesError::Size(MAX_PROGRAM_DATA + 1));
+        assert_eq!(error(data(u64::MAX, &[], &[])), VariablesError::Size(u64::MAX));
+        for align in [0, 3, 8192] {
+            assert_eq!(error(ProgramData { align, ..data(8, &[], &[]) }), VariablesError::Alignment(align));
+        }
+        assert_eq!(error(data(4, &[0; 5], &[])), VariablesError::Image(4, 5));
+        for (at, target) in [(1, 0), (0, 9), (u64::MAX, 0), (u64::MAX - 7, 0), (0, u64::MAX)] {
+            assert_eq!(error(data(8, &[], &[(at, target)])), VariablesError::Pointer(at, target, 8));
+        }
+        Variables::new(&ProgramData::default()).unwrap();
+    }
+}
