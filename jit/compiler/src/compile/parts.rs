@@ -12,7 +12,7 @@ use spirula_kir::{Function, Module};
 use std::cmp::Reverse;
 
 /// Instructions of work-group functions that are worth a thread: its own LLVM context costs a millisecond or two.
-const MIN_SHARE: usize = 400;
+const MIN_SHARE: usize = 200;
 
 /// Objects that together define the module's kernels, which are lowered. What those call and refer to is in each object
 /// that needs it.

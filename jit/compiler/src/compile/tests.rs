@@ -163,3 +163,87 @@ fn every_fixture_is_checked_and_compiled_or_says_what_it_lacks() {
         }
     }
 }
+
+/// Two kernels in objects of their own, which share a variable, and a constant that each may have for itself.
+#[test]
+fn a_variable_is_in_no_object_but_a_constant_is() {
+    let counting = SCALE.replace(
+        "  %new = mul i32 %old, %factor",
+        "  %c = load i32, ptr addrspace(1) @counter\n  %next = add i32 %c, 1\n  store i32 %next, ptr addrspace(1) @counter
+  %slot = getelementptr i32, ptr addrspace(2) @table, i64 %id\n  %t = load i32, ptr addrspace(2) %slot\n  %new = add i32 %old, %t",
+    ) + "@counter = internal addrspace(1) global i32 41
+@table = internal addrspace(2) constant [3 x i32] [i32 305419896, i32 305419897, i32 305419898]\n";
+    let program = built(&counting, &host_inputs()).unwrap();
+    assert_eq!((program.data.size, program.data.align, &program.data.image[..]), (4, 4, &[41][..]));
+    let contains = |bytes: &[u8]| program.objects[0].windows(bytes.len()).any(|window| window == bytes);
+    assert!(contains(b"\0spirula.data\0"), "the object refers to the block by its symbol");
+    assert!(contains(&[0x78, 0x56, 0x34, 0x12, 0x79, 0x56, 0x34, 0x12]), "the table is in the object");
+}
+
+/// A function that stays a call has its memory on a stack that isn't ours: there is little of it, or it is inlined.
+#[test]
+fn large_private_arrays_of_functions_become_the_kernels() {
+    let with = |functions: &str| {
+        SCALE.replace("mul i32 %old, %factor", "call spir_func i32 @f0(i32 %old)") + functions
+    };
+    let function = |name: &str, bytes: u32, result: &str| {
+        format!(
+            "define spir_func i32 @{name}(i32 %x) noinline {{\n %s = alloca [{bytes} x i8]\n store volatile i32 %x, ptr %s
+ %a = load volatile i32, ptr %s\n {result}\n ret i32 %r\n}}\n"
+        )
+    };
+    let large = built(&with(&function("f0", 200_000, "%r = add i32 %a, 1")), &host_inputs()).unwrap();
+    assert!(large.kernels[0].private_size >= 200_000);
+    let small = built(&with(&function("f0", 1000, "%r = add i32 %a, 1")), &host_inputs()).unwrap();
+    assert!(small.kernels[0].private_size >= 1000, "what calls need counts");
+    let mut deep: String = (0..99)
+        .map(|n| function(&format!("f{n}"), 1000, &format!("%r = call i32 @f{}(i32 %a)", n + 1)))
+        .collect();
+    deep += &function("f99", 1000, "%r = add i32 %a, 1");
+    let log = built(&with(&deep), &host_inputs()).unwrap_err().to_string();
+    assert!(log.contains("`scale` calls functions that need 100000 bytes of private memory"), "{log}");
+}
+
+#[test]
+fn zz_faults() {
+    let mut files: Vec<_> =
+        std::fs::read_dir("/work/shared/faults/modules").unwrap().map(|e| e.unwrap().path()).collect();
+    files.sort();
+    for f in files {
+        let n = f.file_name().unwrap().to_string_lossy().into_owned();
+        if ["coro.bc"].contains(&n.as_str())
+            || !(n.starts_with("intrin")
+                || n.starts_with("trap")
+                || n.starts_with("bss")
+                || n.starts_with("const_")
+                || n.starts_with("local_")
+                || n.starts_with("priv")
+                || n.starts_with("align")
+                || n.starts_with("v")
+                || n.starts_with("alloca")
+                || n.starts_with("agg")
+                || n.starts_with("big")
+                || n.starts_with("extern")
+                || n.starts_with("memcpy")
+                || n.starts_with("unreach")
+                || n.starts_with("name")
+                || n.starts_with("gep")
+                || n.starts_with("type")
+                || n.starts_with("ok")
+                || n.starts_with("i129")
+                || n.starts_with("scal"))
+        {
+            continue;
+        }
+        let bytes = std::fs::read(&f).unwrap();
+        let r = build(&[&bytes], &host_inputs(), Dump::default());
+        match r {
+            Ok(p) => eprintln!(
+                "FAULT {n}: ok private {} data {}",
+                p.kernels.iter().map(|k| k.private_size).max().unwrap_or(0),
+                p.data.size
+            ),
+            Err(e) => eprintln!("FAULT {n}: {}", e.to_string().trim()),
+        }
+    }
+}

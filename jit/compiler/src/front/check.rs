@@ -36,7 +36,9 @@ pub(crate) fn check(module: &Module, options: &CompileOptions) -> Result<(), Com
     let mut data = 0;
     for global in module.globals() {
         global_variable(global, &mut findings);
-        limits::variable(layout, global, &mut data).into_iter().for_each(|finding| findings.add(finding));
+        if !is_foreign(global.value_type(), 0) {
+            limits::variable(layout, global, &mut data).into_iter().for_each(|finding| findings.add(finding));
+        }
     }
     module.functions().into_iter().for_each(|function| self::function(function, layout, &mut findings));
     if let Some(cycle) = CallGraph::new(module).cycle() {
@@ -234,7 +236,10 @@ fn function<'m>(function: Function<'m>, layout: Layout<'m>, findings: &mut Findi
         findings.add(format!("the function `{name}` has a parameter of type {}", parameter.ty()));
     }
     for instruction in function.instructions() {
-        if let Some(what) = limits::private(layout, instruction) {
+        if let Some(ty) = instruction.allocated_type()
+            && !is_foreign(ty, 0)
+            && let Some(what) = limits::private(layout, instruction)
+        {
             findings.add(format!("the function `{name}` has {what}"));
         }
         if let Some(what) = forbidden(instruction) {

@@ -37,6 +37,8 @@ fn sized<'m>(layout: Layout<'m>, ty: Type<'m>, depth: u32) -> Option<u64> {
             }
             aligned(end, ty)
         }
+        // LLVM ends the process when it is asked for such a size.
+        LLVMScalableVectorTypeKind => None,
         _ => Some(layout.size(ty)),
     }
 }

@@ -236,10 +236,10 @@ fn initial_values_are_laid_out_as_in_memory() {
     };
     assert_eq!(bytes("i37", "-1"), "ffffffff1f");
     assert_eq!(bytes("i128", "258"), "0201");
-    assert_eq!(bytes("<3 x i16>", "<i16 1, i16 poison, i16 3>"), "010000000300");
+    assert_eq!(bytes("<3 x i16>", "<i16 1, i16 poison, i16 3>"), "0100000003");
     assert_eq!(
         bytes("{ i8, i64, [2 x float] }", "{ i8 1, i64 2, [2 x float] [float 1.0, float 0.0] }"),
-        "0100000000000000020000000000000000000080".to_owned() + "3f"
+        "010000000000000002000000000000000000803f"
     );
     assert_eq!(bytes("%P", "<{ i8 1, i32 2 }>"), "0102");
     assert_eq!(bytes("double", "1.0"), "000000000000f03f");
