@@ -10,8 +10,6 @@ mod dispatch;
 mod error;
 mod handle;
 mod info;
-#[cfg(test)]
-mod lifecycle;
 
 use crate::dispatch::DISPATCH;
 use opencl_sys::{CL_INVALID_PLATFORM, cl_int, cl_platform_id, cl_platform_info, cl_uint};

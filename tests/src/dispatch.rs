@@ -1,83 +1,126 @@
-//! The ICD's dispatch table, for calls that the loader must not see: it would itself read a released handle's memory.
+//! The platform's dispatch table, for calls that the loader must not see: it would itself read the memory of a handle that is
+//! none, or answer in the library's place.
 
-use crate::cl::sys::{c_void, cl_int, cl_uint, size_t};
+use crate::cl::sys::*;
 use crate::cl::{Context, Handle, Object, Platform};
+use crate::slot;
+use std::ptr::null_mut;
 
-/// A clGet*Info function.
-type Info = unsafe extern "system" fn(Handle, cl_uint, size_t, *mut c_void, *mut size_t) -> cl_int;
-/// A clRetain* or clRelease* function.
-type Count = unsafe extern "system" fn(Handle) -> cl_int;
-/// clSetContextDestructorCallback.
-type OnDestroy =
-    unsafe extern "system" fn(Handle, Option<extern "system" fn(Handle, *mut c_void)>, *mut c_void) -> cl_int;
+/// The table, as Khronos's `cl_icd.h` has it.
+pub type Table = opencl_sys::cl_icd::cl_icd_dispatch;
+
+/// The table of the platform under test.
+pub fn table() -> &'static Table {
+    // SAFETY: cl_khr_icd: a handle's first word points to its dispatch table, and a platform is never released.
+    unsafe { &**Platform::only().raw().cast::<*const Table>() }
+}
+
+/// Calls a function of the table.
+#[macro_export]
+macro_rules! slot {
+    ($function:ident($($argument:expr),* $(,)?)) => {{
+        let function = $crate::dispatch::table().$function.expect(stringify!($function));
+        // SAFETY: pointers among the arguments outlive the call; everything else the library must check itself.
+        #[allow(clippy::macro_metavars_in_unsafe)]
+        unsafe { function($($argument),*) }
+    }};
+}
+
+/// Calls a function of the table whose last argument is `errcode_ret`, and which must refuse; gives its status.
+#[macro_export]
+macro_rules! refused {
+    ($function:ident($($argument:expr),* $(,)?)) => {{
+        let mut code = 1;
+        let object = $crate::slot!($function($($argument,)* &mut code));
+        assert!(object.is_null(), stringify!($function));
+        $crate::cl::code_name(code)
+    }};
+}
+
 /// What is called when an object is gone.
 type Destructor = Box<dyn FnOnce() + Send>;
 
-/// The slot of clSetContextDestructorCallback (OpenCL 3.0), which `cl-sys` does not know.
-const SET_CONTEXT_DESTRUCTOR_CALLBACK: usize = 148;
-
-/// The slots, in Khronos's order (`cl_icd.h`), of the functions that every object has.
-#[derive(Clone, Copy, Debug)]
-pub struct Slots {
-    /// clRetain*
-    pub retain: usize,
-    /// clRelease*
-    pub release: usize,
-    /// clGet*Info
-    pub info: usize,
+/// clSetContextDestructorCallback (OpenCL 3.0), which `cl-sys` does not know.
+pub fn on_context_destroyed(context: &Context, callback: Destructor) -> cl_int {
+    extern "C" fn call(_: Handle, data: *mut c_void) {
+        // SAFETY: the box that was made below; a destructor callback is called once.
+        let callback = unsafe { Box::from_raw(data.cast::<Destructor>()) };
+        callback();
+    }
+    let data = Box::into_raw(Box::new(callback)).cast();
+    slot!(clSetContextDestructorCallback(context.raw(), Some(call), data))
 }
 
-/// `cl_context`'s functions.
-pub const CONTEXT: Slots = Slots { retain: 6, release: 7, info: 8 };
-/// `cl_command_queue`'s functions.
-pub const QUEUE: Slots = Slots { retain: 10, release: 11, info: 12 };
-/// `cl_mem`'s functions.
-pub const MEMORY: Slots = Slots { retain: 17, release: 18, info: 20 };
-/// `cl_sampler`'s functions.
-pub const SAMPLER: Slots = Slots { retain: 23, release: 24, info: 25 };
-/// `cl_program`'s functions.
-pub const PROGRAM: Slots = Slots { retain: 28, release: 29, info: 32 };
-/// `cl_kernel`'s functions.
-pub const KERNEL: Slots = Slots { retain: 36, release: 37, info: 39 };
-/// `cl_event`'s functions.
-pub const EVENT: Slots = Slots { retain: 43, release: 44, info: 42 };
+/// clRetain* and clRelease*.
+type Count = unsafe extern "C" fn(Handle) -> cl_int;
+/// clGet*Info.
+type Info = unsafe extern "C" fn(Handle, cl_uint, size_t, *mut c_void, *mut size_t) -> cl_int;
 
-/// The table of the platform under test.
+/// A type of objects: the functions that each type has, and the error for what is no object of it.
 #[derive(Clone, Copy, Debug)]
-pub struct Dispatch(*const *const c_void);
+pub struct Kind {
+    retain: Option<Count>,
+    release: Option<Count>,
+    info: Option<Info>,
+    reference_count: cl_uint,
+    invalid: cl_int,
+}
 
-impl Dispatch {
-    /// The table that the platform's handle points to.
-    pub fn of(platform: Platform) -> Dispatch {
-        // SAFETY: cl_khr_icd: a handle's first word points to its dispatch table.
-        Dispatch(unsafe { *platform.raw().cast::<*const *const c_void>() })
+macro_rules! kinds {
+    ($($name:ident: $retain:ident, $release:ident, $info:ident, $count:ident, $invalid:ident;)*) => {
+        impl Kind {$(
+            #[doc = concat!("That of ", stringify!($info), ".")]
+            pub fn $name() -> Kind {
+                let (retain, release, info) = (table().$retain, table().$release, table().$info);
+                Kind { retain, release, info, reference_count: $count, invalid: $invalid }
+            }
+        )*}
+    };
+}
+
+kinds! {
+    device: clRetainDevice, clReleaseDevice, clGetDeviceInfo, CL_DEVICE_REFERENCE_COUNT, CL_INVALID_DEVICE;
+    context: clRetainContext, clReleaseContext, clGetContextInfo, CL_CONTEXT_REFERENCE_COUNT, CL_INVALID_CONTEXT;
+    queue: clRetainCommandQueue, clReleaseCommandQueue, clGetCommandQueueInfo, CL_QUEUE_REFERENCE_COUNT,
+        CL_INVALID_COMMAND_QUEUE;
+    memory: clRetainMemObject, clReleaseMemObject, clGetMemObjectInfo, CL_MEM_REFERENCE_COUNT, CL_INVALID_MEM_OBJECT;
+    sampler: clRetainSampler, clReleaseSampler, clGetSamplerInfo, CL_SAMPLER_REFERENCE_COUNT, CL_INVALID_SAMPLER;
+    program: clRetainProgram, clReleaseProgram, clGetProgramInfo, CL_PROGRAM_REFERENCE_COUNT, CL_INVALID_PROGRAM;
+    kernel: clRetainKernel, clReleaseKernel, clGetKernelInfo, CL_KERNEL_REFERENCE_COUNT, CL_INVALID_KERNEL;
+    event: clRetainEvent, clReleaseEvent, clGetEventInfo, CL_EVENT_REFERENCE_COUNT, CL_INVALID_EVENT;
+}
+
+impl Kind {
+    /// clRetain*, of an object or anything else at this address.
+    pub fn retain(&self, address: usize) -> cl_int {
+        // SAFETY: the library must check the handle, whatever it is.
+        unsafe { self.retain.expect("a function to retain")(address as Handle) }
     }
 
-    /// clSetContextDestructorCallback.
-    pub fn on_context_destroyed(self, context: &Context, callback: Destructor) -> cl_int {
-        extern "system" fn call(_: Handle, data: *mut c_void) {
-            // SAFETY: the box that was made below; a destructor callback is called once.
-            let callback = unsafe { Box::from_raw(data.cast::<Destructor>()) };
-            callback();
-        }
-        let data = Box::into_raw(Box::new(callback)).cast();
-        // SAFETY: the slot holds a function of this signature; `call` takes this data.
-        unsafe {
-            let slot = *self.0.add(SET_CONTEXT_DESTRUCTOR_CALLBACK);
-            std::mem::transmute::<*const c_void, OnDestroy>(slot)(context.raw(), Some(call), data)
+    /// clRelease*.
+    pub fn release(&self, address: usize) -> cl_int {
+        // SAFETY: the library must check the handle, whatever it is.
+        unsafe { self.release.expect("a function to release")(address as Handle) }
+    }
+
+    /// The reference count, or the error.
+    pub fn references(&self, address: usize) -> Result<u32, cl_int> {
+        let (mut count, info) = (0_u32, self.info.expect("a function to ask"));
+        // SAFETY: the library must check the handle, whatever it is; `count` is as large as said.
+        match unsafe { info(address as Handle, self.reference_count, 4, (&raw mut count).cast(), null_mut()) }
+        {
+            CL_SUCCESS => Ok(count),
+            error => Err(error),
         }
     }
 
-    /// What querying, retaining and releasing the handle of this address return. It may be stale or none at all.
-    pub fn statuses(self, slots: Slots, address: usize) -> [cl_int; 3] {
-        let handle = address as Handle;
-        let mut size = 0;
-        // SAFETY: the slots hold functions of these signatures; the handle is theirs to check, `size` is a local.
-        unsafe {
-            let retain = std::mem::transmute::<*const c_void, Count>(*self.0.add(slots.retain));
-            let release = std::mem::transmute::<*const c_void, Count>(*self.0.add(slots.release));
-            let info = std::mem::transmute::<*const c_void, Info>(*self.0.add(slots.info));
-            [info(handle, 0, 0, std::ptr::null_mut(), &mut size), retain(handle), release(handle)]
-        }
+    /// Panics unless all functions of this type say that this is none of its objects.
+    pub fn assert_invalid(&self, address: usize) {
+        let got = (self.references(address), self.retain(address), self.release(address));
+        assert_eq!(
+            got,
+            (Err(self.invalid), self.invalid, self.invalid),
+            "info, retain, release of {address:#x}"
+        );
     }
 }

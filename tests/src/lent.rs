@@ -17,12 +17,12 @@ use std::mem::ManuallyDrop;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-/// Memory that somebody has.
+/// Memory that a command or an object has.
 struct Loan {
     number: usize,
     /// In the memory.
     address: usize,
-    /// The function that lent it.
+    /// The function that it was lent to.
     to: &'static str,
     /// If it is on a stack: the thread.
     stack_of: Option<usize>,

@@ -14,7 +14,7 @@ use std::{env, ops::Range, thread};
 
 /// Damaged binaries for each child process.
 const BATCH: u64 = 25;
-/// How long one damaged binary may take.
+/// How long one damaged binary may take on the average.
 const PATIENCE: Duration = Duration::from_secs(20);
 /// Memory growth that is no leak, over the last three quarters of the cycles.
 const GROWTH_KIB: u64 = 4096;
@@ -47,11 +47,7 @@ fn try_mutants(seeds: Range<u64>) -> Outcome {
     let context = Context::new(device)?;
     for seed in seeds {
         eprintln!("mutant {seed}"); // the last line before a crash
-        let start = Instant::now();
         try_mutant(&context, device, &mutant(&originals, seed))?;
-        if start.elapsed() > PATIENCE {
-            return Err(format!("mutant {seed} took {:?}", start.elapsed()).into());
-        }
     }
     Ok(())
 }
@@ -105,7 +101,7 @@ fn outlived(killed_after: Option<Duration>) -> Outcome {
     }
     application.wait()?;
     let start = Instant::now();
-    while start.elapsed() < Duration::from_secs(5) {
+    while start.elapsed() < Duration::from_secs(30) {
         match rustix::process::wait(WaitOptions::NOHANG) {
             Err(Errno::CHILD) => return Ok(()),
             Err(error) => return Err(error.into()),

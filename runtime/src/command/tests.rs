@@ -4,7 +4,7 @@ use super::buffer::RectSide;
 use super::*;
 use crate::kernel::tests::context;
 use crate::memory::format::{ImageFormat, channel, order};
-use crate::memory::raw::tests::{byte, host};
+use crate::memory::raw::tests::{HostMemory, byte};
 use crate::memory::{ImageDescription, MapFlags, MemFlags};
 use crate::queue::Queue;
 use spirula_interface::program::ImageKind;
@@ -12,8 +12,10 @@ use spirula_interface::program::ImageKind;
 /// A queue to run commands on, and a buffer of `size` bytes 0, 1, 2 …
 fn setup(size: usize) -> (Arc<Queue>, Arc<Mem>) {
     let context = context();
-    let mut bytes: Vec<u8> = (0..size).map(|byte| byte as u8).collect();
-    let buffer = Mem::buffer(&context, MemFlags::COPY_HOST_PTR, size, host(&mut bytes)).unwrap();
+    let bytes: Vec<u8> = (0..size).map(|byte| byte as u8).collect();
+    let buffer =
+        Mem::buffer(&context, MemFlags::COPY_HOST_PTR, size, Some(HostMemory::new(&bytes).pointer()))
+            .unwrap();
     (Queue::new(&context, context.device(), false, false).unwrap(), buffer)
 }
 
@@ -49,10 +51,10 @@ fn image(context: &Arc<Context>, kind: ImageKind, size: [usize; 3]) -> Arc<Mem> 
 #[test]
 fn buffers_are_read_written_copied_and_filled() {
     let (queue, buffer) = setup(32);
-    let mut out = [0u8; 4];
-    run(&queue, buffer::read(&buffer, 5, 4, host(&mut out).unwrap()));
-    assert_eq!(out, [5, 6, 7, 8]);
-    run(&queue, buffer::write(&buffer, 0, 4, host(&mut out).unwrap()));
+    let out = HostMemory::new(&[0; 4]);
+    run(&queue, buffer::read(&buffer, 5, 4, out.pointer()));
+    assert_eq!(out.bytes(), [5, 6, 7, 8]);
+    run(&queue, buffer::write(&buffer, 0, 4, out.pointer()));
     run(&queue, buffer::copy(&buffer, &buffer, 0, 16, 4));
     run(&queue, buffer::fill(&buffer, &[1, 2], 20, 4));
     assert_eq!(bytes(&buffer)[14..25], [14, 15, 5, 6, 7, 8, 1, 2, 1, 2, 24]);
@@ -61,8 +63,7 @@ fn buffers_are_read_written_copied_and_filled() {
 #[test]
 fn transfers_out_of_bounds_are_refused() {
     let (_, buffer) = setup(32);
-    let mut out = [0u8; 64];
-    let to = host(&mut out).unwrap();
+    let to = HostMemory::new(&[0; 64]).pointer();
     for (offset, size) in [(0, 0), (0, 33), (32, 1), (usize::MAX, 2)] {
         assert_eq!(status(buffer::read(&buffer, offset, size, to)), Status::InvalidValue);
         assert_eq!(status(buffer::write(&buffer, offset, size, to)), Status::InvalidValue);
@@ -84,8 +85,7 @@ fn transfers_out_of_bounds_are_refused() {
 fn denied_host_access_is_an_invalid_operation() {
     let context = context();
     let closed = Mem::buffer(&context, MemFlags::HOST_WRITE_ONLY, 8, None).unwrap();
-    let mut out = [0u8; 8];
-    let to = host(&mut out).unwrap();
+    let to = HostMemory::new(&[0; 8]).pointer();
     assert_eq!(status(buffer::read(&closed, 0, 8, to)), Status::InvalidOperation);
     assert!(buffer::write(&closed, 0, 8, to).is_ok());
     assert_eq!(status(map::map_buffer(&closed, MapFlags::READ, 0, 8)), Status::InvalidOperation);
@@ -94,10 +94,10 @@ fn denied_host_access_is_an_invalid_operation() {
 #[test]
 fn rectangles_land_in_place() {
     let (queue, buffer) = setup(64);
-    let mut out = [0u8; 4];
+    let out = HostMemory::new(&[0; 4]);
     let from = RectSide { origin: [2, 1, 0], row_pitch: 8, slice_pitch: 0 };
-    run(&queue, buffer::read_rect(&buffer, from, host(&mut out).unwrap(), RectSide::default(), [2, 2, 1]));
-    assert_eq!(out, [10, 11, 18, 19]);
+    run(&queue, buffer::read_rect(&buffer, from, out.pointer(), RectSide::default(), [2, 2, 1]));
+    assert_eq!(out.bytes(), [10, 11, 18, 19]);
     let to = RectSide { origin: [4, 4, 0], ..from };
     run(&queue, buffer::copy_rect(&buffer, &buffer, from, to, [2, 2, 1]));
     assert_eq!(
@@ -132,17 +132,14 @@ fn images_are_written_copied_between_kinds_and_read() {
         (bytes(&rows)[21..24].to_vec(), bytes(&rows)[29..32].to_vec()),
         (vec![26, 27, 28], vec![34, 35, 36])
     );
-    let mut out = [0u8; 16];
-    run(&queue, image::read(&rows, [5, 2, 0], [3, 2, 1], 8, 0, host(&mut out).unwrap()));
-    assert_eq!(out, [26, 27, 28, 0, 0, 0, 0, 0, 34, 35, 36, 0, 0, 0, 0, 0]);
+    let out = HostMemory::new(&[0; 16]);
+    run(&queue, image::read(&rows, [5, 2, 0], [3, 2, 1], 8, 0, out.pointer()));
+    assert_eq!(out.bytes(), [26, 27, 28, 0, 0, 0, 0, 0, 34, 35, 36, 0, 0, 0, 0, 0]);
     let color: [u8; 16] = std::array::from_fn(|index| if index == 0 { 200 } else { 0 });
     run(&queue, image::fill(&plane, color, [7, 7, 0], [1, 1, 1]));
     run(&queue, image::copy_to_buffer(&plane, &buffer, [6, 7, 0], [2, 1, 1], 10));
     assert_eq!(bytes(&buffer)[10..12], [62, 200]);
-    assert_eq!(
-        status(image::read(&plane, [0; 3], [9, 1, 1], 0, 0, host(&mut out).unwrap())),
-        Status::InvalidValue
-    );
+    assert_eq!(status(image::read(&plane, [0; 3], [9, 1, 1], 0, 0, out.pointer())), Status::InvalidValue);
     assert_eq!(status(image::copy(&plane, &plane, [0; 3], [1, 1, 0], [2, 2, 1])), Status::MemCopyOverlap);
     assert_eq!(status(image::fill(&buffer, color, [0; 3], [1; 3])), Status::InvalidMemObject);
 }

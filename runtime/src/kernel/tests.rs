@@ -5,7 +5,7 @@
 use super::*;
 use crate::command::ndrange::{ndrange, suggest, task};
 use crate::context::Context;
-use crate::memory::HostPtr;
+use crate::memory::raw::tests::HostMemory;
 use crate::platform::Platform;
 use crate::queue::Queue;
 use spirula_interface::program::{AddressQualifier, ArgumentInfo, RawWorkGroupFn, TypeQualifiers};
@@ -113,10 +113,8 @@ fn launches_see_the_arguments_of_their_time() {
     let device = context.device().clone();
     let queue = Queue::new(&context, &device, false, false).unwrap();
     let kernel = kernel(&context, info("add", &ADD), add);
-    let mut result = vec![0i32; 4096];
-    // SAFETY: `result` outlives the queue's last command, which `finish` waits for.
-    let pointer = unsafe { HostPtr::new(result.as_mut_ptr().cast()) };
-    let buffer = Mem::buffer(&context, MemFlags::USE_HOST_PTR, 4 * 4096, pointer).unwrap();
+    let result = HostMemory::new(&[0; 4 * 4096]);
+    let buffer = Mem::buffer(&context, MemFlags::USE_HOST_PTR, 4 * 4096, Some(result.pointer())).unwrap();
     kernel.set_argument(0, ArgumentValue::Memory(Some(buffer.clone()))).unwrap();
     kernel.set_argument(2, ArgumentValue::Local(4 * 64)).unwrap();
     for value in [1i32, 10, 100] {
@@ -131,7 +129,7 @@ fn launches_see_the_arguments_of_their_time() {
     kernel.set_argument(0, ArgumentValue::Memory(None)).unwrap();
     drop(buffer);
     queue.finish().unwrap();
-    assert!(result.iter().all(|&value| value == 1111));
+    assert!(result.bytes().chunks(4).all(|value| value == 1111i32.to_ne_bytes()));
 }
 
 #[test]

@@ -224,10 +224,24 @@ pub(crate) mod tests {
         unsafe { span.slice(index, 1).address().read_volatile() }
     }
 
-    /// A pointer to a test's bytes, which must outlive its use.
-    pub(crate) fn host(bytes: &mut [u8]) -> Option<HostPtr> {
-        // SAFETY: the tests keep `bytes` until their commands have ended.
-        unsafe { HostPtr::new(bytes.as_mut_ptr()) }
+    /// Memory as an application's. It is never freed, for nobody knows what a test that fails leaves in a queue.
+    pub(crate) struct HostMemory(Span<'static>);
+
+    impl HostMemory {
+        pub(crate) fn new(bytes: &[u8]) -> HostMemory {
+            let memory: &'static Allocation =
+                Box::leak(Box::new(Allocation::new(bytes.len(), PAGE).unwrap()));
+            memory.span().write(Span::of(bytes));
+            HostMemory(memory.span())
+        }
+
+        pub(crate) fn pointer(&self) -> HostPtr {
+            HostPtr(self.0.start)
+        }
+
+        pub(crate) fn bytes(&self) -> Vec<u8> {
+            self.0.to_vec()
+        }
     }
 
     #[test]

@@ -1,16 +1,13 @@
 //! Tests of the memory objects: flags, bounds, sub-buffers, image layouts, destructors.
 
 use super::format::{ImageFormat, channel, order};
+use super::raw::tests::HostMemory;
 use super::*;
 use crate::platform::Platform;
 use spirula_interface::program::ImageKind;
 
 fn context() -> Arc<Context> {
     Context::new(Platform::get().devices().to_vec(), Vec::new(), &Arc::default())
-}
-
-fn host(bytes: &mut [u8]) -> Option<HostPtr> {
-    raw::tests::host(bytes)
 }
 
 fn status<T>(result: Result<T>) -> Status {
@@ -31,17 +28,17 @@ fn buffers_check_flags_size_and_pointer() {
         Status::InvalidValue
     );
     assert_eq!(status(make(MemFlags::USE_HOST_PTR, 16, None)), Status::InvalidHostPtr);
-    assert_eq!(status(make(none, 16, host(&mut [0; 16]))), Status::InvalidHostPtr);
+    assert_eq!(status(make(none, 16, Some(HostMemory::new(&[0; 16]).pointer()))), Status::InvalidHostPtr);
 }
 
 #[test]
 fn the_applications_memory_is_used_or_copied() {
     let context = context();
-    let mut bytes = [1, 2, 3, 4];
-    let used = Mem::buffer(&context, MemFlags::USE_HOST_PTR, 4, host(&mut bytes)).unwrap();
-    assert_eq!(used.address(), bytes.as_mut_ptr());
-    let copied = Mem::buffer(&context, MemFlags::COPY_HOST_PTR, 4, host(&mut bytes)).unwrap();
-    assert_ne!(copied.address(), bytes.as_mut_ptr());
+    let bytes = HostMemory::new(&[1, 2, 3, 4]).pointer();
+    let used = Mem::buffer(&context, MemFlags::USE_HOST_PTR, 4, Some(bytes)).unwrap();
+    assert_eq!(used.address(), bytes.as_ptr());
+    let copied = Mem::buffer(&context, MemFlags::COPY_HOST_PTR, 4, Some(bytes)).unwrap();
+    assert_ne!(copied.address(), bytes.as_ptr());
     assert_eq!(raw::tests::byte(copied.span(), 3), 4);
     assert_eq!((used.host_ptr.is_some(), copied.host_ptr), (true, None));
 }
@@ -103,14 +100,14 @@ fn images_of_all_kinds_are_laid_out() {
 #[test]
 fn images_take_the_hosts_pitches() {
     let context = context();
-    let mut pixels: Vec<u8> = (0..128).collect();
+    let pixels = Some(HostMemory::new(&Vec::from_iter(0..128)).pointer());
     let wide = ImageDescription { row_pitch: 32, ..description(ImageKind::Image2d) };
-    let used = Mem::image(&context, MemFlags::USE_HOST_PTR, RGBA8, &wide, host(&mut pixels)).unwrap();
+    let used = Mem::image(&context, MemFlags::USE_HOST_PTR, RGBA8, &wide, pixels).unwrap();
     assert_eq!(used.image_info().unwrap().row_pitch, 32);
-    let copied = Mem::image(&context, MemFlags::COPY_HOST_PTR, RGBA8, &wide, host(&mut pixels)).unwrap();
+    let copied = Mem::image(&context, MemFlags::COPY_HOST_PTR, RGBA8, &wide, pixels).unwrap();
     assert_eq!(raw::tests::byte(copied.span(), 20), 32, "the second row begins at the host's pitch");
     let narrow = ImageDescription { row_pitch: 16, ..wide.clone() };
-    let made = Mem::image(&context, MemFlags::COPY_HOST_PTR, RGBA8, &narrow, host(&mut pixels));
+    let made = Mem::image(&context, MemFlags::COPY_HOST_PTR, RGBA8, &narrow, pixels);
     assert_eq!(status(made), Status::InvalidImageDescriptor);
     let made = Mem::image(&context, MemFlags::empty(), RGBA8, &wide, None);
     assert_eq!(status(made), Status::InvalidImageDescriptor);

@@ -105,6 +105,8 @@ fn native_kernel_errors() -> Outcome {
     assert_eq!(enqueue(one, arguments, 32, 0, &handle, null()), "CL_INVALID_VALUE");
     assert_eq!(enqueue(one, arguments, 32, 0, null(), &inside), "CL_INVALID_VALUE");
     assert_eq!(enqueue(one, arguments, 32, 1, &handle, &outside), "CL_INVALID_VALUE", "outside args");
+    let across = inside.wrapping_byte_add(28);
+    assert_eq!(enqueue(one, arguments, 32, 1, &handle, &across), "CL_INVALID_VALUE", "half outside");
     assert_eq!(enqueue(one, arguments, 32, 1, &null_mut(), &inside), "CL_INVALID_MEM_OBJECT");
     assert_eq!(enqueue(one, arguments, 32, 1, &picture, &inside), "CL_INVALID_MEM_OBJECT");
     Ok(())

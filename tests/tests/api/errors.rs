@@ -5,10 +5,10 @@ use crate::setup::{Setup, status, tests};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use spirula_tests::cl::sys::*;
 use spirula_tests::cl::{
-    self, Buffer, Context, Device, Event, Handle, Kernel, NdRange, Object, Platform, Program, Queue, SPIR12,
+    self, Buffer, Context, Device, Event, Handle, Kernel, NdRange, Object, Program, Queue, SPIR12,
     Sampler,
 };
-use spirula_tests::dispatch::Dispatch;
+use spirula_tests::dispatch::on_context_destroyed;
 use spirula_tests::isolate::{self, Failure, Outcome};
 use spirula_tests::{call, create, icd, supervise};
 use std::ffi::{CStr, c_char};
@@ -222,8 +222,7 @@ fn failed_commands_are_told_before_the_context_ends() -> Outcome {
     let setup = told.setup()?;
     let sender = told.sender.clone();
     let gone = Box::new(move || drop(sender.send("gone".into())));
-    let set = Dispatch::of(Platform::only()).on_context_destroyed(&setup.context, gone);
-    assert_eq!(set, CL_SUCCESS);
+    assert_eq!(on_context_destroyed(&setup.context, gone), CL_SUCCESS);
     if !compiles_sources()? {
         return Err(Failure::Skipped("CL_DEVICE_COMPILER_AVAILABLE is false".into()));
     }

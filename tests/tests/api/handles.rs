@@ -1,91 +1,129 @@
-//! Invalid handles: null, of another type, released, wild. Each call must return its object's own error. Released
-//! and wild handles go to the dispatch table directly, for the loader would read their memory.
+//! Handles: how objects of each type live and die, and the error for what is none of them: null, of another type, released,
+//! wild. The table is called directly where the loader would read a wild handle's memory.
 
 use crate::setup::{Setup, status, tests};
 use spirula_tests::cl::sys::*;
-use spirula_tests::cl::{Buffer, Event, Handle, Kernel, Object, Platform, Sampler, code_name};
-use spirula_tests::dispatch::{self, Dispatch, Slots};
+use spirula_tests::cl::{
+    Buffer, Context, Event, Handle, Image, ImageKind, Object, Platform, Program, Sampler,
+};
+use spirula_tests::dispatch::Kind;
 use spirula_tests::isolate::Outcome;
-use spirula_tests::{call, create};
+use spirula_tests::{call, create, slot};
 use std::ptr::{null, null_mut};
 
 tests![
+    platforms,
+    devices,
     contexts,
     queues,
-    buffers,
+    memory_objects,
     samplers,
     programs,
     kernels,
     events,
+    what_is_used_lives_on,
     through_the_loader,
     arguments_that_are_handles,
-    released_twice_is_an_error,
 ];
 
-/// Checks the object's three functions on every sort of invalid handle; `make` gives a valid one.
-fn check(setup: &Setup, slots: Slots, error: cl_int, make: impl FnOnce() -> Box<dyn Object>) -> Outcome {
-    let table = Dispatch::of(Platform::only());
-    let program = setup.load("spir12/vadd.bc64")?;
-    let released = {
-        let object = make(); // the last object made, so that nothing takes its place
-        object.raw() as usize
-    };
-    let others = [setup.context.raw(), setup.queue.raw(), program.raw(), setup.device.raw()];
-    let own = |h: &&Handle| table.statuses(slots, **h as usize)[1] == CL_SUCCESS;
-    let mut bad: Vec<usize> = vec![0, 8, released, Platform::only().raw() as usize];
-    bad.extend(others.iter().filter(|h| !own(h)).map(|h| *h as usize));
-    assert!(bad.len() >= 7, "three of the four other handles are of another type");
-    for handle in bad {
-        let got = table.statuses(slots, handle).map(code_name);
-        let expected = std::array::from_fn(|_| code_name(error));
-        assert_eq!(got, expected, "info, retain, release of {handle:#x} (released {released:#x})");
+/// Takes a new object through its life. `stranger` is of another type.
+fn live_and_die(kind: Kind, object: impl Object, stranger: Handle) -> Outcome {
+    let handle = object.raw().addr();
+    std::mem::forget(object);
+    assert_eq!(kind.references(handle), Ok(1));
+    assert_eq!(kind.retain(handle), CL_SUCCESS);
+    assert_eq!(kind.references(handle), Ok(2));
+    assert_eq!([kind.release(handle), kind.release(handle)], [CL_SUCCESS; 2]);
+    for bad in [0, 8, handle, handle + 8, stranger.addr(), Platform::only().raw().addr()] {
+        kind.assert_invalid(bad);
+    }
+    Ok(())
+}
+
+fn platforms() -> Outcome {
+    let (platform, device) = (Platform::only().raw(), Setup::new().device.raw());
+    let mut size = 0;
+    let mut ask = |handle| slot!(clGetPlatformInfo(handle, CL_PLATFORM_NAME, 0, null_mut(), &mut size));
+    assert_eq!([ask(platform), ask(device)], [CL_SUCCESS, CL_INVALID_PLATFORM]);
+    assert_eq!(ask(platform.wrapping_byte_add(1)), CL_INVALID_PLATFORM);
+    Ok(())
+}
+
+/// A root device outlives any number of releases.
+fn devices() -> Outcome {
+    let (kind, device) = (Kind::device(), Setup::new().device.raw().addr());
+    assert_eq!([(); 3].map(|()| kind.release(device)), [CL_SUCCESS; 3]);
+    assert_eq!(kind.retain(device), CL_SUCCESS);
+    assert_eq!(kind.references(device), Ok(1));
+    for bad in [0, device + 1, Platform::only().raw().addr()] {
+        kind.assert_invalid(bad);
     }
     Ok(())
 }
 
 fn contexts() -> Outcome {
     let setup = Setup::new();
-    let make = || Box::new(Setup::new().context) as Box<dyn Object>;
-    check(&setup, dispatch::CONTEXT, CL_INVALID_CONTEXT, make)
+    live_and_die(Kind::context(), Context::new(setup.device)?, setup.queue.raw())
 }
 
 fn queues() -> Outcome {
     let setup = Setup::new();
-    let make = || Box::new(Setup::new().queue) as Box<dyn Object>;
-    check(&setup, dispatch::QUEUE, CL_INVALID_COMMAND_QUEUE, make)
+    live_and_die(Kind::queue(), Setup::new().queue, setup.context.raw())
 }
 
-fn buffers() -> Outcome {
-    let setup = Setup::new();
-    let make = || Box::new(Buffer::new(&setup.context, 0, 64).expect("a buffer")) as Box<dyn Object>;
-    check(&setup, dispatch::MEMORY, CL_INVALID_MEM_OBJECT, make)
+fn memory_objects() -> Outcome {
+    let (setup, kind) = (Setup::new(), Kind::memory());
+    let (context, queue) = (&setup.context, setup.queue.raw());
+    live_and_die(kind, Buffer::new(context, 0, 64)?, queue)?;
+    live_and_die(kind, Buffer::new(context, 0, 64)?.sub_buffer(0, 0, 64)?, queue)?;
+    live_and_die(kind, Image::new(context, ImageKind::D1, (CL_R, CL_FLOAT), [4, 1, 1], 1, None)?, queue)
 }
 
 fn samplers() -> Outcome {
     let setup = Setup::new();
-    let make = || {
-        let sampler = Sampler::new(&setup.context, false, CL_ADDRESS_CLAMP, CL_FILTER_NEAREST);
-        Box::new(sampler.expect("a sampler")) as Box<dyn Object>
-    };
-    check(&setup, dispatch::SAMPLER, CL_INVALID_SAMPLER, make)
+    let sampler = Sampler::new(&setup.context, false, CL_ADDRESS_CLAMP, CL_FILTER_NEAREST)?;
+    live_and_die(Kind::sampler(), sampler, setup.context.raw())
 }
 
 fn programs() -> Outcome {
     let setup = Setup::new();
-    let make = || Box::new(setup.load("spir12/loops.bc64").expect("a program")) as Box<dyn Object>;
-    check(&setup, dispatch::PROGRAM, CL_INVALID_PROGRAM, make)
+    live_and_die(Kind::program(), setup.load("spir12/loops.bc64")?, setup.queue.raw())?;
+    live_and_die(
+        Kind::program(),
+        Program::from_source(&setup.context, "kernel void k() {}")?,
+        setup.queue.raw(),
+    )
 }
 
 fn kernels() -> Outcome {
     let setup = Setup::new();
-    let make = || Box::new(setup.kernel("spir12/vadd.bc64", "vadd")) as Box<dyn Object>;
-    check(&setup, dispatch::KERNEL, CL_INVALID_KERNEL, make)
+    let program = setup.program("spir12/vadd.bc64");
+    let kernel = setup.kernel("spir12/vadd.bc64", "vadd");
+    live_and_die(Kind::kernel(), kernel, program.raw())
 }
 
 fn events() -> Outcome {
     let setup = Setup::new();
-    let make = || Box::new(Event::user(&setup.context).expect("an event")) as Box<dyn Object>;
-    check(&setup, dispatch::EVENT, CL_INVALID_EVENT, make)
+    live_and_die(Kind::event(), Event::user(&setup.context)?, setup.context.raw())
+}
+
+/// An object without references is still there for others that use it, and no longer.
+fn what_is_used_lives_on() -> Outcome {
+    let Setup { context, queue, .. } = Setup::new();
+    let buffer = Buffer::new(&context, 0, 256)?;
+    let part = buffer.sub_buffer(0, 128, 128)?;
+    let (all, whole, of_queue) = (context.raw().addr(), buffer.raw().addr(), queue.raw());
+    drop((context, buffer));
+    assert_eq!((Kind::context().references(all), Kind::memory().references(whole)), (Ok(0), Ok(0)));
+    assert_eq!(queue.info::<usize>(CL_QUEUE_CONTEXT)?, all);
+    assert_eq!(part.info::<usize>(CL_MEM_ASSOCIATED_MEMOBJECT)?, whole);
+    drop(part);
+    Kind::memory().assert_invalid(whole);
+    queue.finish()?;
+    drop(queue);
+    Kind::context().assert_invalid(all);
+    assert_eq!(slot!(clFinish(of_queue)), CL_INVALID_COMMAND_QUEUE);
+    Ok(())
 }
 
 fn through_the_loader() -> Outcome {
@@ -124,18 +162,5 @@ fn arguments_that_are_handles() -> Outcome {
     let buffer = Buffer::new(&stranger.context, 0, 4)?;
     let read = call!(clEnqueueReadBuffer(queue, buffer.raw(), CL_TRUE, 0, 4, target, 0, null(), place));
     assert_eq!(status(read), "CL_INVALID_CONTEXT");
-    Ok(())
-}
-
-fn released_twice_is_an_error() -> Outcome {
-    let setup = Setup::new();
-    let kernel = setup.kernel("spir12/vadd.bc64", "vadd");
-    let address = kernel.raw() as usize;
-    let second: Kernel = kernel.clone();
-    let table = Dispatch::of(Platform::only());
-    drop(second);
-    assert_eq!(kernel.info::<u32>(CL_KERNEL_REFERENCE_COUNT)?, 1);
-    drop(kernel);
-    assert_eq!(table.statuses(dispatch::KERNEL, address), [CL_INVALID_KERNEL; 3]);
     Ok(())
 }

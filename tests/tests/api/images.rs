@@ -2,7 +2,7 @@
 
 use crate::setup::{Setup, status, tests};
 use spirula_tests::cl::sys::*;
-use spirula_tests::cl::{Buffer, Image, ImageKind, NdRange, Object, Result};
+use spirula_tests::cl::{Buffer, Image, ImageKind, NdRange, Object, Result, Sampler};
 use spirula_tests::isolate::Outcome;
 use spirula_tests::{call, create};
 use std::ptr::{null, null_mut};
@@ -13,6 +13,8 @@ tests![
     parts_with_pitch,
     creation_errors,
     descriptions,
+    the_old_way,
+    samplers,
     over_buffers,
     region_errors,
     blur
@@ -187,6 +189,43 @@ fn descriptions() -> Outcome {
         "CL_INVALID_IMAGE_DESCRIPTOR"
     );
     assert_eq!(status(create!(clCreateImage(none, 0, &format, &plain, none))), "CL_INVALID_CONTEXT");
+    Ok(())
+}
+
+/// clCreateImage2D, of OpenCL 1.0.
+fn the_old_way() -> Outcome {
+    let setup = Setup::new();
+    let context = setup.context.raw();
+    let mut format = cl_image_format { image_channel_order: CL_RGBA, image_channel_data_type: CL_FLOAT };
+    let make = |format, width| {
+        create!(clCreateImage2D(context, 0, format, width, 4, 0, null_mut())).map(Buffer::from_raw)
+    };
+    let image = make(&mut format, 8)?;
+    let ask = |object: &Buffer, width: &mut usize| {
+        let place = (&raw mut *width).cast();
+        call!(clGetImageInfo(object.raw(), CL_IMAGE_WIDTH, size_of::<usize>(), place, null_mut()))
+    };
+    let mut width = 0;
+    ask(&image, &mut width)?;
+    assert_eq!(width, 8);
+    assert_eq!(status(make(null_mut(), 8)), "CL_INVALID_IMAGE_FORMAT_DESCRIPTOR");
+    assert_eq!(status(make(&mut format, 0)), "CL_INVALID_IMAGE_SIZE");
+    Ok(())
+}
+
+fn samplers() -> Outcome {
+    let setup = Setup::new();
+    let (context, clamp, linear) = (setup.context.raw(), CL_ADDRESS_CLAMP, CL_FILTER_LINEAR);
+    let sampler = Sampler::new(&setup.context, false, clamp, linear)?;
+    assert_eq!(sampler.info::<u32>(CL_SAMPLER_ADDRESSING_MODE)?, clamp);
+    assert_eq!(sampler.info::<u32>(CL_SAMPLER_FILTER_MODE)?, linear);
+    assert_eq!(sampler.info::<u32>(CL_SAMPLER_NORMALIZED_COORDS)?, CL_FALSE);
+    let make = |normalized, addressing, filter| {
+        status(create!(clCreateSampler(context, normalized, addressing, filter)).map(Sampler::from_raw))
+    };
+    assert_eq!(make(2, clamp, linear), "CL_INVALID_VALUE");
+    assert_eq!(make(CL_FALSE, 7, linear), "CL_INVALID_VALUE");
+    assert_eq!(make(CL_FALSE, clamp, 7), "CL_INVALID_VALUE");
     Ok(())
 }
 

@@ -4,7 +4,7 @@ use crate::setup::{Setup, status, tests};
 use spirula_tests::cl::sys::*;
 use spirula_tests::cl::{Buffer, NdRange, Object, Transfer};
 use spirula_tests::isolate::Outcome;
-use spirula_tests::{call, create};
+use spirula_tests::{call, create, refused};
 use std::ptr::{null, null_mut};
 use std::sync::Mutex;
 
@@ -44,6 +44,7 @@ fn creation_errors() -> Outcome {
         "CL_INVALID_VALUE"
     );
     assert_eq!(create(1 << 40, 16, null_mut()), "CL_INVALID_VALUE");
+    assert_eq!(refused!(clCreateBuffer(null_mut(), 0, 16, null_mut())), "CL_INVALID_CONTEXT");
     let limit = setup.device.info::<u64>(CL_DEVICE_MAX_MEM_ALLOC_SIZE)? as usize;
     assert_eq!(create(CL_MEM_READ_WRITE, limit + 1, null_mut()), "CL_INVALID_BUFFER_SIZE");
     Ok(())
@@ -441,6 +442,10 @@ fn sub_buffer_errors() -> Outcome {
     assert_eq!(sub(CL_MEM_READ_WRITE, 0, align), "CL_INVALID_VALUE", "more access than the buffer has");
     let part = whole.sub_buffer(0, 0, 2 * align)?;
     assert_eq!(status(part.sub_buffer(0, 0, align)), "CL_INVALID_MEM_OBJECT", "a part of a part");
+    let (raw, region) = (whole.raw(), cl_buffer_region { origin: 0, size: align });
+    let of = |kind, region| status(create!(clCreateSubBuffer(raw, 0, kind, region)).map(Buffer::from_raw));
+    assert_eq!(of(CL_BUFFER_CREATE_TYPE_REGION, null()), "CL_INVALID_VALUE");
+    assert_eq!(of(7, (&raw const region).cast()), "CL_INVALID_VALUE");
     Ok(())
 }
 
@@ -454,6 +459,8 @@ fn destructor_callbacks() -> Outcome {
     for number in 1..=3usize {
         call!(clSetMemObjectDestructorCallback(buffer.raw(), Some(gone), number as *mut c_void))?;
     }
+    let none = call!(clSetMemObjectDestructorCallback(buffer.raw(), None, null_mut()));
+    assert_eq!(status(none), "CL_INVALID_VALUE");
     let second = buffer.clone();
     drop(buffer);
     assert!(ORDER.lock().expect("as above").is_empty(), "a reference is left");

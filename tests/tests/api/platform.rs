@@ -2,9 +2,9 @@
 
 use crate::setup::{Setup, again, status, tests};
 use spirula_tests::cl::sys::*;
-use spirula_tests::cl::{Buffer, CL_DEVICE_SPIR_VERSIONS, Context, Device, NdRange, Object, Platform};
+use spirula_tests::cl::{Buffer, CL_DEVICE_SPIR_VERSIONS, Context, Device, NdRange, Object, Platform, Queue};
 use spirula_tests::isolate::Outcome;
-use spirula_tests::{call, create, icd};
+use spirula_tests::{call, create, icd, refused};
 use std::env;
 use std::ffi::{CStr, c_char};
 use std::ptr::{null, null_mut};
@@ -17,7 +17,10 @@ tests![
     queries_check_their_arguments,
     device_queries,
     contexts,
-    exports
+    context_errors,
+    exports,
+    clocks,
+    what_is_missing_says_so,
 ];
 
 const CL_PLATFORM_ICD_SUFFIX_KHR: cl_uint = 0x0920;
@@ -146,6 +149,9 @@ fn device_queries() -> Outcome {
     assert_eq!((device, count), (Device::first().raw(), 1));
     assert_eq!(get(CL_DEVICE_TYPE_DEFAULT, 1, &mut device, null_mut()), "CL_SUCCESS");
     assert_eq!(get(CL_DEVICE_TYPE_GPU, 1, &mut device, null_mut()), "CL_DEVICE_NOT_FOUND");
+    let either = CL_DEVICE_TYPE_CPU | CL_DEVICE_TYPE_GPU;
+    assert_eq!(get(either, 1, &mut device, null_mut()), "CL_SUCCESS");
+    assert_eq!(get(0, 1, &mut device, null_mut()), "CL_INVALID_DEVICE_TYPE");
     assert_eq!(get(1 << 20, 1, &mut device, null_mut()), "CL_INVALID_DEVICE_TYPE");
     assert_eq!(get(CL_DEVICE_TYPE_ALL, 0, &mut device, null_mut()), "CL_INVALID_VALUE");
     assert_eq!(get(CL_DEVICE_TYPE_ALL, 1, null_mut(), null_mut()), "CL_INVALID_VALUE");
@@ -167,14 +173,26 @@ fn contexts() -> Outcome {
     let kind = CL_DEVICE_TYPE_CPU;
     let typed = create!(clCreateContextFromType(properties.as_ptr(), kind, None, null_mut()))?;
     assert_eq!(Context::from_raw(typed).info_list::<isize>(CL_CONTEXT_PROPERTIES)?, properties);
-    let of = |properties: *const isize, count, devices: *const cl_device_id| {
-        status(create!(clCreateContext(properties, count, devices, None, null_mut())).map(Context::from_raw))
-    };
-    assert_eq!(of(null(), 0, &device.raw()), "CL_INVALID_VALUE");
-    let unknown = [0x4321, 1, 0];
-    assert_eq!(of(unknown.as_ptr(), 1, &device.raw()), "CL_INVALID_PROPERTY");
     let gpu = create!(clCreateContextFromType(properties.as_ptr(), CL_DEVICE_TYPE_GPU, None, null_mut()));
     assert_eq!(status(gpu), "CL_DEVICE_NOT_FOUND");
+    Ok(())
+}
+
+/// Asked directly: a loader answers some of these by itself.
+fn context_errors() -> Outcome {
+    let (platform, device) = (Platform::only().raw(), Device::first().raw());
+    let of = |properties: *const isize, count, devices: *const cl_device_id| {
+        refused!(clCreateContext(properties, count, devices, None, null_mut()))
+    };
+    assert_eq!(of(null(), 0, &device), "CL_INVALID_VALUE");
+    assert_eq!(of(null(), 1, null()), "CL_INVALID_VALUE");
+    assert_eq!(of(null(), 1, &platform), "CL_INVALID_DEVICE");
+    let with = |properties: &[isize]| of(properties.as_ptr(), 1, &device);
+    let (name, own) = (CL_CONTEXT_PLATFORM as isize, platform.addr() as isize);
+    assert_eq!(with(&[0x4321, 1, 0]), "CL_INVALID_PROPERTY");
+    assert_eq!(with(&[name, own, name, own, 0]), "CL_INVALID_PROPERTY", "twice");
+    assert_eq!(with(&[name, 0, 0]), "CL_INVALID_PLATFORM");
+    assert_eq!(with(&[name, device.addr() as isize, 0]), "CL_INVALID_PLATFORM");
     Ok(())
 }
 
@@ -197,6 +215,36 @@ fn exports() -> Outcome {
         let mut count = 0;
         assert_eq!(platforms(0, null_mut(), &mut count), CL_SUCCESS);
         assert_eq!(count, 1);
+        let mut entry = null_mut();
+        assert_eq!(platforms(0, null_mut(), null_mut()), CL_INVALID_VALUE);
+        assert_eq!(platforms(0, &mut entry, null_mut()), CL_INVALID_VALUE);
     }
+    Ok(())
+}
+
+/// Device and host have one clock.
+fn clocks() -> Outcome {
+    let (device, mut times) = (Device::first().raw(), [0; 4]);
+    let [first, host, second, alone] = &mut times;
+    call!(clGetDeviceAndHostTimer(device, first, host))?;
+    call!(clGetHostTimer(device, alone))?;
+    call!(clGetDeviceAndHostTimer(device, second, &mut 0))?;
+    let [first, host, second, alone] = times;
+    assert!(0 < first && first == host && host <= alone && alone <= second, "{times:?}");
+    Ok(())
+}
+
+/// What is optional, and which the device says it has not.
+fn what_is_missing_says_so() -> Outcome {
+    let setup = Setup::new();
+    let (context, device) = (setup.context.raw(), setup.device.raw());
+    assert_eq!(refused!(clCreateProgramWithIL(context, null(), 0)), "CL_INVALID_OPERATION");
+    assert_eq!(refused!(clCreatePipe(context, 0, 4, 4, null())), "CL_INVALID_OPERATION");
+    let queue = |name, value| {
+        let properties = [cl_queue_properties::from(name), value, 0];
+        create!(clCreateCommandQueueWithProperties(context, device, properties.as_ptr())).map(Queue::from_raw)
+    };
+    queue(CL_QUEUE_PROPERTIES, CL_QUEUE_PROFILING_ENABLE)?;
+    assert_eq!(status(queue(CL_QUEUE_SIZE, 1024)), "CL_INVALID_QUEUE_PROPERTIES", "of a host's queue");
     Ok(())
 }

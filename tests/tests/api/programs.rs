@@ -8,11 +8,13 @@ use spirula_tests::cl::{
 };
 use spirula_tests::isolate::Outcome;
 use spirula_tests::{call, create, fixtures};
+use std::ffi::c_char;
 use std::ptr::{null, null_mut};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 tests![
+    sources_and_binaries,
     not_spir_at_all,
     truncated,
     corrupted,
@@ -66,6 +68,33 @@ fn assert_runs(setup: &Setup, program: &Program) -> Outcome {
     let mut output = vec![0u8; 16];
     setup.queue.read(&to, &mut output)?;
     assert_eq!(output, input);
+    Ok(())
+}
+
+/// What programs are made of; nothing is built.
+fn sources_and_binaries() -> Outcome {
+    let setup = Setup::new();
+    let context = setup.context.raw();
+    let source = |count, pieces: &mut [*const c_char], lengths: *const usize| {
+        let pieces = if pieces.is_empty() { null_mut() } else { pieces.as_mut_ptr() };
+        create!(clCreateProgramWithSource(context, count, pieces, lengths)).map(Program::from_raw)
+    };
+    let text = c"kernel void nothing() {} and what is beyond its length".as_ptr();
+    let program = source(1, &mut [text], &24)?;
+    assert_eq!(program.info_string(CL_PROGRAM_SOURCE)?, "kernel void nothing() {}");
+    assert_eq!(status(source(0, &mut [text], null())), "CL_INVALID_VALUE");
+    assert_eq!(status(source(1, &mut [], null())), "CL_INVALID_VALUE");
+    assert_eq!(status(source(1, &mut [null()], null())), "CL_INVALID_VALUE");
+    let device = setup.device.raw();
+    let binary = |length: usize, start: *const u8| {
+        let mut code = 1;
+        let made = create!(clCreateProgramWithBinary(context, 1, &device, &length, &start, &mut code));
+        (status(made.map(Program::from_raw)), code_name(code))
+    };
+    let both = |name: &str| (name.to_string(), name.to_string());
+    assert_eq!(binary(0, b"x".as_ptr()), both("CL_INVALID_VALUE"));
+    assert_eq!(binary(1, null()), both("CL_INVALID_VALUE"));
+    assert_eq!(binary(7, b"garbage".as_ptr()), both("CL_INVALID_BINARY"));
     Ok(())
 }
 
@@ -368,5 +397,8 @@ fn link_errors() -> Outcome {
         "CL_INVALID_LINKER_OPTIONS"
     );
     assert_eq!(status(Program::link(&setup.context, "", &[])), "CL_INVALID_VALUE");
+    let (context, none) = (setup.context.raw(), null_mut());
+    let wrong = create!(clLinkProgram(context, 0, null(), null(), 1, &context, None, none));
+    assert_eq!(status(wrong), "CL_INVALID_PROGRAM");
     Ok(())
 }
