@@ -11,7 +11,7 @@ mod error;
 mod handle;
 mod info;
 #[cfg(test)]
-mod lifecycle;
+mod tests;
 
 use crate::dispatch::DISPATCH;
 use opencl_sys::{CL_INVALID_PLATFORM, cl_int, cl_platform_id, cl_platform_info, cl_uint};
