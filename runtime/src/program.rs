@@ -335,15 +335,13 @@ impl Program {
 
     /// What a build takes, in words.
     fn given(&self) -> String {
-        match &self.source {
-            Some(source) => format!("{} bytes of OpenCL C", source.len()),
-            None => {
-                let state = self.state();
-                let bytes: usize = state.modules.iter().map(Vec::len).sum();
-                let what = if state.compiled.is_some() { "a binary for" } else { "SPIR:" };
-                format!("{what} {} modules, {bytes} bytes", state.modules.len())
-            }
+        if let Some(source) = &self.source {
+            return format!("{} bytes of OpenCL C", source.len());
         }
+        let state = self.state();
+        let bytes: usize = state.modules.iter().map(Vec::len).sum();
+        let already = if state.compiled.is_some() { " that were built before" } else { "" };
+        format!("{bytes} bytes of SPIR{already}")
     }
 
     /// CL_PROGRAM_BUILD_STATUS.

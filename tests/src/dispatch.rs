@@ -3,7 +3,6 @@
 
 use crate::cl::sys::*;
 use crate::cl::{Context, Handle, Object, Platform};
-use crate::slot;
 use std::ptr::null_mut;
 
 /// The table, as Khronos's `cl_icd.h` has it.

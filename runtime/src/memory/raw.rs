@@ -231,7 +231,7 @@ pub(crate) mod tests {
         pub(crate) fn new(bytes: &[u8]) -> HostMemory {
             let memory: &'static Allocation =
                 Box::leak(Box::new(Allocation::new(bytes.len(), PAGE).unwrap()));
-            memory.span().write(Span::of(bytes));
+            memory.span().write(bytes);
             HostMemory(memory.span())
         }
 

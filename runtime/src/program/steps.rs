@@ -31,7 +31,7 @@ impl Built {
         let Some(kernels) = &self.kernels else { return format!("{:?}", self.kind) };
         let names: Vec<&str> = kernels.iter().take(NAMED).map(|kernel| kernel.info.name.as_str()).collect();
         let more = if kernels.len() > NAMED { ", …" } else { "" };
-        format!("{} kernels: {}{more}", kernels.len(), names.join(", "))
+        format!("kernels {}{more}", names.join(", "))
     }
 }
 
