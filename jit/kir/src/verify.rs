@@ -136,3 +136,6 @@ impl Checker<'_> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

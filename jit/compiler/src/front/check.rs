@@ -301,14 +301,36 @@ fn forbidden(instruction: Instruction) -> Option<String> {
 fn type_of(instruction: Instruction) -> Option<String> {
     let types = [Some(instruction.ty()), instruction.allocated_type(), instruction.element_pointer_type()];
     let operands = instruction.operands().into_iter().map(Value::ty);
-    let foreign = types.into_iter().flatten().chain(operands).find(|ty| is_foreign(*ty, 0))?;
-    Some(format!("a value of type {foreign}"))
+    if let Some(foreign) = types.into_iter().flatten().chain(operands).find(|ty| is_foreign(*ty, 0)) {
+        return Some(format!("a value of type {foreign}"));
+    }
+    let ty = instruction.ty();
+    (elements(ty) > MAX_ELEMENTS).then(|| format!("a value of type {ty}, which is too large for one"))
 }
 
+/// What a value consists of: so much that LLVM, which takes it apart, does not finish, is no program's.
+const MAX_ELEMENTS: u64 = 4096;
+
+fn elements(ty: Type) -> u64 {
+    let members = ty.members().into_iter().map(elements).fold(0_u64, u64::saturating_add);
+    match ty.element() {
+        Some(element) => elements(element).saturating_mul(ty.element_count()),
+        None => members.max(1),
+    }
+}
+
+/// Types that a type consists of, counted as often as they occur; more than a program has.
+const MAX_TYPE_NODES: u32 = 10_000;
+
 fn is_foreign(ty: Type, depth: u32) -> bool {
+    consists_of_foreign(ty, depth, &mut 0)
+}
+
+fn consists_of_foreign(ty: Type, depth: u32, nodes: &mut u32) -> bool {
     use LLVMTypeKind::*;
+    *nodes += 1;
     match ty.kind() {
-        _ if depth > MAX_TYPE_DEPTH => true,
+        _ if depth > MAX_TYPE_DEPTH || *nodes > MAX_TYPE_NODES => true,
         LLVMX86_FP80TypeKind
         | LLVMFP128TypeKind
         | LLVMPPC_FP128TypeKind
@@ -318,8 +340,10 @@ fn is_foreign(ty: Type, depth: u32) -> bool {
         | LLVMTokenTypeKind => true,
         LLVMIntegerTypeKind => ty.integer_width() > 128,
         LLVMPointerTypeKind => ty.address_space() > 4,
-        LLVMStructTypeKind => ty.members().into_iter().any(|member| is_foreign(member, depth + 1)),
-        _ => ty.element().is_some_and(|element| is_foreign(element, depth + 1)),
+        LLVMStructTypeKind => {
+            ty.members().into_iter().any(|member| consists_of_foreign(member, depth + 1, nodes))
+        }
+        _ => ty.element().is_some_and(|element| consists_of_foreign(element, depth + 1, nodes)),
     }
 }
 
@@ -403,6 +427,10 @@ mod tests {
             (
                 "define void @f() {\n %p = alloca [1152921504606846976 x i128]\n ret void\n}",
                 "`f` has a private variable of more than 2^64",
+            ),
+            (
+                "define void @f(ptr %p) {\n %v = load [100000 x i32], ptr %p\n ret void\n}",
+                "`f` contains a value of type [100000 x i32], which is too large",
             ),
             ("module asm \"nop\"", "module-level inline assembly"),
             (
