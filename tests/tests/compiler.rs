@@ -16,7 +16,8 @@ use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
 fn main() -> ExitCode {
-    let tests: [(&str, fn() -> Outcome); 9] = [
+    type Body = fn() -> Outcome;
+    let tests: [(&str, Body); 9] = [
         ("a_library_alone_says_what_it_misses", alone),
         ("the_compiler_may_stand_in_a_folder_of_its_own", in_a_folder),
         ("a_compiler_that_may_not_be_run_is_named", not_executable),
@@ -273,7 +274,7 @@ fn no_processes() -> Outcome {
         rustix::thread::set_thread_res_uid(nobody, nobody, nobody)?;
     }
     let before = getrlimit(Resource::Nproc);
-    let mut none = before.clone();
+    let mut none = before;
     none.current = Some(0);
     setrlimit(Resource::Nproc, none)?;
     let log = failure(&context, device, &binary)?;
