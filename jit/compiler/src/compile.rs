@@ -3,8 +3,7 @@
 //! ```text
 //! bytes -> SpirModule -> HardenedModule -> LinkedModule -> CleanModule -> Imported    front: LLVM IR, ever simpler
 //!       -> Lowered                       spirula_kir::pipeline: a kernel becomes a work-group function in Kernel IR
-//!       -> KernelText                    back: its text for LLVM
-//!       -> objects                       parts, codegen: the texts and what stayed LLVM, for this CPU
+//!       -> objects                       parts, back, codegen: the module's text for LLVM, then code for the target
 //! ```
 //!
 //! If the settings ask for remarks, the build log says what was decided for each kernel. A [`Dump`] gets what the stages
