@@ -125,8 +125,6 @@ impl Program {
 
     /// clCreateProgramWithSource, the strings joined.
     pub fn with_source(context: &Arc<Context>, source: String) -> Arc<Program> {
-        // It is going to be built: have a compiler ready.
-        service::warm_up();
         Arc::new(Program::new(context, Some(source), BinaryType::None, Vec::new()))
     }
 
@@ -146,8 +144,6 @@ impl Program {
         if !BITCODE_MAGICS.iter().any(|magic| binary.starts_with(magic)) {
             return Err(invalid("neither SPIR bitcode nor a binary of Spirula's"));
         }
-        // It is going to be built: have a compiler ready.
-        service::warm_up();
         Ok(Arc::new(Program::new(context, None, BinaryType::Intermediate, vec![binary.to_vec()])))
     }
 

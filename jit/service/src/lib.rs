@@ -81,10 +81,11 @@ pub struct LoadedKernel {
     pub entry: RawWorkGroupFn,
 }
 
-/// Loads the objects, which refer to these variables: those of the same program, made by [`Variables::new`] of its own
-/// description or of another build's that has the same. Returns the kernels in their order.
+/// Loads the objects, which refer to these variables; returns the kernels in their order. Errors: besides the loader's own,
+/// variables that were made from another description than the program's.
 pub fn load(compiled: &CompiledProgram, variables: &Arc<Variables>) -> Result<Vec<LoadedKernel>, LoadError> {
-    let data = loader::External { name: DATA_SYMBOL, address: variables.address() };
+    let address = variables.address(&compiled.data).map_err(|error| LoadError(error.into()))?;
+    let data = loader::External { name: DATA_SYMBOL, address };
     let (mut program, entries) = loader::load(compiled, &[data], loader::Limits::default())?;
     program.keep(variables.clone());
     let program = Arc::new(program);

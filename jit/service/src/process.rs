@@ -22,10 +22,10 @@ pub mod spawn;
 use crate::settings;
 use pool::{Pool, PoolError};
 use recent::Recent;
+pub use recent::is_repeatable;
 use spirula_interface::options::CompileError;
 use spirula_interface::protocol::{self, Conditions, Job, Product};
 use spirula_interface::target::Target;
-use spirula_interface::translation::Translation;
 use std::sync::LazyLock;
 
 static RECENT: Recent = Recent::new();
@@ -59,11 +59,6 @@ impl Request {
     }
 }
 
-/// Whether a translation depends on no file that may change.
-pub fn is_repeatable(translation: &Translation) -> bool {
-    recent::is_repeatable(translation)
-}
-
 /// Has a compiler process do a job, unless it was done lately.
 pub fn run(request: Request) -> Result<Product, CompileError> {
     // What is dumped is written by the compiler at work.
@@ -93,9 +88,7 @@ fn run_anew(request: &Request) -> Result<Product, CompileError> {
 
 /// What code is to be generated for: this machine, as the compiler sees it.
 pub fn target() -> Result<Target, CompileError> {
-    POOL.target().map_err(|error| match error {
-        PoolError::NotStarted(error) | PoolError::Crashed(error) => unavailable(&error),
-    })
+    POOL.target().map_err(|error| unavailable(&error))
 }
 
 fn unavailable(error: &str) -> CompileError {

@@ -9,9 +9,12 @@ use std::cell::UnsafeCell;
 /// Bytes of a page, which is what variables are aligned to at most.
 const PAGE: usize = MAX_ALIGNMENT as usize;
 
-/// The block, in pages. Kernels write to it.
+/// The block, in pages, and what it was made from. Kernels write to it.
 #[derive(Debug)]
-pub struct Variables(Box<[Page]>);
+pub struct Variables {
+    pages: Box<[Page]>,
+    description: ProgramData,
+}
 
 #[repr(align(4096))]
 #[derive(Debug)]
@@ -36,6 +39,9 @@ pub enum VariablesError {
     /// A pointer that is not inside, or that points outside.
     #[error("a pointer at {0} to {1} is none among {2} bytes of variables")]
     Pointer(u64, u64, u64),
+    /// Code of another program.
+    #[error("the variables are not those that the code was made for")]
+    Others,
 }
 
 impl Variables {
@@ -65,12 +71,12 @@ impl Variables {
                 pages[place / PAGE].0.get_mut()[place % PAGE] = byte;
             }
         }
-        Ok(Variables(pages))
+        Ok(Variables { pages, description: data.clone() })
     }
 
-    /// Where it lies.
-    pub(crate) fn address(&self) -> usize {
-        self.0.as_ptr() as usize
+    /// Where it lies, for code whose variables are described so.
+    pub(crate) fn address(&self, data: &ProgramData) -> Result<usize, VariablesError> {
+        if *data == self.description { Ok(self.pages.as_ptr() as usize) } else { Err(VariablesError::Others) }
     }
 }
 
@@ -83,14 +89,16 @@ mod tests {
     }
 
     fn bytes(variables: &mut Variables) -> Vec<u8> {
-        variables.0.iter_mut().flat_map(|page| *page.0.get_mut()).collect()
+        variables.pages.iter_mut().flat_map(|page| *page.0.get_mut()).collect()
     }
 
     #[test]
     fn initial_bytes_are_followed_by_zeros_and_pointers_point_inside() {
         let image: Vec<u8> = (0..5000).map(|i| (i % 251) as u8 + 1).collect();
-        let mut made = Variables::new(&data(9000, &image, &[(4092, 8), (8992, 9000)])).unwrap();
-        let base = made.address() as u64;
+        let description = data(9000, &image, &[(4092, 8), (8992, 9000)]);
+        let mut made = Variables::new(&description).unwrap();
+        let base = made.address(&description).unwrap() as u64;
+        assert_eq!(made.address(&data(9000, &image, &[])), Err(VariablesError::Others));
         assert_eq!(base % 4096, 0);
         let all = bytes(&mut made);
         let word = |at: usize| u64::from_le_bytes(all[at..at + 8].try_into().unwrap());

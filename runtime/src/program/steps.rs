@@ -105,7 +105,7 @@ pub(super) fn load(
         code: Code::of(kernel),
         pace: Arc::default(),
         specialized: Specialized::new(
-            options.map(|options| maker(&kernel.info, (&modules, options), (&compiled, &variables))),
+            options.map(|options| maker(&kernel.info, &modules, options, &variables)),
         ),
     };
     let kernels = loaded.iter().map(built).collect();
@@ -121,18 +121,16 @@ pub(super) fn load(
 /// Makes a kernel again, for a local size. Who uses it compares its description with the kernel's own.
 fn maker(
     kernel: &KernelInfo,
-    (modules, options): (&Arc<[Vec<u8>]>, &CompileOptions),
-    (program, variables): (&Arc<CompiledProgram>, &Arc<Variables>),
+    modules: &Arc<[Vec<u8>]>,
+    options: &CompileOptions,
+    variables: &Arc<Variables>,
 ) -> Maker {
     let (name, modules, options) = (kernel.name.clone(), modules.clone(), options.clone());
-    let (program, variables) = (program.clone(), variables.clone());
+    let variables = variables.clone();
     Box::new(move |local_size| {
         let specialization = Some(Specialization { kernel: name.clone(), local_size });
         let options = CompileOptions { specialization, ..options.clone() };
         let compiled = service::build(&slices(&modules), &options).map_err(|error| error.to_string())?;
-        if compiled.data != program.data {
-            return Err(format!("the variables of {name} are not where the program's are"));
-        }
         let loaded = service::load(&compiled, &variables).map_err(|error| error.to_string())?.pop();
         let kernel = loaded.ok_or_else(|| format!("the compiler left {name} out"))?;
         Ok(Variant { code: Code::of(&kernel), info: kernel.info })

@@ -203,3 +203,37 @@ fn large_private_arrays_of_functions_become_the_kernels() {
     let log = built(&with(&deep), &host_inputs()).unwrap_err().to_string();
     assert!(log.contains("`scale` calls functions that need 100000 bytes of private memory"), "{log}");
 }
+
+/// Two kernels in two objects, and a third made later for one local size, add to one variable.
+#[test]
+fn a_mutable_variable_is_one_for_all_objects_and_variants() {
+    let body = SCALE.replace(
+        "%new = mul i32 %old, %factor",
+        "%was = call spir_func i32 @_Z10atomic_addPU3AS1Vii(ptr addrspace(1) @count, i32 1)\n  %new = add i32 %was, %factor",
+    );
+    let (kernel, metadata) = body.split_once("declare").unwrap();
+    let text = format!(
+        "@count = addrspace(1) global i32 100\ndeclare spir_func i32 @_Z10atomic_addPU3AS1Vii(ptr addrspace(1), i32)\n{}{}declare{}!9 = !{{ptr @scale1, !1, !2, !3, !4, !5}}\n",
+        kernel.replace("@scale", "@scale0"),
+        kernel.replace("@scale", "@scale1"),
+        metadata
+            .replace("!0 = !{ptr @scale,", "!0 = !{ptr @scale0,")
+            .replace("kernels = !{!0}", "kernels = !{!0, !9}"),
+    );
+    let mut inputs = host_inputs();
+    let program = built(&text, &inputs).unwrap();
+    assert!(program.data.size >= 4, "{:?}", program.data);
+    let variables = std::sync::Arc::new(spirula_service::Variables::new(&program.data).unwrap());
+    let kernels = spirula_service::load(&program, &variables).unwrap();
+    let specialization = Specialization { kernel: "scale1".into(), local_size: [64, 1, 1] };
+    inputs.options.specialization = Some(specialization);
+    let variant = built(&text, &inputs).unwrap();
+    let variant = spirula_service::load(&variant, &variables).unwrap();
+    let mut next = 100;
+    for kernel in [&kernels[0], &kernels[1], &variant[0], &kernels[0]] {
+        let mut seen = scaled(&kernel.info, kernel.entry);
+        seen.sort();
+        assert_eq!(seen, (next + 7..next + 7 + 256).collect::<Vec<_>>(), "{}", kernel.info.name);
+        next += 256;
+    }
+}

@@ -75,7 +75,7 @@ impl Pool {
         conditions: &Conditions,
     ) -> Result<Result<Product, CompileError>, PoolError> {
         loop {
-            let mut seat = self.take_seat()?;
+            let mut seat = self.take_seat().map_err(PoolError::NotStarted)?;
             match seat.perform(request, conditions) {
                 Ok(Answer::Reply(reply)) => return Ok(reply.result),
                 Ok(Answer::Left) => {}
@@ -85,16 +85,14 @@ impl Pool {
     }
 
     /// The machine, as the workers see it.
-    pub fn target(&self) -> Result<Target, PoolError> {
+    /// Errors: why no worker can be had.
+    pub fn target(&self) -> Result<Target, String> {
         if let Some(target) = &self.lock().target {
             return Ok(target.clone());
         }
         self.take_seat()?;
         // The seat's worker has said so; a fork in between would be the caller's own.
-        self.lock()
-            .target
-            .clone()
-            .ok_or_else(|| PoolError::NotStarted("it does not know this machine".into()))
+        self.lock().target.clone().ok_or_else(|| "it does not know this machine".into())
     }
 
     /// Whether there is no worker.
@@ -121,7 +119,7 @@ impl Pool {
 
     /// Waits for a place among the workers: an idle one, or a new one where there is room. If none can be started, those
     /// that are there will do.
-    fn take_seat(&self) -> Result<Seat<'_>, PoolError> {
+    fn take_seat(&self) -> Result<Seat<'_>, String> {
         let mut state = self.lock();
         let mut failure = None;
         loop {
@@ -148,7 +146,7 @@ impl Pool {
                 }
             }
             match failure.take_if(|_| state.live == 0) {
-                Some(error) => return Err(PoolError::NotStarted(error)),
+                Some(error) => return Err(error),
                 None => state = self.returned.wait(state).unwrap_or_else(PoisonError::into_inner),
             }
         }
