@@ -17,7 +17,6 @@ use options::{Options, Step};
 use spirula_interface::options::CompileOptions;
 use spirula_interface::program::{CompiledProgram, KernelInfo};
 use spirula_interface::translation::Translation;
-use spirula_service as service;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
