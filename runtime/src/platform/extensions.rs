@@ -56,8 +56,11 @@ pub(crate) const OPENCL_C_FEATURES: &[Extension] = &[
 /// CL_DEVICE_EXTENSIONS in the same form. Only what works is listed.
 pub(crate) const DEVICE_EXTENSIONS: &[Extension] = PLATFORM_EXTENSIONS;
 
-/// CL_DEVICE_SPIR_VERSIONS, and what `-spir-std=` can name.
+/// CL_DEVICE_SPIR_VERSIONS: what is taken whole.
 pub(crate) const SPIR_VERSIONS: &str = "1.2";
+
+/// What `-spir-std=` can name.
+pub(crate) const ACCEPTED_SPIR_VERSIONS: &str = "1.2 2.0";
 
 #[cfg(test)]
 mod tests {

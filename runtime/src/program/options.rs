@@ -57,8 +57,8 @@ enum Taker {
 }
 use Taker::{Clang, Link};
 
-/// What `-cl-std=` may say: CL_DEVICE_OPENCL_C_ALL_VERSIONS.
-const VERSIONS: [&str; 4] = ["CL1.0", "CL1.1", "CL1.2", "CL3.0"];
+/// What `-cl-std=` may say: CL_DEVICE_OPENCL_C_ALL_VERSIONS, and 2.0, of which not all is there yet.
+const VERSIONS: [&str; 5] = ["CL1.0", "CL1.1", "CL1.2", "CL2.0", "CL3.0"];
 
 const FLAGS: &[Flag] = &[
     ("-cl-single-precision-constant", |_| (), &[Clang]),

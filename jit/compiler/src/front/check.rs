@@ -1,4 +1,4 @@
-//! The rules of SPIR 1.2. What isn't of this device's kind is an invalid binary; a broken rule is
+//! The rules of SPIR 1.2 and 2.0. What isn't of this device's kind is an invalid binary; a broken rule is
 //! a finding of the build log. What a producer did beyond the letter but without ambiguity is accepted.
 
 use super::call_graph::CallGraph;
@@ -25,6 +25,7 @@ pub(crate) fn check(module: &Module, options: &CompileOptions) -> Result<(), Com
     target(module)?;
     version(module, options)?;
     let mut findings = Findings(Vec::new());
+    requirements(module, &mut findings);
     if !module.assembly().is_empty() {
         findings.add("module-level inline assembly is not allowed in SPIR (section 3.15)".into());
     }
@@ -122,38 +123,76 @@ fn target(module: View) -> Result<(), CompileError> {
     Ok(())
 }
 
-/// `opencl.spir.version` and `opencl.ocl.version` (SPIR 1.2, 2.13 and 2.14). Linked modules have several entries.
+/// Versions of SPIR, and of OpenCL C; what clang makes of OpenCL C 3.0 calls itself 3.0 of both.
+const SPIR_VERSIONS: &[(u64, u64)] = &[(1, 0), (1, 1), (1, 2), (2, 0), (3, 0)];
+
+/// `opencl.spir.version` and `opencl.ocl.version` (SPIR 2.0, 2.12 and 2.13). Linked modules have several entries, of which the
+/// newest is what the whole is.
 fn version(module: View, options: &CompileOptions) -> Result<(), CompileError> {
-    for (node, what, most) in
-        [(c"opencl.spir.version", "SPIR", (1, 2)), (c"opencl.ocl.version", "OpenCL C", (1, 2))]
-    {
+    for (node, what) in [(c"opencl.spir.version", "SPIR"), (c"opencl.ocl.version", "OpenCL C")] {
         for (major, minor) in versions(module, node)? {
-            // What clang makes of OpenCL C 3.0: without the optional features it is what SPIR 1.2 can say.
-            if (major, minor) == (3, 0) {
-                continue;
-            }
-            if (major, minor) > most {
+            if !SPIR_VERSIONS.contains(&(major, minor)) {
                 return invalid(format!(
-                    "The binary is {what} {major}.{minor}, which isn't supported yet; 1.2 is."
-                ));
-            }
-            if major != 1 {
-                return invalid(format!(
-                    "The binary says that it's {what} {major}.{minor}, which doesn't exist."
-                ));
-            }
-            if let Some(std) = options.spir_std.as_deref().filter(|_| what == "SPIR")
-                && std != "1.2"
-            {
-                return invalid(format!(
-                    "The binary is SPIR {major}.{minor}, but the options say -spir-std={std}."
+                    "The binary says that it's {what} {major}.{minor}, which isn't known; 1.2 and 2.0 are."
                 ));
             }
         }
     }
-    match options.spir_std.as_deref() {
-        Some(std) if std != "1.2" => invalid(format!("-spir-std={std} is not supported; 1.2 is.")),
+    let Some(std) = &options.spir_std else { return Ok(()) };
+    let most = match std.as_str() {
+        "1.2" => (1, 2),
+        "2.0" => (2, 0),
+        _ => return invalid(format!("-spir-std={std} is not supported; 1.2 and 2.0 are.")),
+    };
+    // What clang makes of OpenCL C 3.0 without its optional features is what SPIR 1.2 can say.
+    let newest = versions(module, c"opencl.spir.version")?.into_iter().filter(|v| *v != (3, 0)).max();
+    match newest {
+        Some((major, minor)) if (major, minor) > most => {
+            invalid(format!("The binary is SPIR {major}.{minor}, but the options say -spir-std={std}."))
+        }
         _ => Ok(()),
+    }
+}
+
+/// What `opencl.used.extensions` and `opencl.used.optional.core.features` may name (SPIR 2.0, 2.11; SPIR 1.2, 2.12): what
+/// this device has. A name here concerns code; sharing with other interfaces doesn't.
+const PROVIDED: [&str; 21] = [
+    "cl_doubles",
+    "cl_images",
+    "cl_khr_3d_image_writes",
+    "cl_khr_byte_addressable_store",
+    "cl_khr_d3d10_sharing",
+    "cl_khr_d3d11_sharing",
+    "cl_khr_egl_event",
+    "cl_khr_fp64",
+    "cl_khr_gl_event",
+    "cl_khr_gl_sharing",
+    "cl_khr_global_int32_base_atomics",
+    "cl_khr_global_int32_extended_atomics",
+    "cl_khr_int64_base_atomics",
+    "cl_khr_int64_extended_atomics",
+    "cl_khr_local_int32_base_atomics",
+    "cl_khr_local_int32_extended_atomics",
+    "cl_khr_media_sharing",
+    "cl_khr_select_fprounding_mode",
+    "cl_khr_spir",
+    "cl_khr_icd",
+    "cl_khr_image2d_from_buffer",
+];
+
+/// What a module says that it uses and this device lacks.
+fn requirements(module: View, findings: &mut Findings) {
+    let lists = [
+        (c"opencl.used.extensions", "the extension"),
+        (c"opencl.used.optional.core.features", "the optional core feature"),
+    ];
+    for (node, what) in lists {
+        let names = module.named_metadata(node).into_iter().flat_map(|entry| entry.operands());
+        for name in names.flatten().filter_map(|name| name.metadata_string()) {
+            if !PROVIDED.contains(&name.as_str()) {
+                findings.add(format!("the module uses {what} `{name}`, which this device doesn't have"));
+            }
+        }
     }
 }
 
@@ -393,15 +432,38 @@ mod tests {
         assert!(check_text(&with("i32 1, i32 2")).is_ok());
         assert!(check_text(HEADER).is_ok());
         assert!(check_text(&with("i32 3, i32 0")).is_ok());
-        assert!(invalidity(&with("i32 2, i32 0")).contains("SPIR 2.0, which isn't supported yet"));
+        assert!(check_text(&with("i32 2, i32 0")).is_ok());
+        assert!(invalidity(&with("i32 2, i32 1")).contains("SPIR 2.1, which isn't known"));
         assert!(invalidity(&with("i32 1")).contains("malformed"));
         assert!(invalidity(&with("!\"1\", !\"2\"")).contains("malformed"));
         let session = Session::new();
-        let module = llvm::parse_text(&session, &with("i32 1, i32 2")).unwrap();
-        let options = |std: &str| CompileOptions { spir_std: Some(std.into()), ..Default::default() };
-        assert!(check(&module, &options("1.2")).is_ok());
-        let error = check(&module, &options("2.0")).unwrap_err().to_string();
-        assert!(error.contains("-spir-std=2.0"), "{error}");
+        let against = |version: &str, std: &str| {
+            let module = llvm::parse_text(&session, &with(version)).unwrap();
+            let options = CompileOptions { spir_std: Some(std.into()), ..Default::default() };
+            check(&module, &options).map_err(|error| error.to_string())
+        };
+        for (version, std) in [("1", "1.2"), ("1", "2.0"), ("2", "2.0"), ("3", "1.2")] {
+            let version = format!("i32 {version}, i32 {}", if version == "1" { 2 } else { 0 });
+            assert_eq!(against(&version, std), Ok(()), "{version} {std}");
+        }
+        let error = against("i32 2, i32 0", "1.2").unwrap_err();
+        assert!(error.contains("SPIR 2.0") && error.contains("-spir-std=1.2"), "{error}");
+        assert!(against("i32 1, i32 2", "9.7").unwrap_err().contains("-spir-std=9.7"));
+    }
+
+    #[test]
+    fn what_the_device_lacks_is_named() {
+        let with = |list: &str, name: &str| format!("!opencl.used.{list} = !{{!0}}\n!0 = !{{!\"{name}\"}}\n");
+        let log = finding(&with("extensions", "cl_khr_fp16"));
+        assert_eq!(
+            log,
+            "error: the module uses the extension `cl_khr_fp16`, which this device doesn't have\n"
+        );
+        let log = finding(&with("optional.core.features", "cl_tensors"));
+        assert!(log.contains("the optional core feature `cl_tensors`"), "{log}");
+        for (list, name) in [("extensions", "cl_khr_gl_sharing"), ("optional.core.features", "cl_doubles")] {
+            assert!(check_text(&format!("{HEADER}{}", with(list, name))).is_ok(), "{name}");
+        }
     }
 
     #[test]
