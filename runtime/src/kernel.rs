@@ -135,7 +135,7 @@ impl Kernel {
     /// clCreateKernel. CL_INVALID_PROGRAM_EXECUTABLE, CL_INVALID_KERNEL_NAME.
     pub fn new(program: &Arc<Program>, name: &str) -> Result<Arc<Kernel>> {
         let kernels = program.attach_kernels(|kernels| {
-            let named = kernels.iter().find(|kernel| kernel.info.name == name).cloned();
+            let named = kernels.iter().find(|kernel| kernel.info.signature.name == name).cloned();
             named.map(|kernel| vec![kernel]).ok_or_else(|| {
                 Status::InvalidKernelName.because(format!("the program has no kernel \"{name}\""))
             })
@@ -170,7 +170,7 @@ impl Kernel {
             Arc::new(Kernel {
                 program: program.clone(),
                 max_group: max_group_size(&kernel.info),
-                arguments: Mutex::new(Arc::new(vec![None; kernel.info.arguments.len()])),
+                arguments: Mutex::new(Arc::new(vec![None; kernel.info.signature.arguments.len()])),
                 info: kernel.info,
                 code: kernel.code,
                 pace: kernel.pace,
@@ -230,10 +230,12 @@ impl Kernel {
     }
 
     fn kind(&self, index: usize) -> Result<ArgumentKind> {
-        let count = self.info.arguments.len();
-        self.info.arguments.get(index).map(|argument| argument.kind).ok_or_else(|| {
-            Status::InvalidArgIndex
-                .because(format!("kernel {} has {count} arguments, no argument {index}", self.info.name))
+        let count = self.info.signature.arguments.len();
+        self.info.signature.arguments.get(index).map(|argument| argument.kind).ok_or_else(|| {
+            Status::InvalidArgIndex.because(format!(
+                "kernel {} has {count} arguments, no argument {index}",
+                self.info.signature.name
+            ))
         })
     }
 
@@ -243,9 +245,9 @@ impl Kernel {
 
     /// An error that names the kernel and the argument.
     fn wrong(&self, status: Status, index: usize, what: impl Display) -> Error {
-        let name = self.info.arguments.get(index).and_then(|argument| argument.name.as_deref());
+        let name = self.info.signature.arguments.get(index).and_then(|argument| argument.name.as_deref());
         let name = name.map_or_else(String::new, |name| format!(" ({name})"));
-        status.because(format!("kernel {}: argument {index}{name} {what}", self.info.name))
+        status.because(format!("kernel {}: argument {index}{name} {what}", self.info.signature.name))
     }
 
     /// CL_INVALID_MEM_OBJECT unless it is of the program's context, and an image exactly where one is declared.
@@ -263,7 +265,7 @@ impl Kernel {
 
     /// CL_INVALID_ARG_VALUE for an image of another kind, or one whose flags forbid what the kernel does.
     fn check_image(&self, index: usize, mem: &Mem) -> Result<()> {
-        let declared = &self.info.arguments[index];
+        let declared = &self.info.signature.arguments[index];
         let given = mem.image_info().map(|info| ArgumentKind::Image(info.kind));
         if let Some(given) = given.filter(|given| *given != declared.kind) {
             let what = format!("is {}, but was given {}", Declared(declared.kind), Declared(given));
@@ -293,13 +295,13 @@ impl Kernel {
                 local.place(*size);
             }
         }
-        let required = self.info.required_work_group_size.unwrap_or([0; 3]);
+        let required = self.info.signature.required_work_group_size.unwrap_or([0; 3]);
         WorkGroupInfo {
             work_group_size: self.max_group,
             compile_work_group_size: required.map(|size| size as usize),
             local_mem_size: local.size,
             preferred_multiple: self.program.context.device().info.native_vector_width.float as usize,
-            private_mem_size: self.info.private_size,
+            private_mem_size: self.info.code.private_size,
         }
     }
 
@@ -325,12 +327,14 @@ impl Kernel {
         device: &Device,
         launch: Launch,
     ) -> Result<(Invocation, Vec<Arc<Mem>>)> {
-        let no_memory =
-            || Status::OutOfHostMemory.because(format!("{}: no memory for arguments", self.info.name));
-        let mut block = ArgumentBlock::new(self.info.argument_block_size as usize).ok_or_else(no_memory)?;
+        let no_memory = || {
+            Status::OutOfHostMemory.because(format!("{}: no memory for arguments", self.info.signature.name))
+        };
+        let mut block =
+            ArgumentBlock::new(self.info.signature.argument_block_size as usize).ok_or_else(no_memory)?;
         let mut local = LocalLayout::new(&self.info);
         let mut kept: Vec<Arc<Mem>> = Vec::new();
-        for (index, declared) in self.info.arguments.iter().enumerate() {
+        for (index, declared) in self.info.signature.arguments.iter().enumerate() {
             let Some(argument) = &arguments[index] else {
                 return Err(self.wrong(Status::InvalidKernelArgs, index, "is not set"));
             };
@@ -361,7 +365,7 @@ impl Kernel {
         if local.size > most {
             return Err(Status::OutOfResources.because(format!(
                 "{}: {} bytes of local memory where the device has {most}",
-                self.info.name, local.size
+                self.info.signature.name, local.size
             )));
         }
         let items: u64 = launch.local_size.iter().product();
@@ -372,7 +376,7 @@ impl Kernel {
             arguments: block,
             launch,
             local_size: local.size as usize,
-            scratch_size: self.info.scratch_size(items) as usize,
+            scratch_size: self.info.code.scratch_size(items) as usize,
         };
         Ok((invocation, kept))
     }
@@ -384,7 +388,7 @@ impl Kernel {
         match self.specialized.variant(&self.info, &invocation.launch, expected_ns) {
             None => invocation,
             Some(Variant { code, info }) => {
-                let scratch_size = info.scratch_size(invocation.group_items()) as usize;
+                let scratch_size = info.code.scratch_size(invocation.group_items()) as usize;
                 Invocation { code, scratch_size, ..invocation }
             }
         }
@@ -404,7 +408,7 @@ struct LocalLayout {
 
 impl LocalLayout {
     fn new(info: &KernelInfo) -> LocalLayout {
-        LocalLayout { size: info.static_local_size }
+        LocalLayout { size: info.code.static_local_size }
     }
 
     /// Appends an argument; returns its offset.
@@ -418,10 +422,10 @@ impl LocalLayout {
 
 /// The largest group whose scratch is bearable, a power of two; or the required one.
 fn max_group_size(info: &KernelInfo) -> usize {
-    let bearable = |items: &usize| info.scratch_size(*items as u64) <= MAX_SCRATCH;
+    let bearable = |items: &usize| info.code.scratch_size(*items as u64) <= MAX_SCRATCH;
     let mut sizes = std::iter::successors(Some(MAX_WORK_GROUP_SIZE), |size| (*size > 1).then_some(size / 2));
     let items = |size: [u32; 3]| size.iter().fold(1_usize, |all, &size| all.saturating_mul(size as usize));
-    let required = info.required_work_group_size.map(items);
+    let required = info.signature.required_work_group_size.map(items);
     required.or_else(|| sizes.find(bearable)).unwrap_or(1).min(MAX_WORK_GROUP_SIZE)
 }
 

@@ -382,7 +382,7 @@ impl Program {
     /// CL_PROGRAM_KERNEL_NAMES and CL_PROGRAM_NUM_KERNELS. CL_INVALID_PROGRAM_EXECUTABLE without a built executable.
     pub fn kernel_names(&self) -> Result<Vec<String>> {
         let state = self.state();
-        Ok(state.executable()?.iter().map(|kernel| kernel.info.name.clone()).collect())
+        Ok(state.executable()?.iter().map(|kernel| kernel.info.signature.name.clone()).collect())
     }
 
     /// The kernels that `select` picks, counted as attached from now on. CL_INVALID_PROGRAM_EXECUTABLE.

@@ -102,7 +102,7 @@ pub fn get_info(
     param_value_size_ret: Out<usize>,
 ) -> Status {
     let kernel = kernel.get()?;
-    let info = &kernel.core.info;
+    let info = &kernel.core.info.signature;
     query(param_value_size, param_value, param_value_size_ret, |answer| match param_name {
         cl::CL_KERNEL_FUNCTION_NAME => answer.text(&info.name),
         cl::CL_KERNEL_NUM_ARGS => answer.value(info.arguments.len() as u32),
@@ -160,7 +160,7 @@ pub fn get_arg_info(
     param_value_size_ret: Out<usize>,
 ) -> Status {
     let kernel = kernel.get()?;
-    let argument = kernel.core.info.arguments.get(arg_index as usize);
+    let argument = kernel.core.info.signature.arguments.get(arg_index as usize);
     let argument = argument.or_fail(cl::CL_INVALID_ARG_INDEX, "arg_index is not a valid argument index")?;
     query(param_value_size, param_value, param_value_size_ret, |answer| match param_name {
         cl::CL_KERNEL_ARG_ADDRESS_QUALIFIER => answer.value(address_qualifier(argument.address_space)),

@@ -15,7 +15,7 @@ use crate::front::{self, CleanModule, HardenedModule, Imported, LinkedModule, Sp
 use crate::llvm::{self, Session};
 use spirula_interface::inputs::Inputs;
 use spirula_interface::options::{CompileError, Specialization};
-use spirula_interface::program::{CompiledProgram, KernelInfo};
+use spirula_interface::program::{CompiledProgram, KernelCode, KernelInfo, KernelSignature};
 use spirula_interface::target::TargetFacts;
 use spirula_kir::Function;
 use spirula_kir::pipeline::{self, Lowered, PASSES};
@@ -49,12 +49,12 @@ pub fn build(modules: &[&[u8]], inputs: &Inputs, dump: Dump) -> Result<CompiledP
     let linked: LinkedModule = front::link(&session, hardened, &machine)?;
     let clean: CleanModule = front::clean_up(linked, &machine, optimize)?;
     dump.write("clean.ll", || clean.text());
-    let Imported { kernels: infos, mut module } = front::import(clean)?;
+    let Imported { kernels: signatures, mut module } = front::import(clean)?;
     dump.write("imported.kir", || module.to_string());
     if settings.verify {
         module.verify().map_err(|rule| broken("the import", &rule))?;
     }
-    let mut kernels: Vec<_> = std::iter::zip(infos, std::mem::take(&mut module.kernels)).collect();
+    let mut kernels: Vec<_> = std::iter::zip(signatures, std::mem::take(&mut module.kernels)).collect();
     if let Some(wanted) = &options.specialization {
         specialize(&mut kernels, wanted);
     }
@@ -62,10 +62,13 @@ pub fn build(modules: &[&[u8]], inputs: &Inputs, dump: Dump) -> Result<CompiledP
     let stack = module.stack_sizes();
     let (mut infos, mut remarks) = (Vec::new(), Vec::new());
     let mut lowered = Vec::new();
-    for (number, (info, body)) in kernels.into_iter().enumerate() {
-        let calls = call_stack(&info, &body, &stack)?;
-        let (info, kernel) = lower(number, info, body, &passes, dump)?;
-        infos.push(KernelInfo { private_size: info.private_size + calls, ..info });
+    for (number, (signature, body)) in kernels.into_iter().enumerate() {
+        let calls = call_stack(&signature.name, &body, &stack)?;
+        let (code, kernel) = lower(number, &signature.name, body, &passes, dump)?;
+        infos.push(KernelInfo {
+            signature,
+            code: KernelCode { private_size: code.private_size + calls, ..code },
+        });
         remarks.extend(kernel.remarks);
         lowered.push(kernel.group.function);
     }
@@ -84,8 +87,8 @@ pub fn build(modules: &[&[u8]], inputs: &Inputs, dump: Dump) -> Result<CompiledP
 }
 
 /// Keeps the one kernel, which is lowered as if it required the local size; what the host knows of it stays.
-fn specialize(kernels: &mut Vec<(KernelInfo, Function)>, wanted: &Specialization) {
-    kernels.retain(|(info, _)| info.name == wanted.kernel);
+fn specialize(kernels: &mut Vec<(KernelSignature, Function)>, wanted: &Specialization) {
+    kernels.retain(|(signature, _)| signature.name == wanted.kernel);
     for (_, body) in kernels {
         body.required_work_group_size = Some(wanted.local_size);
     }
@@ -96,12 +99,11 @@ fn specialize(kernels: &mut Vec<(KernelInfo, Function)>, wanted: &Specialization
 const MAX_CALL_STACK: u64 = 64 << 10;
 
 /// Bytes of private memory that a kernel's calls need.
-fn call_stack(info: &KernelInfo, body: &Function, known: &HashMap<&str, u64>) -> Result<u64, CompileError> {
+fn call_stack(name: &str, body: &Function, known: &HashMap<&str, u64>) -> Result<u64, CompileError> {
     let size = body.call_stack_size(known).unwrap_or(u64::MAX);
     if size <= MAX_CALL_STACK {
         return Ok(size);
     }
-    let name = &info.name;
     Err(CompileError::Failed(format!(
         "error: the kernel `{name}` calls functions that need {size} bytes of private memory; the most is {MAX_CALL_STACK}\n"
     )))
@@ -110,23 +112,23 @@ fn call_stack(info: &KernelInfo, body: &Function, known: &HashMap<&str, u64>) ->
 /// A kernel's work-group function, and what the host must know of it.
 fn lower(
     number: usize,
-    info: KernelInfo,
+    name: &str,
     body: Function,
     options: &pipeline::Options,
     dump: Dump,
-) -> Result<(KernelInfo, Lowered), CompileError> {
+) -> Result<(KernelCode, Lowered), CompileError> {
     // A hostile module's kernels may be called anything; these names go into text.
-    let is_plain = info.name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
-    let symbol = format!("spirula.group.{number}.{}", if is_plain { &info.name } else { "" });
+    let is_plain = name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
+    let symbol = format!("spirula.group.{number}.{}", if is_plain { name } else { "" });
     dump.write(&format!("{symbol}.0.imported.kir"), || body.to_string());
     let position =
         |pass: &str| 1 + PASSES.iter().position(|other| other.name == pass).unwrap_or(PASSES.len());
     let lowered = pipeline::run(body, &symbol, options, |pass, form| {
-        let name = format!("{symbol}.{}.{}.kir", position(pass.name), pass.name);
-        dump.write(&name, || form.to_string());
+        let file = format!("{symbol}.{}.{}.kir", position(pass.name), pass.name);
+        dump.write(&file, || form.to_string());
     });
-    let lowered = lowered.map_err(|error| fault(&format!("the kernel `{}`", info.name), &error))?;
-    let info = KernelInfo {
+    let lowered = lowered.map_err(|error| fault(&format!("the kernel `{name}`"), &error))?;
+    let code = KernelCode {
         symbol,
         static_local_size: lowered.static_local_size,
         private_size: lowered.group.private_size,
@@ -134,9 +136,8 @@ fn lower(
         scratch_fixed: lowered.group.scratch_fixed,
         sees_group: lowered.sees_group,
         lanes: lowered.lanes,
-        ..info
     };
-    Ok((info, lowered))
+    Ok((code, lowered))
 }
 
 /// A mistake of ours, not of the program.

@@ -29,7 +29,7 @@ pub use harden::harden;
 pub use import::{Imported, import};
 pub use link::link;
 use spirula_interface::options::{CompileError, CompileOptions, MathOptions};
-use spirula_interface::program::KernelInfo;
+use spirula_interface::program::KernelSignature;
 
 /// One or more SPIR modules joined, checked, and the kernels' metadata taken out.
 #[derive(Debug)]
@@ -37,7 +37,7 @@ pub struct SpirModule<'s> {
     /// Still SPIR: triple, calling conventions, undefined builtins.
     pub module: Module<'s>,
     /// In the order of the metadata.
-    pub kernels: Vec<KernelInfo>,
+    pub kernels: Vec<KernelSignature>,
     /// The options given, and those that all modules were compiled with.
     pub math: MathOptions,
 }
@@ -46,7 +46,7 @@ pub struct SpirModule<'s> {
 #[derive(Debug)]
 pub struct HardenedModule<'s> {
     pub(crate) module: Module<'s>,
-    pub(crate) kernels: Vec<KernelInfo>,
+    pub(crate) kernels: Vec<KernelSignature>,
     pub(crate) math: MathOptions,
 }
 
@@ -54,14 +54,14 @@ pub struct HardenedModule<'s> {
 #[derive(Debug)]
 pub struct LinkedModule<'s> {
     pub(crate) module: Module<'s>,
-    pub(crate) kernels: Vec<KernelInfo>,
+    pub(crate) kernels: Vec<KernelSignature>,
 }
 
 /// Inlined and simplified.
 #[derive(Debug)]
 pub struct CleanModule<'s> {
     pub(crate) module: Module<'s>,
-    pub(crate) kernels: Vec<KernelInfo>,
+    pub(crate) kernels: Vec<KernelSignature>,
 }
 
 impl CleanModule<'_> {
@@ -94,7 +94,7 @@ pub fn read_modules<'s>(
     let math = options.math | compiled_with;
     let denormals_are_zero = math.contains(MathOptions::DENORMS_ARE_ZERO);
     let kernels = metadata::kernels(&module)?.into_iter();
-    let kernels = kernels.map(|kernel| KernelInfo { denormals_are_zero, ..kernel }).collect();
+    let kernels = kernels.map(|kernel| KernelSignature { denormals_are_zero, ..kernel }).collect();
     Ok(SpirModule { module, kernels, math })
 }
 

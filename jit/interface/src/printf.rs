@@ -19,10 +19,8 @@ pub const FIRST_RECORD: usize = 8;
 pub const UNIT: usize = 4;
 
 /// What a kernel prints.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Printf {
-    /// Where the address of the buffer lies in the argument block, in bytes.
-    pub buffer_offset: u32,
     /// The calls that the kernel may reach, by their numbers.
     pub calls: BTreeMap<u32, Call>,
 }

@@ -39,15 +39,24 @@ pub struct ProgramData {
     pub pointers: Vec<(u64, u64)>,
 }
 
-/// What the host knows of a kernel.
+/// What the host knows of a compiled kernel.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct KernelInfo {
+    /// What the application wrote.
+    pub signature: KernelSignature,
+    /// What the compiler made of it.
+    pub code: KernelCode,
+}
+
+/// A kernel as its program declares it, with its place in the launch ABI: known before it is compiled.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct KernelSignature {
     /// The name in the source.
     pub name: String,
-    /// The symbol of its work-group function in one of the objects.
-    pub symbol: String,
     /// The arguments in order.
     pub arguments: Vec<ArgumentInfo>,
+    /// What the runtime passes besides, behind the arguments; each kind at most once.
+    pub hidden: Vec<HiddenArgument>,
     /// Bytes of the argument block; see [`ArgumentInfo::offset`].
     pub argument_block_size: u32,
     /// `reqd_work_group_size`.
@@ -56,6 +65,17 @@ pub struct KernelInfo {
     pub work_group_size_hint: Option<[u32; 3]>,
     /// CL_KERNEL_ATTRIBUTES, as the specification writes them.
     pub attributes: String,
+    /// `-cl-denorms-are-zero`: the caller may let the processor take denormal numbers for zero.
+    pub denormals_are_zero: bool,
+    /// What it prints; None if it can't reach a call of printf.
+    pub printf: Option<Printf>,
+}
+
+/// A kernel's work-group function, and what it needs.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct KernelCode {
+    /// Its symbol in one of the objects.
+    pub symbol: String,
     /// Bytes of the kernel's own `local` variables; local arguments follow behind, each aligned to 128.
     pub static_local_size: u64,
     /// Bytes of private memory that one work-item needs.
@@ -68,18 +88,64 @@ pub struct KernelInfo {
     pub sees_group: bool,
     /// Neighbouring work-items of a row that run together at most; 1 in scalar code.
     pub lanes: u32,
-    /// `-cl-denorms-are-zero`: the caller may let the processor take denormal numbers for zero.
-    pub denormals_are_zero: bool,
-    /// What it prints; None if it can't reach a call of printf.
-    pub printf: Option<Printf>,
 }
 
-impl KernelInfo {
+impl KernelCode {
+    /// Scalar code under that symbol that needs no memory, and may depend on its work-group.
+    pub fn plain(symbol: impl Into<String>) -> Self {
+        KernelCode {
+            symbol: symbol.into(),
+            static_local_size: 0,
+            private_size: 0,
+            scratch_per_item: 0,
+            scratch_fixed: 0,
+            sees_group: true,
+            lanes: 1,
+        }
+    }
+
     /// Bytes of scratch that a work-group of `items` work-items needs; a number that doesn't fit is the largest.
     pub fn scratch_size(&self, items: u64) -> u64 {
         let padded = items.checked_next_multiple_of(128).unwrap_or(u64::MAX);
         self.scratch_per_item.saturating_mul(padded).saturating_add(self.scratch_fixed)
     }
+}
+
+impl KernelSignature {
+    /// Where the hidden argument of that kind lies in the argument block, if the kernel takes it.
+    pub fn hidden_offset(&self, kind: HiddenKind) -> Option<u32> {
+        self.hidden.iter().find(|argument| argument.kind == kind).map(|argument| argument.offset)
+    }
+
+    /// Makes the kernel take a hidden argument, behind all others, unless it does so already.
+    pub fn take_hidden(&mut self, kind: HiddenKind) {
+        if self.hidden_offset(kind).is_none() {
+            let offset = self.argument_block_size.next_multiple_of(HiddenArgument::BYTES);
+            self.hidden.push(HiddenArgument { kind, offset });
+            self.argument_block_size = offset + HiddenArgument::BYTES;
+        }
+    }
+}
+
+/// An address that the runtime puts into the argument block for the kernel's own use: the application sees none of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct HiddenArgument {
+    /// What it is the address of.
+    pub kind: HiddenKind,
+    /// Where it lies in the argument block, in bytes.
+    pub offset: u32,
+}
+
+impl HiddenArgument {
+    /// Bytes of its value.
+    pub const BYTES: u32 = 8;
+}
+
+/// What a hidden argument is the address of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum HiddenKind {
+    /// The buffer that printf writes to; see [`crate::printf`].
+    PrintfBuffer,
 }
 
 /// A kernel argument (OpenCL 1.2, 5.7.3).

@@ -67,7 +67,7 @@ fn link(
     let objects: Vec<Object> =
         compiled.objects.iter().map(|bytes| Object::read(bytes)).collect::<Result<_, _>>()?;
     let layout = Layout::new(&objects, externals, limits)?;
-    let names: Vec<&str> = compiled.kernels.iter().map(|kernel| kernel.symbol.as_str()).collect();
+    let names: Vec<&str> = compiled.kernels.iter().map(|kernel| kernel.code.symbol.as_str()).collect();
     let places = layout.entries(&objects, &names)?;
 
     let mut memory = Writable::new(layout.size)?;

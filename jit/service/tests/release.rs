@@ -2,7 +2,7 @@
 
 use spirula_compiler::codegen::generate;
 use spirula_compiler::llvm::{Session, host, parse_text};
-use spirula_interface::program::{CompiledProgram, KernelInfo};
+use spirula_interface::program::{CompiledProgram, KernelCode, KernelInfo, KernelSignature};
 use spirula_service::{LoadError, LoadedKernel, Variables};
 use std::sync::Arc;
 
@@ -13,21 +13,8 @@ fn program() -> CompiledProgram {
     let mut module = parse_text(&session, EMPTY).expect("the test's own text");
     let object = generate(&session, &mut module, &["entry".to_owned()], &host(), true).expect("valid code");
     let kernel = KernelInfo {
-        name: "entry".into(),
-        symbol: "entry".into(),
-        arguments: Vec::new(),
-        argument_block_size: 0,
-        required_work_group_size: None,
-        work_group_size_hint: None,
-        attributes: String::new(),
-        static_local_size: 0,
-        private_size: 0,
-        scratch_per_item: 0,
-        scratch_fixed: 0,
-        sees_group: true,
-        lanes: 1,
-        denormals_are_zero: false,
-        printf: None,
+        signature: KernelSignature { name: "entry".into(), ..Default::default() },
+        code: KernelCode::plain("entry"),
     };
     CompiledProgram {
         objects: vec![object],

@@ -9,7 +9,7 @@ use crate::execute::scheduler::Pace;
 use crate::kernel::Kernel;
 use crate::memory::Mem;
 use crate::platform::device::Device;
-use spirula_interface::program::{KernelInfo, Launch};
+use spirula_interface::program::{HiddenKind, KernelInfo, Launch};
 use std::sync::Arc;
 
 /// A launch that was checked, with what it must hold until it ends.
@@ -28,14 +28,18 @@ impl KernelLaunch {
     pub(crate) fn run(self, device: &Device) -> Result<()> {
         let KernelLaunch { invocation, rest, info, pace, _memory } = self;
         let mut parts = std::iter::once(invocation).chain(rest);
-        let named = |error: Error| error.status.because(format!("kernel {}: {}", info.name, error.detail));
+        let named =
+            |error: Error| error.status.because(format!("kernel {}: {}", info.signature.name, error.detail));
         let run = |part| device.scheduler.run(&Arc::new(part), &pace).map_err(named);
-        let Some(calls) = &info.printf else { return parts.try_for_each(run) };
+        let Some(calls) = &info.signature.printf else { return parts.try_for_each(run) };
         let buffer = device.output_buffers.take().ok_or_else(|| {
-            Status::OutOfResources.because(format!("kernel {}: no memory for what it prints", info.name))
+            Status::OutOfResources
+                .because(format!("kernel {}: no memory for what it prints", info.signature.name))
         })?;
         let result = parts.try_for_each(|mut part| {
-            part.arguments.put(calls.buffer_offset as usize, &buffer.address().to_ne_bytes());
+            if let Some(offset) = info.signature.hidden_offset(HiddenKind::PrintfBuffer) {
+                part.arguments.put(offset as usize, &buffer.address().to_ne_bytes());
+            }
             run(part)
         });
         let records = device.output_buffers.give_back(buffer);
@@ -58,7 +62,7 @@ pub fn ndrange(
     local: Option<&[usize]>,
 ) -> Result<Command> {
     let launch = check_range(kernel, device, offset, global, local)?;
-    let bound = kernel.info.sees_group || kernel.info.scratch_per_item > 0;
+    let bound = kernel.info.code.sees_group || kernel.info.code.scratch_per_item > 0;
     let (launch, rest) = if bound { (launch, None) } else { regrouped(launch, device) };
     let arguments = kernel.arguments();
     let (invocation, memory) = kernel.invocation(&arguments, device, launch)?;
@@ -67,7 +71,7 @@ pub fn ndrange(
         return Ok(Command::nothing(CommandType::NdrangeKernel, Some(kernel.program.context.clone())));
     }
     let items = invocation.groups().saturating_mul(invocation.group_items());
-    let anywhere = kernel.info.private_size.saturating_mul(invocation.group_items()) <= SMALL_STACK;
+    let anywhere = kernel.info.code.private_size.saturating_mul(invocation.group_items()) <= SMALL_STACK;
     let short = kernel.pace.is_short(items);
     Ok(Command {
         command_type: CommandType::NdrangeKernel,
@@ -115,7 +119,7 @@ fn check_range(
     global: &[usize],
     local: Option<&[usize]>,
 ) -> Result<Launch> {
-    let name = &kernel.info.name;
+    let name = &kernel.info.signature.name;
     let dimensions = global.len();
     if !(1..=3).contains(&dimensions) {
         return Err(Status::InvalidWorkDimension.because(format!("{name}: {dimensions} dimensions")));
@@ -167,13 +171,13 @@ fn regrouped(launch: Launch, device: &Device) -> (Launch, Option<Launch>) {
 
 /// The application's work-group size, if it can be.
 fn check_local(kernel: &Kernel, device: &Device, global: [u64; 3], local: [u64; 3]) -> Result<[u64; 3]> {
-    let name = &kernel.info.name;
+    let name = &kernel.info.signature.name;
     let wrong =
         |why: String| Status::InvalidWorkGroupSize.because(format!("{name}: local size {local:?} {why}"));
     if local.contains(&0) || (0..3).any(|axis| !global[axis].is_multiple_of(local[axis])) {
         return Err(wrong(format!("doesn't divide the global size {global:?}")));
     }
-    if let Some(required) = kernel.info.required_work_group_size
+    if let Some(required) = kernel.info.signature.required_work_group_size
         && required.map(u64::from) != local
     {
         return Err(wrong(format!("where the kernel requires {required:?}")));
@@ -193,7 +197,7 @@ fn check_local(kernel: &Kernel, device: &Device, global: [u64; 3], local: [u64; 
 
 /// A work-group size for a NULL `local_work_size`: the required one, or one that vectorizes and balances well.
 fn choose_local(kernel: &Kernel, device: &Device, global: [u64; 3]) -> Result<[u64; 3]> {
-    if let Some(required) = kernel.info.required_work_group_size {
+    if let Some(required) = kernel.info.signature.required_work_group_size {
         return check_local(kernel, device, global, required.map(u64::from));
     }
     let most = kernel.max_group_size() as u64;

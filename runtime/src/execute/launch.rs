@@ -22,7 +22,7 @@ impl Code {
     pub(crate) fn of(kernel: &LoadedKernel) -> Code {
         Code {
             entry: kernel.entry,
-            denormals_are_zero: kernel.info.denormals_are_zero,
+            denormals_are_zero: kernel.info.signature.denormals_are_zero,
             _program: Some(kernel.program.clone()),
         }
     }

@@ -64,10 +64,10 @@ impl Specialized {
         expected_ns: u64,
     ) -> Option<Variant> {
         let row = launch.local_size[0];
-        if self.make.is_none() || !info.sees_group || info.required_work_group_size.is_some() {
+        if self.make.is_none() || !info.code.sees_group || info.signature.required_work_group_size.is_some() {
             return None;
         }
-        let fits = info.lanes < 2 || row < 2 || row.is_multiple_of(info.lanes.into());
+        let fits = info.code.lanes < 2 || row < 2 || row.is_multiple_of(info.code.lanes.into());
         let worth = if fits { WORTH_TRYING_NS } else { WORTH_BUILDING_NS };
         let mut sizes = self.sizes.lock().unwrap_or_else(PoisonError::into_inner);
         let known = sizes.iter().position(|(size, _)| *size == launch.local_size);
@@ -114,7 +114,7 @@ impl Specialized {
         match &made {
             Ok(_) => log::debug(format_args!(
                 "kernel {}: code for work-groups of {local:?} in {:.1?}",
-                general.name,
+                general.signature.name,
                 begun.elapsed()
             )),
             Err(error) => warn(general, local, error),
@@ -124,23 +124,21 @@ impl Specialized {
 }
 
 fn warn(kernel: &KernelInfo, local: [u32; 3], why: &dyn Display) {
-    log::warn(format_args!("kernel {}: no code for work-groups of {local:?}: {why}", kernel.name));
+    log::warn(format_args!("kernel {}: no code for work-groups of {local:?}: {why}", kernel.signature.name));
 }
 
 /// Whether a launch that was checked for one may run the other.
 fn is_same_launch(general: &KernelInfo, variant: &KernelInfo, local: [u32; 3]) -> bool {
     let items = local.iter().fold(1_u64, |all, &size| all.saturating_mul(size.into()));
-    variant.arguments == general.arguments
-        && variant.argument_block_size == general.argument_block_size
-        && variant.static_local_size == general.static_local_size
-        && variant.printf == general.printf
-        && variant.scratch_size(items) <= MAX_SCRATCH
+    variant.signature == general.signature
+        && variant.code.static_local_size == general.code.static_local_size
+        && variant.code.scratch_size(items) <= MAX_SCRATCH
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::kernel::tests::{empty, info};
+    use crate::kernel::tests::{empty, info, with};
     use std::time::Duration;
 
     fn launch(local_size: [u64; 3]) -> Launch {
@@ -150,7 +148,7 @@ mod tests {
     }
 
     fn wide(name: &str) -> Arc<KernelInfo> {
-        Arc::new(KernelInfo { lanes: 16, ..info(name, &[]) })
+        Arc::new(with(info(name, &[]), |info| info.code.lanes = 16))
     }
 
     /// What a launch gets in the end.
@@ -165,7 +163,8 @@ mod tests {
     fn sizes_get_code_after_a_while() {
         let general = wide("general");
         let made = |local: [u32; 3]| {
-            let made = || Variant { code: Code::native(empty), info: wide("special") };
+            let special = with(info("general", &[]), |info| info.code.symbol = "special".into());
+            let made = || Variant { code: Code::native(empty), info: Arc::new(special) };
             (local == [8, 8, 1]).then(made).ok_or_else(|| "of the test".into())
         };
         let specialized = Specialized::new(Some(Box::new(made)));
@@ -173,11 +172,11 @@ mod tests {
         assert!(specialized.variant(&general, &odd, WORTH_BUILDING_NS - 1).is_none());
         assert!(matches!(specialized.sizes.lock().unwrap()[0].1, State::Watched(_)));
         assert!(specialized.variant(&general, &odd, 1).is_none());
-        assert_eq!(wait(&specialized, &general, &odd).unwrap().info.name, "special");
+        assert_eq!(wait(&specialized, &general, &odd).unwrap().info.code.symbol, "special");
         // Sizes that fit get it later, kernels that do not see their groups never, and only so many sizes are watched.
         assert!(specialized.variant(&general, &launch([32, 2, 1]), WORTH_TRYING_NS - 1).is_none());
         assert!(matches!(specialized.sizes.lock().unwrap()[1].1, State::Watched(_)));
-        let blind = KernelInfo { sees_group: false, ..(*general).clone() };
+        let blind = with((*general).clone(), |info| info.code.sees_group = false);
         assert!(specialized.variant(&Arc::new(blind), &launch([8, 4, 1]), u64::MAX).is_none());
         assert_eq!(specialized.sizes.lock().unwrap().len(), 2);
         for row in 2..16 {
@@ -189,7 +188,7 @@ mod tests {
     #[test]
     fn what_can_not_be_made_or_is_another_kernel_is_not_used() {
         let general = wide("general");
-        let other = || Arc::new(KernelInfo { static_local_size: 4096, ..info("other", &[]) });
+        let other = || Arc::new(with(info("general", &[]), |info| info.code.static_local_size = 4096));
         let made = move |local: [u32; 3]| {
             let made = || Variant { code: Code::native(empty), info: other() };
             (local[0] == 4).then(made).ok_or_else(|| "of the test".into())

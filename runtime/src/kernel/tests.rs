@@ -8,7 +8,9 @@ use crate::context::Context;
 use crate::memory::raw::tests::HostMemory;
 use crate::platform::Platform;
 use crate::queue::Queue;
-use spirula_interface::program::{AddressQualifier, ArgumentInfo, RawWorkGroupFn, TypeQualifiers};
+use spirula_interface::program::{
+    AddressQualifier, ArgumentInfo, KernelCode, KernelSignature, RawWorkGroupFn, TypeQualifiers,
+};
 
 pub(crate) fn context() -> Arc<Context> {
     Context::new(Platform::get().devices().to_vec(), Vec::new(), &Arc::default())
@@ -25,27 +27,30 @@ pub(crate) fn info(name: &str, kinds: &[ArgumentKind]) -> KernelInfo {
         type_qualifiers: TypeQualifiers::default(),
         name: None,
     };
-    KernelInfo {
+    let signature = KernelSignature {
         name: name.into(),
-        symbol: name.into(),
         arguments: kinds.iter().enumerate().map(argument).collect(),
         argument_block_size: 16 * kinds.len() as u32,
-        required_work_group_size: None,
-        work_group_size_hint: None,
-        attributes: String::new(),
+        ..Default::default()
+    };
+    let code = KernelCode {
         static_local_size: 100,
         private_size: 8,
         scratch_per_item: 16,
         scratch_fixed: 32,
-        sees_group: true,
-        lanes: 1,
-        denormals_are_zero: false,
-        printf: None,
-    }
+        ..KernelCode::plain(name)
+    };
+    KernelInfo { signature, code }
+}
+
+/// The same with a change.
+pub(crate) fn with(mut info: KernelInfo, change: impl FnOnce(&mut KernelInfo)) -> KernelInfo {
+    change(&mut info);
+    info
 }
 
 pub(crate) fn kernel(context: &Arc<Context>, info: KernelInfo, entry: RawWorkGroupFn) -> Arc<Kernel> {
-    let name = info.name.clone();
+    let name = info.signature.name.clone();
     let program = Program::of_kernels(context, vec![(info, Code::native(entry))]);
     Kernel::new(&program, &name).unwrap()
 }
@@ -178,7 +183,8 @@ fn ranges_are_refused_with_the_specifications_errors() {
 fn required_sizes_unset_arguments_and_too_much_local_memory_are_refused() {
     let context = context();
     let device = context.device().clone();
-    let required = KernelInfo { required_work_group_size: Some([16, 1, 1]), ..info("required", &[]) };
+    let required =
+        with(info("required", &[]), |info| info.signature.required_work_group_size = Some([16, 1, 1]));
     let fixed = kernel(&context, required, empty);
     assert_eq!(fixed.work_group_info().compile_work_group_size, [16, 1, 1]);
     assert_eq!(status(ndrange(&fixed, &device, None, &[64], Some(&[32]))), Status::InvalidWorkGroupSize);
@@ -197,7 +203,7 @@ fn required_sizes_unset_arguments_and_too_much_local_memory_are_refused() {
 
 #[test]
 fn scratch_bounds_the_group() {
-    let hungry = KernelInfo { scratch_per_item: 1 << 20, ..info("hungry", &[]) };
+    let hungry = with(info("hungry", &[]), |info| info.code.scratch_per_item = 1 << 20);
     let context = context();
     let kernel = kernel(&context, hungry, empty);
     // Scratch comes for 128 work-items at least.
@@ -206,9 +212,12 @@ fn scratch_bounds_the_group() {
 
 #[test]
 fn numbers_that_do_not_fit_are_the_largest() {
-    let greedy = KernelInfo { scratch_per_item: 1 << 57, ..info("greedy", &[]) };
-    assert_eq!((greedy.scratch_size(1), info("", &[]).scratch_size(u64::MAX)), (u64::MAX, u64::MAX));
-    let huge = KernelInfo { required_work_group_size: Some([1 << 16; 3]), ..info("huge", &[]) };
+    let greedy = with(info("greedy", &[]), |info| info.code.scratch_per_item = 1 << 57);
+    assert_eq!(
+        (greedy.code.scratch_size(1), info("", &[]).code.scratch_size(u64::MAX)),
+        (u64::MAX, u64::MAX)
+    );
+    let huge = with(info("huge", &[]), |info| info.signature.required_work_group_size = Some([1 << 16; 3]));
     let kernel = kernel(&context(), huge, empty);
     assert_eq!(kernel.work_group_info().work_group_size, MAX_WORK_GROUP_SIZE);
 }

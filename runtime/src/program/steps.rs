@@ -29,7 +29,8 @@ impl Built {
         /// More kernels than that are not named.
         const NAMED: usize = 8;
         let Some(kernels) = &self.kernels else { return format!("{:?}", self.kind) };
-        let names: Vec<&str> = kernels.iter().take(NAMED).map(|kernel| kernel.info.name.as_str()).collect();
+        let names: Vec<&str> =
+            kernels.iter().take(NAMED).map(|kernel| kernel.info.signature.name.as_str()).collect();
         let more = if kernels.len() > NAMED { ", …" } else { "" };
         format!("kernels {}{more}", names.join(", "))
     }
@@ -125,7 +126,7 @@ fn maker(
     options: &CompileOptions,
     variables: &Arc<Variables>,
 ) -> Maker {
-    let (name, modules, options) = (kernel.name.clone(), modules.clone(), options.clone());
+    let (name, modules, options) = (kernel.signature.name.clone(), modules.clone(), options.clone());
     let variables = variables.clone();
     Box::new(move |local_size| {
         let specialization = Some(Specialization { kernel: name.clone(), local_size });

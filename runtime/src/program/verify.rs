@@ -3,7 +3,7 @@
 
 use crate::platform::device::DeviceInfo;
 use spirula_interface::printf::{Argument, Printf, conversions};
-use spirula_interface::program::{CompiledProgram, KernelInfo};
+use spirula_interface::program::{CompiledProgram, HiddenArgument, HiddenKind, KernelInfo, KernelSignature};
 use std::collections::HashSet;
 
 /// Bytes of a kernel's arguments at most, those that Spirula adds and gaps included: many times what the device promises
@@ -13,16 +13,14 @@ const MAX_ARGUMENT_BLOCK: u32 = 64 << 10;
 const MAX_LANES: u32 = 64;
 /// Bytes of what printf converts at once at most: OpenCL's largest type.
 const MAX_PRINTED: u32 = 128;
-/// Bytes of the address of printf's buffer.
-const ADDRESS: u32 = 8;
 
 /// What can't be right in the program's description, in a sentence that names the kernel.
 pub(super) fn verify(compiled: &CompiledProgram, device: &DeviceInfo) -> Result<(), String> {
     let mut names = HashSet::new();
     for kernel in &compiled.kernels {
-        let name = kernel.name.escape_debug();
+        let name = kernel.signature.name.escape_debug();
         verify_kernel(kernel, device).map_err(|what| format!("the kernel `{name}` {what}"))?;
-        if !names.insert(&kernel.name) {
+        if !names.insert(&kernel.signature.name) {
             return Err(format!("there are two kernels `{name}`"));
         }
     }
@@ -30,24 +28,29 @@ pub(super) fn verify(compiled: &CompiledProgram, device: &DeviceInfo) -> Result<
 }
 
 fn verify_kernel(kernel: &KernelInfo, device: &DeviceInfo) -> Result<(), String> {
-    if kernel.name.is_empty() || kernel.name.contains('\0') {
+    let KernelInfo { signature, code } = kernel;
+    if signature.name.is_empty() || signature.name.contains('\0') {
         return Err("has a name that an application can't write".into());
     }
-    let end = verify_arguments(kernel)?;
-    if let Some(printf) = &kernel.printf {
-        verify_printf(printf, end, kernel.argument_block_size)?;
+    let end = verify_arguments(signature)?;
+    verify_hidden(signature, end)?;
+    if let Some(printf) = &signature.printf {
+        verify_printf(printf)?;
+        if signature.hidden_offset(HiddenKind::PrintfBuffer).is_none() {
+            return Err("prints, but takes no buffer for it".into());
+        }
     }
-    if kernel.required_work_group_size.is_some_and(|size| size.contains(&0)) {
+    if signature.required_work_group_size.is_some_and(|size| size.contains(&0)) {
         return Err("requires work-groups without work-items".into());
     }
-    if !kernel.lanes.is_power_of_two() || kernel.lanes > MAX_LANES {
-        return Err(format!("runs {} work-items together", kernel.lanes));
+    if !code.lanes.is_power_of_two() || code.lanes > MAX_LANES {
+        return Err(format!("runs {} work-items together", code.lanes));
     }
     let memory = [
-        ("local", kernel.static_local_size),
-        ("private", kernel.private_size),
+        ("local", code.static_local_size),
+        ("private", code.private_size),
         // Of the smallest work-group.
-        ("scratch", kernel.scratch_size(1)),
+        ("scratch", code.scratch_size(1)),
     ];
     let most = device.max_mem_alloc_size;
     match memory.iter().find(|(_, size)| *size > most) {
@@ -57,12 +60,12 @@ fn verify_kernel(kernel: &KernelInfo, device: &DeviceInfo) -> Result<(), String>
 }
 
 /// Arguments lie in their order in the argument block, none upon another. Returns where the last one ends.
-fn verify_arguments(kernel: &KernelInfo) -> Result<u32, String> {
-    let block = kernel.argument_block_size;
+fn verify_arguments(signature: &KernelSignature) -> Result<u32, String> {
+    let block = signature.argument_block_size;
     if block > MAX_ARGUMENT_BLOCK {
         return Err(format!("takes {block} bytes of arguments; {MAX_ARGUMENT_BLOCK} are possible"));
     }
-    kernel.arguments.iter().enumerate().try_fold(0_u32, |end, (index, argument)| {
+    signature.arguments.iter().enumerate().try_fold(0_u32, |end, (index, argument)| {
         let (offset, size) = (argument.offset, argument.kind.block_size());
         let inside = offset.checked_add(size).filter(|&next| offset >= end && next <= block);
         inside.ok_or_else(|| {
@@ -71,13 +74,24 @@ fn verify_arguments(kernel: &KernelInfo) -> Result<u32, String> {
     })
 }
 
-/// The buffer's address lies behind the arguments, and the arguments that a call converts have sizes that there are.
-fn verify_printf(printf: &Printf, arguments_end: u32, block: u32) -> Result<(), String> {
-    let offset = printf.buffer_offset;
-    let inside = offset.checked_add(ADDRESS).is_some_and(|end| offset >= arguments_end && end <= block);
-    if !inside {
-        return Err(format!("has its printf buffer at {offset}, between {arguments_end} and {block}"));
+/// Hidden arguments lie behind the application's in the same way, each kind once.
+fn verify_hidden(signature: &KernelSignature, arguments_end: u32) -> Result<(), String> {
+    let block = signature.argument_block_size;
+    let mut end = arguments_end;
+    for HiddenArgument { kind, offset } in &signature.hidden {
+        if signature.hidden_offset(*kind) != Some(*offset) {
+            return Err(format!("takes the {kind:?} twice"));
+        }
+        let next = offset.checked_add(HiddenArgument::BYTES);
+        end = next
+            .filter(|&next| *offset >= end && next <= block)
+            .ok_or_else(|| format!("has the {kind:?} at {offset}, between {end} and {block}"))?;
     }
+    Ok(())
+}
+
+/// The arguments that a call converts have sizes that there are.
+fn verify_printf(printf: &Printf) -> Result<(), String> {
     for (number, call) in &printf.calls {
         let sized = |argument: &Argument| match argument {
             Argument::Bytes(size) => (1..=MAX_PRINTED).contains(size),
@@ -108,16 +122,20 @@ mod tests {
     fn kernel() -> KernelInfo {
         let arguments = vec![Argument::Bytes(4), Argument::Known(b"x".to_vec()), Argument::Copied];
         let call = Call { format: b"%d%s%s".to_vec(), arguments };
-        KernelInfo {
+        let KernelInfo { signature, code } =
+            info("good", &[ArgumentKind::Buffer, ArgumentKind::Value { size: 16 }]);
+        let signature = KernelSignature {
             argument_block_size: 40,
-            printf: Some(Printf { buffer_offset: 32, calls: [(0, call)].into() }),
+            hidden: vec![HiddenArgument { kind: HiddenKind::PrintfBuffer, offset: 32 }],
+            printf: Some(Printf { calls: [(0, call)].into() }),
             required_work_group_size: Some([1, 2, 3]),
-            ..info("good", &[ArgumentKind::Buffer, ArgumentKind::Value { size: 16 }])
-        }
+            ..signature
+        };
+        KernelInfo { signature, code }
     }
 
     fn printf(kernel: &mut KernelInfo) -> &mut Printf {
-        kernel.printf.as_mut().expect("it prints")
+        kernel.signature.printf.as_mut().expect("it prints")
     }
 
     fn call(kernel: &mut KernelInfo) -> &mut Call {
@@ -130,30 +148,38 @@ mod tests {
         let device = &context.device().info;
         assert_eq!(verify(&program(vec![kernel()]), device), Ok(()));
         type Case = (fn(&mut KernelInfo), &'static str);
-        let cases: [Case; 22] = [
-            (|k| k.name.clear(), "a name that"),
-            (|k| k.name = "a\0b".into(), "the kernel `a\\0b` has a name that"),
-            (|k| k.arguments[0].offset = 9, "an argument 1 of 16 bytes at 16, between 17 and 40"),
-            (|k| k.arguments[1].offset = 0, "an argument 1 of 16 bytes at 0, between 8 and 40"),
-            (|k| k.arguments[1].offset = 25, "an argument 1 of 16 bytes at 25, between 8 and 40"),
-            (|k| k.arguments[1].offset = u32::MAX, "an argument 1"),
-            (|k| k.arguments[1].kind = ArgumentKind::Value { size: u32::MAX }, "an argument 1 of 4294967295"),
-            (|k| k.argument_block_size = 31, "an argument 1 of 16 bytes at 16, between 8 and 31"),
-            (|k| k.argument_block_size = 65537, "takes 65537 bytes of arguments; 65536"),
-            (|k| printf(k).buffer_offset = 31, "printf buffer at 31, between 32 and 40"),
-            (|k| printf(k).buffer_offset = 33, "printf buffer at 33, between 32 and 40"),
-            (|k| printf(k).buffer_offset = u32::MAX, "printf buffer at 4294967295"),
+        let cases: [Case; 24] = [
+            (|k| k.signature.name.clear(), "a name that"),
+            (|k| k.signature.name = "a\0b".into(), "the kernel `a\\0b` has a name that"),
+            (|k| k.signature.arguments[0].offset = 9, "an argument 1 of 16 bytes at 16, between 17 and 40"),
+            (|k| k.signature.arguments[1].offset = 0, "an argument 1 of 16 bytes at 0, between 8 and 40"),
+            (|k| k.signature.arguments[1].offset = 25, "an argument 1 of 16 bytes at 25, between 8 and 40"),
+            (|k| k.signature.arguments[1].offset = u32::MAX, "an argument 1"),
+            (
+                |k| k.signature.arguments[1].kind = ArgumentKind::Value { size: u32::MAX },
+                "an argument 1 of 4294967295",
+            ),
+            (|k| k.signature.argument_block_size = 31, "an argument 1 of 16 bytes at 16, between 8 and 31"),
+            (|k| k.signature.argument_block_size = 65537, "takes 65537 bytes of arguments; 65536"),
+            (|k| k.signature.hidden[0].offset = 31, "the PrintfBuffer at 31, between 32 and 40"),
+            (|k| k.signature.hidden[0].offset = 33, "the PrintfBuffer at 33, between 32 and 40"),
+            (|k| k.signature.hidden[0].offset = u32::MAX, "the PrintfBuffer at 4294967295"),
+            (
+                |k| k.signature.hidden.push(HiddenArgument { offset: 48, ..k.signature.hidden[0] }),
+                "the PrintfBuffer twice",
+            ),
+            (|k| k.signature.hidden.clear(), "takes no buffer"),
             (|k| call(k).arguments[0] = Argument::Bytes(0), "a call 0 of printf"),
             (|k| call(k).arguments[0] = Argument::Bytes(129), "a call 0 of printf"),
             (|k| call(k).arguments.push(Argument::Copied), "a call 0 of printf"),
-            (|k| k.required_work_group_size = Some([4, 0, 4]), "without work-items"),
-            (|k| k.lanes = 0, "runs 0 work-items"),
-            (|k| k.lanes = 48, "runs 48 work-items"),
-            (|k| k.lanes = 128, "runs 128 work-items"),
-            (|k| k.static_local_size = u64::MAX, "bytes of local memory"),
-            (|k| k.private_size = 1 << 60, "bytes of private memory"),
+            (|k| k.signature.required_work_group_size = Some([4, 0, 4]), "without work-items"),
+            (|k| k.code.lanes = 0, "runs 0 work-items"),
+            (|k| k.code.lanes = 48, "runs 48 work-items"),
+            (|k| k.code.lanes = 128, "runs 128 work-items"),
+            (|k| k.code.static_local_size = u64::MAX, "bytes of local memory"),
+            (|k| k.code.private_size = 1 << 60, "bytes of private memory"),
             (
-                |k| k.scratch_per_item = u64::MAX / 128 + 1,
+                |k| k.code.scratch_per_item = u64::MAX / 128 + 1,
                 "needs 18446744073709551615 bytes of scratch memory",
             ),
         ];

@@ -8,7 +8,9 @@ mod widening;
 use super::llvm::Text;
 use crate::codegen;
 use crate::llvm::{Session, parse_text};
-use spirula_interface::program::{CompiledProgram, KernelInfo, Launch, RawWorkGroupFn};
+use spirula_interface::program::{
+    CompiledProgram, KernelCode, KernelInfo, KernelSignature, Launch, RawWorkGroupFn,
+};
 use spirula_interface::target::TargetFacts;
 use spirula_kir::pipeline::{self, Lowered, Options};
 use spirula_kir::{Function, parse, verify};
@@ -71,23 +73,15 @@ impl Ready {
         let mut module = parse_text(&session, &ir).unwrap_or_else(|e| panic!("{e}\n{}", ir));
         let object = codegen::generate(&session, &mut module, &["entry".into()], &crate::llvm::host(), true)
             .unwrap_or_else(|e| panic!("{e}\n{}", ir));
-        let info = KernelInfo {
-            name: "k".into(),
-            symbol: "entry".into(),
-            arguments: Vec::new(),
-            argument_block_size: 24,
-            required_work_group_size: None,
-            work_group_size_hint: None,
-            attributes: String::new(),
+        let signature = KernelSignature { name: "k".into(), argument_block_size: 24, ..Default::default() };
+        let code = KernelCode {
             static_local_size: lowered.static_local_size,
             private_size: lowered.group.private_size,
             scratch_per_item: lowered.group.scratch_per_item,
             scratch_fixed: lowered.group.scratch_fixed,
-            sees_group: true,
-            lanes: 1,
-            denormals_are_zero: false,
-            printf: None,
+            ..KernelCode::plain("entry")
         };
+        let info = KernelInfo { signature, code };
         let compiled = CompiledProgram {
             objects: vec![object],
             kernels: vec![info.clone()],
@@ -100,7 +94,7 @@ impl Ready {
 
     fn run(&self, data: &mut [i32], local: u64, number: i32) {
         let size = |bytes: u64| vec![0xa5a5_5a5a_dead_beef_u128; bytes.div_ceil(16) as usize + 16];
-        let (mut scratch, mut locals) = (size(self.info.scratch_size(local)), size(4096));
+        let (mut scratch, mut locals) = (size(self.info.code.scratch_size(local)), size(4096));
         let groups = data.len() as u64 / local;
         let launch = Launch {
             work_dim: 1,
@@ -122,7 +116,7 @@ impl Ready {
             // element for each work-item, and the kernels stay within them.
             unsafe {
                 block.write(data.as_mut_ptr() as u64);
-                block.add(1).write(self.info.static_local_size.next_multiple_of(128));
+                block.add(1).write(self.info.code.static_local_size.next_multiple_of(128));
                 block.add(2).write(number as u64);
                 (self.entry)(block.cast(), &launch, first, end, locals, scratch);
             }

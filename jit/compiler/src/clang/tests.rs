@@ -36,7 +36,7 @@ fn a_kernel_becomes_spir() {
     assert_eq!(translated.log, "");
     let built =
         crate::compile::build(&[&translated.module], &crate::host_inputs(), Default::default()).unwrap();
-    assert_eq!(built.kernels[0].name, "k");
+    assert_eq!(built.kernels[0].signature.name, "k");
 }
 
 #[test]

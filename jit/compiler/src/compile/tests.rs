@@ -50,11 +50,11 @@ fn scaled(kernel: &KernelInfo, entry: RawWorkGroupFn) -> Vec<i32> {
     #[repr(C, align(128))]
     struct Block([u8; 128]);
     let mut block = Block([0; 128]);
-    let at = kernel.arguments[0].offset as usize;
+    let at = kernel.signature.arguments[0].offset as usize;
     block.0[at..at + 8].copy_from_slice(&(data.as_mut_ptr() as usize).to_ne_bytes());
-    let at = kernel.arguments[1].offset as usize;
+    let at = kernel.signature.arguments[1].offset as usize;
     block.0[at..at + 4].copy_from_slice(&7i32.to_ne_bytes());
-    let mut scratch = vec![0u128; kernel.scratch_size(64) as usize / 16 + 16];
+    let mut scratch = vec![0u128; kernel.code.scratch_size(64) as usize / 16 + 16];
     let scratch = scratch.as_mut_ptr().cast::<u8>();
     // SAFETY: in bounds, since 256 bytes were added.
     let scratch = unsafe { scratch.add(scratch.align_offset(128)) };
@@ -70,7 +70,7 @@ fn a_kernel_is_built_loaded_and_right() {
         inputs.options.optimization_disabled = optimization_disabled;
         let program = built(SCALE, &inputs).unwrap();
         let kernel = &program.kernels[0];
-        let kinds: Vec<_> = kernel.arguments.iter().map(|argument| argument.kind).collect();
+        let kinds: Vec<_> = kernel.signature.arguments.iter().map(|argument| argument.kind).collect();
         assert_eq!(kinds, [ArgumentKind::Buffer, ArgumentKind::Value { size: 4 }]);
         let loaded = crate::loaded(&program).unwrap();
 
@@ -103,7 +103,7 @@ fn kernels_of_several_objects_are_right() {
     assert_eq!(program.objects.len(), 2);
     let loaded = crate::loaded(&program).unwrap();
     for (n, (kernel, code)) in std::iter::zip(&program.kernels, &loaded).enumerate() {
-        assert_eq!(kernel.name, format!("scale{n}"));
+        assert_eq!(kernel.signature.name, format!("scale{n}"));
         let data = scaled(kernel, code.entry);
         assert!(data.iter().enumerate().all(|(index, &value)| value == 7 * index as i32), "{n}: {data:?}");
     }
@@ -137,7 +137,7 @@ fn a_loop_that_measures_a_string_stays_a_loop() {
 fn a_linked_library_builds_as_well() {
     let inputs = host_inputs();
     let library = link(&[&testing::bitcode(SCALE)], &inputs).unwrap();
-    assert_eq!(build(&[&library], &inputs, Dump::default()).unwrap().kernels[0].name, "scale");
+    assert_eq!(build(&[&library], &inputs, Dump::default()).unwrap().kernels[0].signature.name, "scale");
 }
 
 #[test]
@@ -193,9 +193,9 @@ fn large_private_arrays_of_functions_become_the_kernels() {
         )
     };
     let large = built(&with(&function("f0", 200_000, "%r = add i32 %a, 1")), &host_inputs()).unwrap();
-    assert!(large.kernels[0].private_size >= 200_000);
+    assert!(large.kernels[0].code.private_size >= 200_000);
     let small = built(&with(&function("f0", 1000, "%r = add i32 %a, 1")), &host_inputs()).unwrap();
-    assert!(small.kernels[0].private_size >= 1000, "what calls need counts");
+    assert!(small.kernels[0].code.private_size >= 1000, "what calls need counts");
     let mut deep: String = (0..99)
         .map(|n| function(&format!("f{n}"), 1000, &format!("%r = call i32 @f{}(i32 %a)", n + 1)))
         .collect();
@@ -233,7 +233,7 @@ fn a_mutable_variable_is_one_for_all_objects_and_variants() {
     for kernel in [&kernels[0], &kernels[1], &variant[0], &kernels[0]] {
         let mut seen = scaled(&kernel.info, kernel.entry);
         seen.sort();
-        assert_eq!(seen, (next + 7..next + 7 + 256).collect::<Vec<_>>(), "{}", kernel.info.name);
+        assert_eq!(seen, (next + 7..next + 7 + 256).collect::<Vec<_>>(), "{}", kernel.info.signature.name);
         next += 256;
     }
 }

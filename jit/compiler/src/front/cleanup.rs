@@ -9,7 +9,7 @@ use crate::llvm::attribute::Attribute;
 use crate::llvm::{self, Function, Instruction, Layout, Module, View};
 use inkwell::targets::TargetMachine;
 use spirula_interface::options::CompileError;
-use spirula_interface::program::KernelInfo;
+use spirula_interface::program::KernelSignature;
 use std::collections::{HashMap, HashSet};
 
 /// In order: what must be inlined, before anything looks at calls; private memory to values, so that the inliner sees
@@ -113,7 +113,7 @@ impl<'m> Sizes<'m> {
     }
 }
 
-fn all_inlined(module: &Module, kernels: &[KernelInfo]) -> Result<(), CompileError> {
+fn all_inlined(module: &Module, kernels: &[KernelSignature]) -> Result<(), CompileError> {
     let own: HashSet<String> = kernels.iter().map(|kernel| kernel_symbol(&kernel.name)).collect();
     let left: Vec<String> = bound_to_kernels(module.view())
         .into_iter()

@@ -16,7 +16,7 @@ use super::harden::kernel_symbol;
 use crate::llvm::{Block, Function as Source, Global, Layout, Symbol, Value, View};
 use data::{Data, Place};
 use spirula_interface::options::CompileError;
-use spirula_interface::program::{ArgumentInfo, ArgumentKind, KernelInfo};
+use spirula_interface::program::{ArgumentInfo, ArgumentKind, HiddenKind, KernelSignature};
 use spirula_kir as kir;
 use spirula_kir::{Function, Passing, Promises, Type};
 use std::collections::HashMap;
@@ -26,7 +26,7 @@ use std::sync::Arc;
 #[derive(Debug)]
 pub struct Imported {
     /// What the host is told of each kernel, in the order of the metadata.
-    pub kernels: Vec<KernelInfo>,
+    pub kernels: Vec<KernelSignature>,
     /// The program; its kernels are in the same order.
     pub module: kir::Module,
 }
@@ -70,7 +70,7 @@ struct Names<'m> {
 }
 
 impl<'m> Names<'m> {
-    fn new(module: View<'m>, kernels: &[KernelInfo]) -> Self {
+    fn new(module: View<'m>, kernels: &[KernelSignature]) -> Self {
         let own: Vec<String> = kernels.iter().map(|kernel| kernel_symbol(&kernel.name)).collect();
         let functions = module.defined_functions().into_iter();
         // A kernel that another one called is inlined there.
@@ -107,7 +107,7 @@ struct Shared<'m, 's> {
     data: &'s Data<'m>,
 }
 
-fn kernel<'m>(module: View<'m>, info: &KernelInfo, shared: &Shared<'m, '_>) -> Import<Function> {
+fn kernel<'m>(module: View<'m>, info: &KernelSignature, shared: &Shared<'m, '_>) -> Import<Function> {
     let source = module
         .function_named(&kernel_symbol(&info.name))
         .filter(|function| !function.is_declaration())
@@ -117,9 +117,12 @@ fn kernel<'m>(module: View<'m>, info: &KernelInfo, shared: &Shared<'m, '_>) -> I
     for (parameter, argument) in source.parameters().into_iter().zip(&info.arguments) {
         importer.parameter(*parameter, argument)?;
     }
-    if let Some(printf) = &info.printf {
+    for hidden in &info.hidden {
         let ty = Type::pointer(kir::AddressSpace::Global);
-        importer.printf_buffer = Some(importer.function.add_param(ty, printf.buffer_offset, Passing::Direct));
+        let value = importer.function.add_param(ty, hidden.offset, Passing::Direct);
+        match hidden.kind {
+            HiddenKind::PrintfBuffer => importer.printf_buffer = Some(value),
+        }
     }
     importer.body(source)?;
     Ok(importer.function)

@@ -10,7 +10,7 @@ use crate::llvm::{self, Function, LlvmError, Module, Session, Symbol, Type, Valu
 use inkwell::llvm_sys::LLVMLinkage;
 use inkwell::targets::TargetMachine;
 use spirula_interface::options::{CompileError, MathOptions};
-use spirula_interface::program::KernelInfo;
+use spirula_interface::program::KernelSignature;
 use std::collections::{BTreeSet, HashMap};
 use std::sync::OnceLock;
 
@@ -139,7 +139,7 @@ fn is_library_symbol(function: Function) -> bool {
 /// A definition for each undefined function that is used.
 fn resolve(
     module: View,
-    kernels: &[KernelInfo],
+    kernels: &[KernelSignature],
     math: MathOptions,
 ) -> Result<Vec<(String, builtin::Definition)>, CompileError> {
     let mut definitions = Vec::new();
@@ -195,7 +195,7 @@ fn signature(function: Function) -> Signature {
 }
 
 /// "; the kernels `a`, `b` need it".
-fn needed_by<'m>(symbol: Symbol<'m>, graph: &CallGraph<'m>, kernels: &[KernelInfo]) -> String {
+fn needed_by<'m>(symbol: Symbol<'m>, graph: &CallGraph<'m>, kernels: &[KernelSignature]) -> String {
     let users = symbol.as_function().map_or_else(|| symbol.using_functions(), |function| vec![function]);
     let reaching = graph.reaching(users);
     let names: BTreeSet<String> = reaching.iter().map(|function| function.name()).collect();
@@ -256,7 +256,7 @@ fn library(machine: &TargetMachine) -> Result<&'static [u8], CompileError> {
 }
 
 /// Linked-in functions become the program's own: one calling convention, internal linkage.
-fn unify(module: &mut Module, kernels: &[KernelInfo]) {
+fn unify(module: &mut Module, kernels: &[KernelSignature]) {
     let kernels: BTreeSet<String> = kernels.iter().map(|kernel| kernel_symbol(&kernel.name)).collect();
     module.edit(|edit| {
         for function in edit.functions().into_iter().filter(|f| !f.name().starts_with("llvm.")) {

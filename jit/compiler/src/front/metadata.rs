@@ -6,7 +6,7 @@ use crate::llvm::{Function, Layout, Module, Parameter, Type, Value};
 use inkwell::llvm_sys::LLVMTypeKind;
 use spirula_interface::options::CompileError;
 use spirula_interface::program::{
-    AccessQualifier, AddressQualifier, ArgumentInfo, ArgumentKind, ImageKind, KernelInfo, TypeQualifiers,
+    AccessQualifier, AddressQualifier, ArgumentInfo, ArgumentKind, ImageKind, KernelSignature, TypeQualifiers,
 };
 use std::collections::{HashMap, HashSet};
 
@@ -16,7 +16,7 @@ const SPIR_KERNEL: u32 = 76;
 const MAX_ALIGNMENT: u64 = 128;
 
 /// The kernels in the order of the metadata. `symbol` and the memory sizes are for later stages to fill in.
-pub(crate) fn kernels(module: &Module) -> Result<Vec<KernelInfo>, CompileError> {
+pub(crate) fn kernels(module: &Module) -> Result<Vec<KernelSignature>, CompileError> {
     let module = module.view();
     let layout = module.layout();
     let mut seen = HashSet::new();
@@ -102,7 +102,7 @@ fn kernel<'m>(
     function: Function<'m>,
     nodes: &Nodes<'m>,
     layout: Layout<'m>,
-) -> Result<KernelInfo, CompileError> {
+) -> Result<KernelSignature, CompileError> {
     let name = function.name();
     read_kernel(function, nodes, layout)
         .map_err(|what| CompileError::Failed(format!("error: the kernel `{name}` can't be used: {what}\n")))
@@ -112,7 +112,7 @@ fn read_kernel<'m>(
     function: Function<'m>,
     nodes: &Nodes<'m>,
     layout: Layout<'m>,
-) -> Result<KernelInfo, String> {
+) -> Result<KernelSignature, String> {
     if function.value_type().return_type().is_some_and(|ty| !ty.is_void()) {
         return Err("it returns a value".into());
     }
@@ -136,21 +136,15 @@ fn read_kernel<'m>(
             u32::try_from(offset).map_err(|_| "its arguments take more than 4 GB".to_string())?;
         arguments.push(argument);
     }
-    Ok(KernelInfo {
+    Ok(KernelSignature {
         name: function.name(),
-        symbol: String::new(),
         arguments,
+        hidden: Vec::new(),
         argument_block_size: u32::try_from(end)
             .map_err(|_| "its arguments take more than 4 GB".to_string())?,
         required_work_group_size: nodes.size3("reqd_work_group_size")?,
         work_group_size_hint: nodes.size3("work_group_size_hint")?,
         attributes: attributes(nodes),
-        static_local_size: 0,
-        private_size: 0,
-        scratch_per_item: 0,
-        scratch_fixed: 0,
-        sees_group: true,
-        lanes: 1,
         denormals_are_zero: false,
         printf: None,
     })
@@ -325,7 +319,7 @@ mod tests {
         !9 = !{!"work_group_size_hint", i32 8, i32 1, i32 1}
     "#;
 
-    fn one(text: &str) -> Result<KernelInfo, String> {
+    fn one(text: &str) -> Result<KernelSignature, String> {
         let session = Session::new();
         let module = testing::module(&session, text);
         kernels(&module).map(|mut list| list.remove(0)).map_err(|error| error.to_string())

@@ -10,12 +10,9 @@ use crate::llvm::{self, Function, Global, Layout, Session, Value, View};
 use inkwell::llvm_sys::LLVMOpcode;
 use inkwell::targets::TargetMachine;
 use spirula_interface::options::CompileError;
-use spirula_interface::printf::{Argument, Call, Printf, conversions};
-use spirula_interface::program::KernelInfo;
+use spirula_interface::printf::{Argument, Call, conversions};
+use spirula_interface::program::{HiddenKind, KernelSignature};
 use std::collections::HashSet;
-
-/// The host's address of the buffer.
-const POINTER_BYTES: u32 = 8;
 
 /// Where a value is looked for, as a chain of casts, offsets and variables; a hostile one may be long, or a circle.
 const MAX_STEPS: usize = 64;
@@ -95,20 +92,15 @@ fn is_printf(function: &Function) -> bool {
 }
 
 /// Gives each kernel the calls that it may reach, and a place for the buffer's address behind its arguments.
-fn describe(module: View, calls: Vec<Call>, kernels: &mut [KernelInfo]) {
+fn describe(module: View, calls: Vec<Call>, kernels: &mut [KernelSignature]) {
     let graph = CallGraph::new(module);
     for (number, call) in (0..).zip(calls) {
         let target = module.function_named(&symbol(number));
         let reaching: HashSet<String> =
             graph.reaching(target).iter().map(|function| function.name()).collect();
         for kernel in kernels.iter_mut().filter(|kernel| reaching.contains(&kernel_symbol(&kernel.name))) {
-            let end = &mut kernel.argument_block_size;
-            let printf = kernel.printf.get_or_insert_with(|| {
-                let buffer_offset = end.next_multiple_of(POINTER_BYTES);
-                *end = buffer_offset + POINTER_BYTES;
-                Printf { buffer_offset, calls: Default::default() }
-            });
-            printf.calls.insert(number, call.clone());
+            kernel.take_hidden(HiddenKind::PrintfBuffer);
+            kernel.printf.get_or_insert_default().calls.insert(number, call.clone());
         }
     }
 }
@@ -236,7 +228,7 @@ mod tests {
         @word = addrspace(2) constant [5 x i8] c\"word\\00\"\n";
 
     /// The kernels' tables and the module's text.
-    fn replaced(text: &str) -> Result<(Vec<KernelInfo>, String), String> {
+    fn replaced(text: &str) -> Result<(Vec<KernelSignature>, String), String> {
         let session = Session::new();
         let machine = llvm::machine(&llvm::host(), true).unwrap();
         let options = CompileOptions::default();
@@ -278,7 +270,7 @@ mod tests {
             .map(|kernel| {
                 let printf = kernel.printf.as_ref();
                 let formats = printf.into_iter().flat_map(|p| p.calls.values().map(|c| c.format.clone()));
-                let offset = printf.map(|p| p.buffer_offset);
+                let offset = kernel.hidden_offset(HiddenKind::PrintfBuffer);
                 (offset, kernel.argument_block_size, formats.map(|f| f.len()).collect::<Vec<_>>())
             })
             .collect();

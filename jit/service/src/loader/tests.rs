@@ -9,7 +9,7 @@ mod writer;
 
 use super::load as load_with;
 use super::*;
-use spirula_interface::program::{KernelInfo, Launch};
+use spirula_interface::program::{KernelCode, KernelInfo, KernelSignature, Launch};
 
 /// Without externals of its own.
 fn load(compiled: &CompiledProgram) -> Result<(LoadedProgram, Vec<RawWorkGroupFn>), LoadError> {
@@ -19,21 +19,8 @@ fn load(compiled: &CompiledProgram) -> Result<(LoadedProgram, Vec<RawWorkGroupFn
 /// A program of these objects, whose kernels' functions have these names.
 fn program(objects: Vec<Vec<u8>>, symbols: &[&str]) -> CompiledProgram {
     let kernels = symbols.iter().map(|&symbol| KernelInfo {
-        name: symbol.to_owned(),
-        symbol: symbol.to_owned(),
-        arguments: Vec::new(),
-        argument_block_size: 8,
-        required_work_group_size: None,
-        work_group_size_hint: None,
-        attributes: String::new(),
-        static_local_size: 0,
-        private_size: 0,
-        scratch_per_item: 0,
-        scratch_fixed: 0,
-        sees_group: true,
-        lanes: 1,
-        denormals_are_zero: false,
-        printf: None,
+        signature: KernelSignature { name: symbol.into(), argument_block_size: 8, ..Default::default() },
+        code: KernelCode::plain(symbol),
     });
     CompiledProgram { objects, kernels: kernels.collect(), data: Default::default(), log: String::new() }
 }

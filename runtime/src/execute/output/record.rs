@@ -77,7 +77,7 @@ mod tests {
             (7, call("%s-%hd-%s-%s|", &[Copied, Bytes(2), Known(b"known".to_vec()), Copied])),
             (9, call("-", &[])),
         ];
-        CallTable { buffer_offset: 0, calls: calls.into_iter().collect() }
+        CallTable { calls: calls.into_iter().collect() }
     }
 
     fn units(list: &[u32]) -> Vec<u8> {

@@ -125,7 +125,7 @@ fn damaged_objects_are_errors() {
         ("no ELF file", |program| program.objects[0].clear()),
         ("no ELF file", |program| program.objects[0] = b"no object at all".to_vec()),
         ("no ELF file", |program| program.objects[0].truncate(200)),
-        ("no function `absent`", |program| program.kernels[0].symbol = "absent".to_owned()),
+        ("no function `absent`", |program| program.kernels[0].code.symbol = "absent".to_owned()),
     ];
     for (expected, damage) in damage {
         let mut program = good.clone();
