@@ -17,7 +17,11 @@ fn main() -> ExitCode {
     if std::env::args().nth(1).as_deref() == Some("--worker") {
         worker::serve(misbehave);
     }
-    let tests: [(&str, fn()); 8] = [
+    if let Some((_, act)) = ACTS.iter().find(|(name, _)| std::env::args().nth(1).as_deref() == Some(*name)) {
+        act();
+        return ExitCode::SUCCESS;
+    }
+    let tests: [(&str, fn()); 11] = [
         ("a_crash_is_an_error_that_says_what_happened", a_crash_is_an_error_that_says_what_happened),
         ("a_panic_is_an_error_and_the_worker_lives_on", a_panic_is_an_error_and_the_worker_lives_on),
         ("a_worker_is_reused_and_is_no_child_of_ours", a_worker_is_reused_and_is_no_child_of_ours),
@@ -26,6 +30,9 @@ fn main() -> ExitCode {
         ("what_cannot_be_started_is_tried_again", what_cannot_be_started_is_tried_again),
         ("programs_that_are_no_compiler_are_named", programs_that_are_no_compiler_are_named),
         ("many_threads_share_few_workers", many_threads_share_few_workers),
+        ("an_application_that_exits_leaves_nobody", an_application_that_exits_leaves_nobody),
+        ("a_killed_application_leaves_its_keeper_alone", a_killed_application_leaves_its_keeper_alone),
+        ("dead_workers_are_no_business_of_a_subreaper", dead_workers_are_no_business_of_a_subreaper),
     ];
     let trials = tests.map(|(name, test)| {
         Trial::test(name, move || {
@@ -193,6 +200,112 @@ fn programs_that_are_no_compiler_are_named() {
             other => panic!("{program}: {other:?}"),
         }
     }
+}
+
+/// What this program does instead of testing, in a process of its own.
+const ACTS: [(&str, fn()); 4] = [
+    ("--build-and-exit", || drop(text(run(the_pool(), "process id", 60)))),
+    ("--build-and-crash", || {
+        text(run(the_pool(), "process id", 60));
+        // SAFETY: ends this process without what happens at exit.
+        unsafe { libc::_exit(0) }
+    }),
+    ("--spin-and-exit", || {
+        std::thread::spawn(|| run(the_pool(), "spin", 60));
+        std::thread::sleep(Duration::from_millis(200));
+    }),
+    ("--subreaper", lose_workers),
+];
+
+/// A pool that is never dropped, as the library's.
+fn the_pool() -> &'static Pool {
+    Box::leak(Box::new(pool()))
+}
+
+fn act(name: &str) -> String {
+    let output = std::process::Command::new(std::env::current_exe().unwrap()).arg(name).output().unwrap();
+    assert!(output.status.success(), "{name}: {output:?}");
+    String::from_utf8(output.stdout).unwrap()
+}
+
+/// Children of this process, by the kernel's list: orphans that fell to it as a subreaper, and keepers.
+fn children() -> Vec<String> {
+    let tasks = std::fs::read_dir("/proc/self/task").unwrap();
+    let lists =
+        tasks.map(|task| std::fs::read_to_string(task.unwrap().path().join("children")).unwrap_or_default());
+    lists.flat_map(|list| list.split_whitespace().map(str::to_owned).collect::<Vec<_>>()).collect()
+}
+
+/// The processes that fell to a subreaper, which waits for nobody, after an application ended.
+fn orphans_of(name: &str) -> usize {
+    // SAFETY: what follows is a process of its own: `fork` leaves one thread, which runs this function only.
+    let child = unsafe { libc::fork() };
+    if child == 0 {
+        // SAFETY: concerns this process, which ends here.
+        unsafe {
+            libc::prctl(libc::PR_SET_CHILD_SUBREAPER, 1);
+            let name = std::ffi::CString::new(name).unwrap();
+            let program = c"/proc/self/exe";
+            let arguments = [program.as_ptr(), name.as_ptr(), std::ptr::null()];
+            let application = libc::fork();
+            if application == 0 {
+                libc::execv(program.as_ptr(), arguments.as_ptr());
+                libc::_exit(127);
+            }
+            let mut status = 0;
+            libc::waitpid(application, &mut status, 0);
+            let mut orphans = if status == 0 { 0 } else { 100 };
+            while libc::waitpid(-1, &mut status, libc::__WALL) > 0 {
+                orphans += 1;
+            }
+            libc::_exit(orphans)
+        }
+    }
+    let mut status = 0;
+    // SAFETY: our own child.
+    assert_eq!(unsafe { libc::waitpid(child, &mut status, 0) }, child);
+    libc::WEXITSTATUS(status) as usize
+}
+
+fn an_application_that_exits_leaves_nobody() {
+    assert_eq!(orphans_of("--build-and-exit"), 0);
+    // Also in the middle of a build.
+    assert_eq!(orphans_of("--spin-and-exit"), 0);
+}
+
+fn a_killed_application_leaves_its_keeper_alone() {
+    assert_eq!(orphans_of("--build-and-crash"), 1);
+}
+
+fn dead_workers_are_no_business_of_a_subreaper() {
+    assert_eq!(act("--subreaper"), "");
+}
+
+/// An application that gets all orphans, whose workers crash, are killed, and go.
+fn lose_workers() {
+    static CHILDREN_ENDED: AtomicBool = AtomicBool::new(false);
+    extern "C" fn note(_: libc::c_int) {
+        CHILDREN_ENDED.store(true, Ordering::Relaxed);
+    }
+    // SAFETY: concerns this process; the handler sets a flag.
+    unsafe {
+        libc::prctl(libc::PR_SET_CHILD_SUBREAPER, 1);
+        libc::signal(libc::SIGCHLD, note as extern "C" fn(libc::c_int) as libc::sighandler_t);
+    }
+    let pool = pool();
+    let id = text(run(&pool, "process id", 60));
+    // SAFETY: a worker of this test's own.
+    unsafe { libc::kill(id.parse().unwrap(), libc::SIGKILL) };
+    wait_for_end(&id);
+    text(run(&pool, "process id", 60));
+    run(&pool, "abort", 60).unwrap_err();
+    assert_eq!(children(), [""; 0], "a worker that crashed is waited for at once");
+    text(run(&pool, "process id", 60));
+    // SAFETY: asks only.
+    assert_eq!(unsafe { libc::waitpid(-1, std::ptr::null_mut(), libc::WNOHANG) }, -1, "there is a child");
+    drop(pool);
+    assert_eq!(children(), [""; 0], "an idle worker goes with its pool");
+    assert!(!CHILDREN_ENDED.load(Ordering::Relaxed), "there was a SIGCHLD");
 }
 
 fn many_threads_share_few_workers() {

@@ -7,6 +7,7 @@
 
 mod clang;
 mod loader;
+mod per_process;
 pub mod process;
 pub mod settings;
 mod variables;

@@ -1,11 +1,11 @@
 //! The supervised compiler process: a hostile or unlucky module may crash, hang or bloat it, never the application.
 //!
 //! ```text
-//! application                                    spirula-compiler (no child of the application's)
+//! application                                    spirula-compiler (no child of the application's, but of its keeper's)
 //!   run(request) -> pool -> Worker::perform  == socket ==>  worker::serve -> compile, on a large stack
 //!                   |  start, reuse, recycle                |  dies with its socket, by its alarm, at its memory limit
 //!                   v                                       v  crash note: signal, LLVM's last words
-//!                 spawn: runs the program that `locate` finds beside this very library
+//!                 spawn: runs the program that `locate` finds beside this very library, under a keeper that buries it
 //! ```
 //!
 //! There is no compiling inside the application. A process that can't be started is an error of the build that needed it,
@@ -14,11 +14,13 @@
 //! The border keeps crashes, hangs and memory away from the application. It is no sandbox: who takes over LLVM with a
 //! module of evil intent has the rights of the user, in the worker and through the code it returns.
 
+mod keeper;
 pub mod locate;
 pub mod pool;
 mod recent;
 pub mod spawn;
 
+use crate::per_process::PerProcess;
 use crate::settings;
 use pool::{Pool, PoolError};
 use recent::Recent;
@@ -26,10 +28,9 @@ pub use recent::is_repeatable;
 use spirula_interface::options::CompileError;
 use spirula_interface::protocol::{self, Conditions, Job, Product};
 use spirula_interface::target::Target;
-use std::sync::LazyLock;
 
-static RECENT: Recent = Recent::new();
-static POOL: LazyLock<Pool> = LazyLock::new(|| Pool::new(locate::compiler));
+static RECENT: PerProcess<Recent> = PerProcess::new(Recent::new, |_| {});
+static POOL: PerProcess<Pool> = PerProcess::new(|| Pool::new(locate::compiler), Pool::disown);
 
 /// A job ready to be sent.
 #[derive(Clone, Debug)]
@@ -63,12 +64,12 @@ impl Request {
 pub fn run(request: Request) -> Result<Product, CompileError> {
     // What is dumped is written by the compiler at work.
     let remembered = request.repeatable && settings::get().dump.is_none();
-    if remembered && let Some(product) = RECENT.find(&request.job) {
+    if remembered && let Some(product) = RECENT.get().find(&request.job) {
         return Ok(product);
     }
     let product = run_anew(&request)?;
     if remembered {
-        RECENT.keep(request.job, &product);
+        RECENT.get().keep(request.job, &product);
     }
     Ok(product)
 }
@@ -77,7 +78,7 @@ fn run_anew(request: &Request) -> Result<Product, CompileError> {
     let settings = settings::get();
     let seconds = u32::try_from(settings.time_limit.as_secs()).unwrap_or(u32::MAX).max(1);
     let conditions = Conditions { seconds, dump: settings.dump.clone() };
-    match POOL.run(request, &conditions) {
+    match POOL.get().run(request, &conditions) {
         Ok(result) => result,
         Err(PoolError::NotStarted(error)) => Err(unavailable(&error)),
         Err(PoolError::Crashed(note)) => {
@@ -88,7 +89,7 @@ fn run_anew(request: &Request) -> Result<Product, CompileError> {
 
 /// What code is to be generated for: this machine, as the compiler sees it.
 pub fn target() -> Result<Target, CompileError> {
-    POOL.target().map_err(|error| unavailable(&error))
+    POOL.get().target().map_err(|error| unavailable(&error))
 }
 
 fn unavailable(error: &str) -> CompileError {
@@ -97,9 +98,9 @@ fn unavailable(error: &str) -> CompileError {
 
 /// Starts a worker in the background if there is none, so that the first request finds it ready. Never fails.
 pub fn warm_up() {
-    if !POOL.is_empty() {
+    if !POOL.get().is_empty() {
         return;
     }
     // Without a thread the first request starts the worker.
-    let _ = std::thread::Builder::new().name("spirula-warm-up".into()).spawn(|| POOL.warm_up());
+    let _ = std::thread::Builder::new().name("spirula-warm-up".into()).spawn(|| POOL.get().warm_up());
 }

@@ -1,7 +1,8 @@
 //! Workers on demand, as many as CPUs, one request at a time each; replaced when they die, grow or have done much.
 
 use super::Request;
-use super::spawn::Launch;
+use super::keeper::Keeper;
+use super::spawn::{Launch, Started};
 use crate::settings;
 use spirula_interface::identity;
 use spirula_interface::options::CompileError;
@@ -44,8 +45,6 @@ pub struct Pool {
 }
 
 struct State {
-    /// The process that these workers belong to: after `fork`, the child starts its own.
-    owner: u32,
     idle: Vec<Worker>,
     /// Idle and busy ones.
     live: usize,
@@ -58,7 +57,7 @@ struct State {
 impl State {
     fn new() -> Self {
         let limit = std::thread::available_parallelism().map_or(1, |count| count.get());
-        State { owner: std::process::id(), idle: Vec::new(), live: 0, limit, target: None }
+        State { idle: Vec::new(), live: 0, limit, target: None }
     }
 }
 
@@ -109,12 +108,15 @@ impl Pool {
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
-        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        if state.owner != std::process::id() {
-            // Closes copies of the parent's sockets; the parent's workers do not notice.
-            *state = State::new();
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// In a forked child: closes copies of the parent's sockets, unless a thread of the parent's was at it. The parent's
+    /// workers do not notice.
+    pub fn disown(&self) {
+        if let Ok(mut state) = self.state.try_lock() {
+            state.idle.clear();
         }
-        state
     }
 
     /// Waits for a place among the workers: an idle one, or a new one where there is room. If none can be started, those
@@ -170,8 +172,7 @@ impl Seat<'_> {
             Ok(Answer::Reply(reply)) if worker.served < MAX_REQUESTS && reply.resident <= MAX_RESIDENT => {
                 self.worker = Some(worker);
             }
-            // Reaches the worker even if a forked child of the application holds the socket too.
-            _ => drop(worker.socket.shutdown(std::net::Shutdown::Both)),
+            _ => drop(worker),
         }
         answer
     }
@@ -193,6 +194,8 @@ impl Drop for Seat<'_> {
 /// The application's end of a worker.
 struct Worker {
     socket: UnixStream,
+    /// Ends the worker's process, whatever that does, when this is dropped.
+    _keeper: Keeper,
     served: u32,
     /// The machine as it sees it.
     host: Target,
@@ -210,8 +213,8 @@ impl Worker {
     fn start(program: PathBuf) -> Result<Self, String> {
         let named = |error: &dyn std::fmt::Display| format!("{}: {error}", program.display());
         let launch = Launch::new(&program, settings::get().compiler_stderr).map_err(|error| named(&error))?;
-        let socket = launch.start().map_err(|error| named(&error))?;
-        let mut worker = Worker { socket, served: 0, host: Target::default() };
+        let Started { socket, keeper } = launch.start().map_err(|error| named(&error))?;
+        let mut worker = Worker { socket, _keeper: keeper, served: 0, host: Target::default() };
         let silent = "it ended or kept silent instead of saying which build it is";
         let (tag, payload) =
             protocol::receive(worker.until(Instant::now() + HELLO_LIMIT)).map_err(|_| named(&silent))?;

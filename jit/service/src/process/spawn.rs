@@ -1,10 +1,10 @@
 //! Starts a worker that the application neither owns nor notices: no SIGCHLD, no zombie, nothing for its `wait`.
 //!
-//! A middle process starts the worker and ends at once, so that the worker belongs to init. The middle one has no
-//! exit signal, which makes it invisible to `waitpid(-1)`. Both are started as `posix_spawn` does it: sharing the
-//! caller's memory while the calling thread stands still, so that no page table is copied however large the
-//! application is, and no lock of another thread is ever waited for.
+//! Between the two stands a keeper ([`super::keeper`]), the worker's parent, which has no exit signal and is hence invisible to
+//! `waitpid(-1)`. Both are started as `posix_spawn` does it: in the application's memory, so that no page table is copied
+//! however large it is, and no lock of another thread is ever waited for.
 
+use super::keeper::Keeper;
 use std::ffi::{CString, c_char, c_int, c_void};
 use std::io;
 use std::mem::MaybeUninit;
@@ -35,77 +35,42 @@ impl Launch {
         Ok(Launch { program: CString::new(program.as_os_str().as_bytes())?, keep_stderr })
     }
 
-    /// Starts the worker; returns the application's end of its socket. That it is a compiler shows when it says hello.
-    pub fn start(&self) -> io::Result<UnixStream> {
-        let (ours, theirs) = UnixStream::pair()?;
+    /// Starts the worker. That it is a compiler shows when it says hello.
+    pub fn start(&self) -> io::Result<Started> {
+        let (socket, theirs) = UnixStream::pair()?;
         let arguments = [self.program.as_ptr(), ROLE.as_ptr(), null()];
         let environment = [null()];
-        let mut stacks = Box::new([Stack([0; STACK_SIZE]), Stack([0; STACK_SIZE])]);
-        let (middle_stack, worker_stack) = (stacks[0].top(), stacks[1].top());
-        let mut plan = Plan {
+        let plan = Plan {
             arguments: arguments.as_ptr(),
             environment: environment.as_ptr(),
             socket: theirs.as_raw_fd(),
             keep_stderr: self.keep_stderr,
-            stack: worker_stack,
             error: 0,
         };
         let all_blocked = block_signals()?;
-        let flags = libc::CLONE_VM | libc::CLONE_VFORK;
-        // SAFETY: `middle` makes system calls only; plan and stacks live until it has ended, which CLONE_VFORK waits for.
-        let middle_id = unsafe { libc::clone(middle, middle_stack, flags, (&raw mut plan).cast()) };
-        let error = io::Error::last_os_error();
+        let keeper = Keeper::start(worker, plan);
         restore_signals(&all_blocked);
-        if middle_id < 0 {
-            return Err(error);
-        }
-        let mut status = 0;
-        // SAFETY: our own process, which `__WCLONE` alone finds; a failure leaves `status` at zero, and the missing
-        // hello tells.
-        unsafe { libc::waitpid(middle_id, &mut status, libc::__WCLONE) };
-        if libc::WIFEXITED(status) && libc::WEXITSTATUS(status) != 0 {
-            return Err(io::Error::from_raw_os_error(libc::WEXITSTATUS(status)));
-        }
-        // SAFETY: the processes that wrote to it, in memory that they shared, run another program or have ended.
-        match unsafe { (&raw const plan.error).read_volatile() } {
-            0 => {}
-            error => return Err(io::Error::from_raw_os_error(error)),
-        }
-        Ok(ours)
+        Ok(Started { socket, keeper: keeper? })
     }
 }
 
-const STACK_SIZE: usize = 32 << 10;
-
-/// A stack for one of the processes that share our memory.
-#[repr(C, align(16))]
-struct Stack([u8; STACK_SIZE]);
-
-impl Stack {
-    fn top(&mut self) -> *mut c_void {
-        self.0.as_mut_ptr_range().end.cast()
-    }
+/// A worker that was started.
+#[derive(Debug)]
+pub struct Started {
+    /// The application's end of its socket.
+    pub socket: UnixStream,
+    /// Ends the worker when it is dropped.
+    pub keeper: Keeper,
 }
 
 /// What the worker is started from; every pointer lives until it has been.
-struct Plan {
+pub(super) struct Plan {
     arguments: *const *const c_char,
     environment: *const *const c_char,
-    socket: c_int,
-    keep_stderr: bool,
-    stack: *mut c_void,
+    pub(super) socket: c_int,
+    pub(super) keep_stderr: bool,
     /// The errno of the worker's failure to run its program, else 0.
-    error: c_int,
-}
-
-/// The middle process: starts the worker and ends with 0 or an errno. No allocation, no lock, no panic: it shares
-/// the application's memory.
-extern "C" fn middle(plan: *mut c_void) -> c_int {
-    // SAFETY: the plan that `start` passed, alive until this process ends.
-    let stack = unsafe { (*plan.cast::<Plan>()).stack };
-    let flags = libc::CLONE_VM | libc::CLONE_VFORK | libc::SIGCHLD;
-    // SAFETY: as in `start`, with a stack of its own.
-    if unsafe { libc::clone(worker, stack, flags, plan) } < 0 { errno() } else { 0 }
+    pub(super) error: c_int,
 }
 
 /// The worker until it runs its own program. No allocation, no lock, no panic: it shares the application's memory.
@@ -121,10 +86,11 @@ extern "C" fn worker(plan: *mut c_void) -> c_int {
             libc::syscall(libc::SYS_close_range, 3, given - 1, 0);
         }
         libc::syscall(libc::SYS_close_range, given.max(2) + 1, u32::MAX, 0);
-        // Out of the way of the standard descriptors, which the application may have closed.
-        let socket = libc::fcntl(given, libc::F_DUPFD, 10);
-        let nothing = libc::open(c"/dev/null".as_ptr(), libc::O_RDWR);
-        let complaints = libc::memfd_create(c"spirula-complaints".as_ptr(), 0);
+        // Out of the way of the standard descriptors, which may all be free.
+        let away = |descriptor| libc::fcntl(descriptor, libc::F_DUPFD, 10);
+        let socket = away(given);
+        let nothing = away(libc::open(c"/dev/null".as_ptr(), libc::O_RDWR));
+        let complaints = away(libc::memfd_create(c"spirula-complaints".as_ptr(), 0));
         libc::dup2(nothing, 1);
         if !(*plan).keep_stderr {
             libc::dup2(if complaints < 0 { nothing } else { complaints }, COMPLAINTS);
@@ -185,7 +151,7 @@ mod tests {
 
     #[test]
     fn a_program_that_ends_closes_its_socket() {
-        let mut socket = Launch::new(Path::new("/bin/false"), false).unwrap().start().unwrap();
-        assert_eq!(socket.read(&mut [0]).unwrap(), 0);
+        let mut started = Launch::new(Path::new("/bin/false"), false).unwrap().start().unwrap();
+        assert_eq!(started.socket.read(&mut [0]).unwrap(), 0);
     }
 }
