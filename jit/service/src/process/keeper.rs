@@ -139,8 +139,8 @@ impl Inner {
         if stacks.is_some() {
             // SAFETY: asks for a child of this process that nobody else waits for.
             let answer = unsafe { libc::waitpid(self.id, std::ptr::null_mut(), libc::__WCLONE | options) };
-            // An error means that there is none any more.
-            if answer != 0 {
+            let is_unknown = answer < 0 && io::Error::last_os_error().raw_os_error() == Some(libc::ECHILD);
+            if answer > 0 || is_unknown {
                 *stacks = None;
             }
         }
