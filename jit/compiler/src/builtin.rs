@@ -3,6 +3,7 @@
 //! `emit` write its body, which calls LLVM intrinsics, the Rust library in [`LIBRARY_BITCODE`] and the work-item
 //! primitives that a later stage lowers.
 
+mod address_space;
 mod async_copy;
 mod atomic;
 mod c11_atomic;
@@ -103,7 +104,8 @@ fn declaration(symbol: &str, result: Ir, parameters: &[Ir]) -> String {
 
 /// The row and overload that a symbol names.
 fn find(symbol: &str) -> Option<(&'static Row, Overload, Vec<Type>)> {
-    let mangle::Signature { name, parameters } = mangle::parse(symbol)?;
+    let mangle::Signature { name, parameters } =
+        address_space::of_clang(symbol).or_else(|| mangle::parse(symbol))?;
     table::rows_of(&name).iter().find_map(|row| {
         let overload = pattern::select(&row.pattern, row.generic, &parameters)?;
         Some((row, overload, parameters.clone()))

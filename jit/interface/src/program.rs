@@ -254,6 +254,20 @@ pub struct Launch {
     pub local_size: [u64; 3],
     /// Work-groups in each dimension.
     pub group_count: [u64; 3],
+    /// What the work-group function is given.
+    pub memory: MemorySizes,
+}
+
+/// Bytes of the memory that a work-group function is given: by their place pointers tell which memory they lead to.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct MemorySizes {
+    /// `local_memory`, with the local arguments.
+    pub local: u64,
+    /// `scratch`.
+    pub scratch: u64,
+    /// `arguments`.
+    pub arguments: u64,
 }
 
 /// The C signature of a work-group function. It runs the work-groups `first_group..end_group` in linear order

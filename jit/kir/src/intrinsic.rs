@@ -34,6 +34,8 @@ pub enum Shape {
     Fill,
     /// A pointer and three constant i32; no result.
     Prefetch,
+    /// A pointer; yields a condition.
+    SpaceTest,
 }
 
 /// What evaluating something may do, beyond yielding a value.
@@ -158,6 +160,10 @@ intrinsics! {
     Shape::Prefetch => {
         Prefetch "prefetch",
     }
+    Shape::SpaceTest => {
+        // Whether a pointer leads into the group's local memory, into a work-item's private memory. Kernels only.
+        IsLocal "spirula.is_local", IsPrivate "spirula.is_private",
+    }
 }
 
 impl Intrinsic {
@@ -175,7 +181,7 @@ impl Intrinsic {
         use Shape::*;
         let shape = self.shape();
         matches!(shape, Integers(_) | Floats(_) | IntegerAndFlag | FloatToInteger | FloatClass)
-            || shape == IntegerCompare
+            || matches!(shape, IntegerCompare | SpaceTest)
     }
 
     /// Whether that operand is a constant that belongs to the operation and is the same for all lanes.
@@ -191,7 +197,8 @@ impl Intrinsic {
 
     /// Whether it is of our own making or one machine's: no module that comes from outside has it.
     pub fn is_internal(self) -> bool {
-        matches!(self, Intrinsic::ReciprocalRoot | Intrinsic::ReciprocalRoot14)
+        use Intrinsic::*;
+        matches!(self, ReciprocalRoot | ReciprocalRoot14 | IsLocal | IsPrivate)
     }
 
     /// Whether it only tells the machine something and may be left out.
@@ -256,6 +263,10 @@ impl Intrinsic {
             (Shape::Prefetch, None, [place, constants @ ..]) => {
                 is_pointer(place) && constants.len() == 3 && constants.iter().all(|c| **c == Type::I32)
             }
+            (Shape::SpaceTest, Some(ty), [pointer]) => {
+                matches!(pointer.scalar(), Some(Scalar::Pointer(_)))
+                    && *ty == pointer.with_scalar(Scalar::Int(1))
+            }
             _ => false,
         }
     }
@@ -274,6 +285,7 @@ impl Intrinsic {
             | Shape::IntegerWithOverflow
             | Shape::IntegerReduction
             | Shape::FloatReduction
+            | Shape::SpaceTest
             | Shape::Prefetch => [operand(0), None, None],
         };
         types.into_iter().flatten().collect()

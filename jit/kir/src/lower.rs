@@ -9,6 +9,7 @@ mod groups;
 mod launch;
 mod layout;
 mod region;
+mod spaces;
 
 use crate::builder::Builder;
 use crate::transform::WorkGroup;

@@ -150,6 +150,7 @@ fn check_range(
     Ok(Launch {
         work_dim: dimensions as u32,
         streams: 0,
+        memory: Default::default(),
         global_offset,
         global_size,
         local_size,

@@ -118,7 +118,15 @@ mod tests {
         let launch = |global_size: [u64; 3]| {
             let local_size = unseen(global_size, good(global_size, 4096, 2), 2);
             let group_count = std::array::from_fn(|axis| global_size[axis] / local_size[axis]);
-            Launch { work_dim: 2, streams: 0, global_offset: [5, 6, 7], global_size, local_size, group_count }
+            Launch {
+                work_dim: 2,
+                streams: 0,
+                memory: Default::default(),
+                global_offset: [5, 6, 7],
+                global_size,
+                local_size,
+                group_count,
+            }
         };
         for (width, height) in [(1_000_003, 1), (65537, 16), (2 * 1_000_003, 3), (4099, 1)] {
             let (most, rest) = split(&launch([width, height, 1]), 2).unwrap();

@@ -5,7 +5,7 @@
 
 use crate::execute::arena::{Arena, BLOCK_ALIGN};
 use crate::memory::raw::Allocation;
-use spirula_interface::program::{Launch, RawWorkGroupFn};
+use spirula_interface::program::{Launch, MemorySizes, RawWorkGroupFn};
 use spirula_service::{LoadedKernel, LoadedProgram};
 use std::sync::Arc;
 
@@ -122,20 +122,18 @@ impl Invocation {
     /// Runs the groups `first..end` here. `arena` was made for this invocation.
     pub(crate) fn run(&self, arena: &mut Arena, first: u64, end: u64) {
         let (local, scratch) = arena.parts(self.local_size, self.scratch_size);
+        let arguments = self.arguments.0.span();
+        let [local_size, scratch_size, argument_size] =
+            [local, scratch, arguments].map(|span| span.len() as u64);
+        let memory = MemorySizes { local: local_size, scratch: scratch_size, arguments: argument_size };
+        let launch = Launch { memory, ..self.launch };
         let _mode = self.code.denormals_are_zero.then(DenormalsAreZero::begin);
         // SAFETY: `entry` is a work-group function of a program that `code` keeps loaded. The argument block has the
         // layout and the alignment that the compiler asked for, and the objects in it are held by the command. Local
         // memory and scratch have the sizes of `KernelInfo`, are aligned to 128 and used by this thread only. What the
         // kernel does with its buffers is the application's promise.
         unsafe {
-            (self.code.entry)(
-                self.arguments.0.span().address(),
-                &self.launch,
-                first,
-                end,
-                local.address(),
-                scratch.address(),
-            );
+            (self.code.entry)(arguments.address(), &launch, first, end, local.address(), scratch.address());
         }
     }
 }

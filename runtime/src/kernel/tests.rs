@@ -249,6 +249,7 @@ fn launches_that_overflow_the_cache_stream() {
     let launch = |items| Launch {
         work_dim: 1,
         streams: 0,
+        memory: Default::default(),
         global_offset: [0; 3],
         global_size: [items, 1, 1],
         local_size: [1; 3],

@@ -99,6 +99,7 @@ impl Ready {
         let launch = Launch {
             work_dim: 1,
             streams: 1,
+            memory: Default::default(),
             global_offset: [0; 3],
             global_size: [data.len() as u64, 1, 1],
             local_size: [local, 1, 1],

@@ -31,7 +31,7 @@ pub struct Binding {
 const ATOMIC: &str = "_Atomic*";
 
 /// Pointer prefixes: text, address spaces that match, qualifiers of the mangled form.
-const POINTERS: [(&str, &[u8], bool, bool); 8] = [
+const POINTERS: [(&str, &[u8], bool, bool); 10] = [
     ("*", &[0, 1, 3, 4], false, false),
     ("const*", &[0, 1, 2, 3, 4], true, false),
     ("atomic*", &[1, 3, 4], false, true),
@@ -40,6 +40,8 @@ const POINTERS: [(&str, &[u8], bool, bool); 8] = [
     ("local*", &[3], false, false),
     ("const-global*", &[1], true, false),
     ("const-local*", &[3], true, false),
+    ("private*", &[0], false, false),
+    ("generic*", &[4], false, false),
 ];
 
 /// A token, split into its pointer prefix and its type.
@@ -123,7 +125,7 @@ impl Token<'_> {
         let Some(&(_, spaces, constant, volatile)) = self.pointer else { return vec![base] };
         let pointer =
             |&space| Type::Pointer(Qualifiers { space, constant, volatile }, Box::new(base.clone()));
-        spaces.iter().filter(|&&space| space != 4).map(pointer).collect()
+        spaces.iter().filter(|&&space| space != 4 || spaces.len() == 1).map(pointer).collect()
     }
 }
 
@@ -167,7 +169,7 @@ pub fn select(pattern: &str, generic: Generic, arguments: &[Type]) -> Option<Ove
 }
 
 fn overload(pattern: &str, binding: Binding) -> Option<Overload> {
-    let result = tokens(pattern).next()?.pointee(binding)?;
+    let result = tokens(pattern).next()?.all(binding).into_iter().next()?;
     let widened =
         |token: Token| token.pointer.is_none() && matches!(token.base, "E" | "S") && binding.width > 1;
     Some(Overload { binding, result, widened: tokens(pattern).skip(1).map(widened).collect() })

@@ -6,8 +6,8 @@ use super::emit::{Emitter, Ir, Lane, Value};
 use super::pattern::Generic;
 use super::types::Element;
 use super::{
-    async_copy, atomic, c11_atomic, common, convert, geometric, image, integer, math, memory, relational,
-    shuffle, work_item,
+    address_space, async_copy, atomic, c11_atomic, common, convert, geometric, image, integer, math, memory,
+    relational, shuffle, work_item,
 };
 use spirula_interface::options::MathOptions;
 use std::borrow::Cow;
@@ -184,7 +184,7 @@ pub fn nothing() -> Value {
 pub type Section = (&'static str, fn(&mut Rows));
 
 /// The sections of OpenCL 1.2, in order of the page that documents the table.
-pub const SECTIONS: [Section; 13] = [
+pub const SECTIONS: [Section; 14] = [
     ("Work-items and synchronization (6.12.1, 6.12.8, 6.12.9)", work_item::rows),
     ("Math (6.12.2)", math::rows),
     ("Integer (6.12.3)", integer::rows),
@@ -192,6 +192,7 @@ pub const SECTIONS: [Section; 13] = [
     ("Geometric (6.12.5)", geometric::rows),
     ("Relational (6.12.6)", relational::rows),
     ("Vector loads and stores (6.12.7)", memory::rows),
+    ("Address spaces (OpenCL C 2.0, 6.13.9)", address_space::rows),
     ("Async copies (6.12.10)", async_copy::rows),
     ("Atomics (6.12.11)", atomic::rows),
     ("Atomics of OpenCL C 3.0 (6.15.12)", c11_atomic::rows),

@@ -37,6 +37,7 @@ fn launch(groups: u64, size: u64) -> Launch {
     Launch {
         work_dim: 1,
         streams: 0,
+        memory: Default::default(),
         global_offset: [0; 3],
         global_size: [groups * size, 1, 1],
         local_size: [size, 1, 1],

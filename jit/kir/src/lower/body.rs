@@ -7,8 +7,8 @@ use super::region::return_exit;
 use crate::analysis::ControlFlow;
 use crate::transform::{ContextKind, Region};
 use crate::{
-    AccessGroup, AddressSpace, BinaryOp, Block, CastOp, ContextSlot, Function, Inst, Op, Scalar, Terminator,
-    Type, Value, ValueDef, WorkItemQuery,
+    AccessGroup, AddressSpace, BinaryOp, Block, CastOp, ContextSlot, Function, Inst, Op, Scalar, Shape,
+    Terminator, Type, Value, ValueDef, WorkItemQuery,
 };
 
 /// A body on its way.
@@ -155,6 +155,10 @@ impl Lowering<'_, '_> {
             Op::ContextAddress(slot) => {
                 let place = self.context_element(copy, *slot);
                 Some(self.out.cast(CastOp::AddrSpaceCast, ty(), place))
+            }
+            Op::Intrinsic { intrinsic, arguments, .. } if intrinsic.shape() == Shape::SpaceTest => {
+                let pointer = self.value(copy, arguments[0]);
+                Some(self.memory.spaces.test(&mut self.out, *intrinsic, pointer))
             }
             op => {
                 let mut op = op.clone();

@@ -1,6 +1,7 @@
 //! Lowering: what the caller passes, and where a work-group's memory lies.
 
 use super::layout::{Layout, SCRATCH_ALIGN, SlotPlace};
+use super::spaces::Spaces;
 use crate::builder::Builder;
 use crate::transform::{ContextKind, WorkGroup};
 use crate::{
@@ -14,12 +15,12 @@ pub(super) const NO_WRAP: u16 = Flags::NUW | Flags::NSW;
 
 /// The work-group function's parameters: those of [`spirula_interface::program::RawWorkGroupFn`].
 pub(super) struct Parameters {
-    arguments: Value,
-    launch: Value,
+    pub arguments: Value,
+    pub launch: Value,
     pub first_group: Value,
     pub end_group: Value,
     pub local_memory: Value,
-    scratch: Value,
+    pub scratch: Value,
 }
 
 impl Parameters {
@@ -99,6 +100,8 @@ pub(super) struct Memory {
     pub slots: Vec<Option<Value>>,
     /// Where a region says by which of several exits the group leaves it.
     pub exit: Option<Value>,
+    /// By which a generic pointer's address space is told.
+    pub spaces: Spaces,
 }
 
 impl Memory {
@@ -128,7 +131,8 @@ impl Memory {
         });
         let slots = slots.collect();
         let exit = group.regions.iter().any(|r| r.exits.len() > 1).then(|| stack_slot(out, 4, 4));
-        Memory { local_memory: parameters.local_memory, arguments, context, slots, exit }
+        let spaces = Spaces::read(out, parameters, group);
+        Memory { local_memory: parameters.local_memory, arguments, context, slots, exit, spaces }
     }
 }
 

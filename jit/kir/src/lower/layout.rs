@@ -1,9 +1,11 @@
 //! Lowering: where context slots and private slots lie.
 
+use super::spaces;
 use crate::transform::{ContextKind, WorkGroup};
 use crate::{ContextSlot, Slot};
 
-/// Private slots of more than this many bytes together lie in scratch memory instead of the thread's stack.
+/// Private slots of more than this many bytes together lie in scratch memory instead of the thread's stack; so do those of
+/// kernels that ask which pointers are private, for nobody knows where a stack ends.
 const STACK_LIMIT: u64 = 16 * 1024;
 
 /// Alignment of scratch memory, and the granularity in which work-items are counted there.
@@ -78,10 +80,11 @@ impl Layout {
             .collect();
         let total: u64 = slots.iter().filter(|s| used(s.0)).map(|s| s.1).sum();
         self.private_size += total;
+        let on_stack = total <= STACK_LIMIT && !spaces::asks_for_private(group);
         for (slot, size, align) in slots {
             let place = if !used(slot) {
                 SlotPlace::Nowhere
-            } else if total <= STACK_LIMIT {
+            } else if on_stack {
                 SlotPlace::Stack { size, align: align as u32 }
             } else {
                 let at = self.fixed.next_multiple_of(align.min(SCRATCH_ALIGN));

@@ -31,6 +31,7 @@ fn call<T>(entry: RawWorkGroupFn, data: &mut [T]) {
     let launch = Launch {
         work_dim: 1,
         streams: 0,
+        memory: Default::default(),
         global_offset: [0; 3],
         global_size: [end, 1, 1],
         local_size: [1; 3],

@@ -19,6 +19,7 @@ fn invocation(
     let launch = Launch {
         work_dim: 3,
         streams: 0,
+        memory: Default::default(),
         global_offset: [0; 3],
         global_size,
         local_size: [items, 1, 1],

@@ -9,6 +9,15 @@ use inkwell::llvm_sys::LLVMValueKind;
 use spirula_kir as kir;
 use spirula_kir::{Constant, Flags, Intrinsic, Op, Shape, Type, WorkItemQuery};
 
+/// The primitives that compute something of their arguments are Kernel IR's intrinsics.
+fn of_primitive(name: &str) -> Option<Intrinsic> {
+    match name {
+        "is_local" => Some(Intrinsic::IsLocal),
+        "is_private" => Some(Intrinsic::IsPrivate),
+        _ => name.starts_with("reciprocal_root.").then_some(Intrinsic::ReciprocalRoot),
+    }
+}
+
 impl<'m> Importer<'m, '_> {
     pub(super) fn call(&mut self, source: Value<'m>) -> Import<Option<kir::Value>> {
         let Some(callee) = source.as_call().and_then(Call::called_function) else {
@@ -18,9 +27,12 @@ impl<'m> Importer<'m, '_> {
         if let Some(primitive) = name.strip_prefix("spirula.")
             && callee.is_declaration()
         {
-            return match primitive.starts_with("reciprocal_root.") {
-                true => self.reciprocal_root(source),
-                false => self.primitive(primitive),
+            return match of_primitive(primitive) {
+                Some(intrinsic) => {
+                    let arguments = self.arguments(source)?;
+                    self.result(source, Op::Intrinsic { intrinsic, flags: Flags::NONE, arguments })
+                }
+                None => self.primitive(primitive),
             };
         }
         if name.starts_with("llvm.") {
@@ -48,13 +60,6 @@ impl<'m> Importer<'m, '_> {
             return Ok(None);
         }
         Ok(Some(self.push(types::import(source.ty())?, op)))
-    }
-
-    /// The primitive that works element by element is one of Kernel IR's intrinsics.
-    fn reciprocal_root(&mut self, source: Value<'m>) -> Import<Option<kir::Value>> {
-        let arguments = self.arguments(source)?;
-        let intrinsic = Intrinsic::ReciprocalRoot;
-        self.result(source, Op::Intrinsic { intrinsic, flags: Flags::NONE, arguments })
     }
 
     /// `barrier`, `printf_buffer`, `work_dim`, `global_id.0`, …
