@@ -6,6 +6,7 @@ mod conversions;
 mod errors;
 mod events;
 mod forged;
+mod generic;
 mod handles;
 mod images;
 mod kernels;
@@ -34,6 +35,7 @@ fn main() -> ExitCode {
         programs::tests(),
         forged::tests(),
         sources::tests(),
+        generic::tests(),
         kernels::tests(),
         printf::tests(),
         math_options::tests(),

@@ -34,7 +34,7 @@ tests![
 ];
 
 /// The test's machine, if it has a compiler.
-fn setup() -> Result<Setup, Failure> {
+pub fn setup() -> Result<Setup, Failure> {
     let setup = Setup::new();
     match setup.device.info::<u32>(CL_DEVICE_COMPILER_AVAILABLE)? {
         CL_TRUE => Ok(setup),
@@ -43,7 +43,7 @@ fn setup() -> Result<Setup, Failure> {
 }
 
 /// A program that must build.
-fn built(setup: &Setup, source: &str, options: &str) -> cl::Result<Program> {
+pub fn built(setup: &Setup, source: &str, options: &str) -> cl::Result<Program> {
     let program = Program::from_source(&setup.context, source)?;
     let log = || program.log(setup.device).unwrap_or_default();
     program.build(options).inspect_err(|_| eprintln!("{source}\n{}", log()))?;
@@ -51,7 +51,7 @@ fn built(setup: &Setup, source: &str, options: &str) -> cl::Result<Program> {
 }
 
 /// What kernel `k` of the program writes into its only argument, an array of ints, for so many work-items.
-fn run(setup: &Setup, program: &Program, items: usize) -> cl::Result<Vec<i32>> {
+pub fn run(setup: &Setup, program: &Program, items: usize) -> cl::Result<Vec<i32>> {
     let kernel = Kernel::new(program, "k")?;
     let mut output = vec![-1; items];
     let buffer = Buffer::copy_of(&setup.context, &output)?;
