@@ -224,9 +224,9 @@ fn newer_info(info: &DeviceInfo, param_name: cl::cl_device_info, answer: Answer)
         cl::CL_DEVICE_IMAGE_PITCH_ALIGNMENT | cl::CL_DEVICE_IMAGE_BASE_ADDRESS_ALIGNMENT => {
             answer.value(u32::from(info.images.is_some()))
         }
-        // Variables in program scope: none.
+        // One may be as large as all of a program's.
         cl::CL_DEVICE_MAX_GLOBAL_VARIABLE_SIZE | cl::CL_DEVICE_GLOBAL_VARIABLE_PREFERRED_TOTAL_SIZE => {
-            answer.value(0_usize)
+            answer.value(info.max_global_variables)
         }
         // Queues on the device: none.
         cl::CL_DEVICE_QUEUE_ON_DEVICE_PROPERTIES | cl::CL_DEVICE_DEVICE_ENQUEUE_CAPABILITIES => {
@@ -245,8 +245,10 @@ fn newer_info(info: &DeviceInfo, param_name: cl::cl_device_info, answer: Answer)
         cl::CL_DEVICE_SUB_GROUP_INDEPENDENT_FORWARD_PROGRESS
         | cl::CL_DEVICE_PIPE_SUPPORT
         | cl::CL_DEVICE_NON_UNIFORM_WORK_GROUP_SUPPORT
-        | cl::CL_DEVICE_WORK_GROUP_COLLECTIVE_FUNCTIONS_SUPPORT
-        | cl::CL_DEVICE_GENERIC_ADDRESS_SPACE_SUPPORT => answer.flag(false),
+        | cl::CL_DEVICE_WORK_GROUP_COLLECTIVE_FUNCTIONS_SUPPORT => answer.flag(false),
+        cl::CL_DEVICE_GENERIC_ADDRESS_SPACE_SUPPORT => {
+            answer.flag(info.has_feature("__opencl_c_generic_address_space"))
+        }
         _ => unknown(param_name),
     }
 }

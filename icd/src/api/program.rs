@@ -287,7 +287,7 @@ pub fn get_build_info(
         cl::CL_PROGRAM_BUILD_OPTIONS => answer.text(&core.build_options()),
         cl::CL_PROGRAM_BUILD_LOG => answer.text(&core.build_log()),
         cl::CL_PROGRAM_BINARY_TYPE => answer.value(core.binary_type() as cl::cl_program_binary_type),
-        cl::CL_PROGRAM_BUILD_GLOBAL_VARIABLE_TOTAL_SIZE => answer.value(0_usize),
+        cl::CL_PROGRAM_BUILD_GLOBAL_VARIABLE_TOTAL_SIZE => answer.value(core.variables_size()),
         _ => unknown(param_name),
     })
 }

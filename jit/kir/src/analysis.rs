@@ -3,6 +3,7 @@
 mod control_flow;
 mod dominators;
 mod effects;
+mod escape;
 mod groups;
 mod liveness;
 mod loops;
@@ -14,6 +15,7 @@ mod uniformity;
 pub use control_flow::ControlFlow;
 pub use dominators::Dominators;
 pub use effects::find_effects;
+pub use escape::escaping_slots;
 pub use groups::sees_group;
 pub use liveness::Liveness;
 pub use loops::{Edge, Level, LoopId, Loops, Node, To, linear_order};

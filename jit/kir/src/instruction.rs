@@ -277,10 +277,12 @@ pub enum Op {
         flags: Flags,
         arguments: Vec<Value>,
     },
-    /// A function of the linked module that touches neither work-item ids nor barriers.
+    /// A function of the linked module that touches neither work-item ids nor barriers. `nocapture`: it keeps no copy of a
+    /// pointer that it is given.
     Call {
         function: Arc<str>,
         pure: bool,
+        nocapture: bool,
         arguments: Vec<Value>,
     },
     /// The query's answer in a dimension 0 to 2.

@@ -189,8 +189,10 @@ impl Function {
             Op::Intrinsic { intrinsic, flags, .. } => {
                 format!("intrinsic{flags} {}({operands})", intrinsic.name())
             }
-            Op::Call { function, pure, .. } => {
-                format!("call{} @\"{function}\"({operands})", if *pure { " pure" } else { "" })
+            Op::Call { function, pure, nocapture, .. } => {
+                let pure = if *pure { " pure" } else { "" };
+                let nocapture = if *nocapture { " nocapture" } else { "" };
+                format!("call{pure}{nocapture} @\"{function}\"({operands})")
             }
             Op::WorkItem { query, dimension } => format!("{} {dimension}", query.name()),
             Op::ContextLoad(slot) => format!("context_load #{}", slot.0),

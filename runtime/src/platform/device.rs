@@ -6,6 +6,7 @@ use crate::execute::scheduler::Scheduler;
 use crate::machine::affinity::{self, Cpus, Domain};
 use crate::machine::{self, CpuInfo};
 use crate::memory::raw::PAGE;
+use spirula_interface::program::MAX_PROGRAM_DATA;
 use std::sync::Arc;
 
 /// A CPU device.
@@ -66,6 +67,8 @@ pub struct DeviceInfo {
     pub cache_line_size: u32,
     /// CL_DEVICE_LOCAL_MEM_SIZE; type CL_GLOBAL, as local memory is ordinary memory.
     pub local_mem_size: u64,
+    /// CL_DEVICE_MAX_GLOBAL_VARIABLE_SIZE and _PREFERRED_TOTAL_SIZE.
+    pub max_global_variables: usize,
     /// CL_DEVICE_MAX_CONSTANT_BUFFER_SIZE.
     pub max_constant_buffer_size: u64,
     /// CL_DEVICE_MAX_CONSTANT_ARGS.
@@ -195,6 +198,11 @@ fn uuid(parts: &[&str]) -> [u8; 16] {
 }
 
 impl DeviceInfo {
+    /// Whether it has a feature of OpenCL C 3.0, by its name.
+    pub fn has_feature(&self, name: &str) -> bool {
+        self.opencl_c_features.iter().any(|feature| feature.name == name)
+    }
+
     fn detect(cpu: &CpuInfo, compute_units: usize) -> DeviceInfo {
         let (cache_size, cache_line_size) = machine::cache(cpu);
         let global_mem_size = machine::memory_size();
@@ -220,6 +228,7 @@ impl DeviceInfo {
             cache_size,
             cache_line_size,
             local_mem_size: LOCAL_MEM_SIZE,
+            max_global_variables: MAX_PROGRAM_DATA as usize,
             max_constant_buffer_size: 128 << 10,
             max_constant_args: 128,
             max_parameter_size: 4096,

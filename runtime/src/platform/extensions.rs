@@ -49,8 +49,24 @@ pub(crate) const OPENCL_C_FEATURES: &[Extension] = &[
     Extension { name: "__opencl_c_atomic_scope_all_devices", version: [3, 0, 0] },
     Extension { name: "__opencl_c_atomic_scope_device", version: [3, 0, 0] },
     Extension { name: "__opencl_c_fp64", version: [3, 0, 0] },
+    Extension { name: "__opencl_c_generic_address_space", version: [3, 0, 0] },
     Extension { name: "__opencl_c_images", version: [3, 0, 0] },
     Extension { name: "__opencl_c_int64", version: [3, 0, 0] },
+    Extension { name: "__opencl_c_program_scope_global_variables", version: [3, 0, 0] },
+];
+
+/// What is no option in OpenCL C 2.0: clang asks for it by the names of 3.0.
+pub(crate) const OPENCL_C_20: &[&str] = &[
+    "__opencl_c_atomic_order_acq_rel",
+    "__opencl_c_atomic_order_seq_cst",
+    "__opencl_c_atomic_scope_all_devices",
+    "__opencl_c_atomic_scope_device",
+    "__opencl_c_device_enqueue",
+    "__opencl_c_generic_address_space",
+    "__opencl_c_pipes",
+    "__opencl_c_program_scope_global_variables",
+    "__opencl_c_read_write_images",
+    "__opencl_c_work_group_collective_functions",
 ];
 
 /// CL_DEVICE_EXTENSIONS in the same form. Only what works is listed.

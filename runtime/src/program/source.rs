@@ -5,6 +5,7 @@ use super::steps::{Built, Failure};
 use crate::error::Status;
 use crate::platform::Platform;
 use crate::platform::device::DeviceInfo;
+use crate::platform::extensions::OPENCL_C_20;
 use spirula_interface::translation::Translation;
 use spirula_service as service;
 use std::sync::Arc;
@@ -21,8 +22,8 @@ pub(super) fn translation(
 ) -> crate::Result<Translation> {
     let clang = service::find_clang().ok_or_else(|| Status::CompilerNotAvailable.because(NO_CLANG))?;
     let language = &options.language;
-    let version = (!language.options.iter().any(|option| option.starts_with("-cl-std=")))
-        .then(|| DEFAULT_VERSION.to_string());
+    let given = language.options.iter().rfind(|option| option.starts_with("-cl-std="));
+    let version = given.map_or(DEFAULT_VERSION, String::as_str).to_string();
     Ok(Translation {
         clang: clang.clone(),
         source: source.to_string(),
@@ -33,9 +34,9 @@ pub(super) fn translation(
             .chain(&service::settings::get().include_folders)
             .cloned()
             .collect(),
-        options: version
+        options: capabilities(device, &version)
             .into_iter()
-            .chain(capabilities(device))
+            .chain(given.is_none().then_some(version))
             .chain(language.options.iter().cloned())
             .collect(),
     })
@@ -46,7 +47,7 @@ pub(super) const NO_CLANG: &str = "OpenCL C needs clang 22: found as clang-22 or
                                    variable SPIRULA_CLANG. Without it programs must be given as SPIR.";
 
 /// The macros of OpenCL C 6.10, and those of the device's extensions and features: clang defines the ones that it knows.
-fn capabilities(device: &DeviceInfo) -> Vec<String> {
+fn capabilities(device: &DeviceInfo, version: &str) -> Vec<String> {
     let [major, minor, _] = Platform::NUMERIC_VERSION;
     let mut known = "-cl-ext=-all".to_string();
     let mut options = vec![format!("-D__OPENCL_VERSION__={}", 100 * major + 10 * minor)];
@@ -54,7 +55,13 @@ fn capabilities(device: &DeviceInfo) -> Vec<String> {
         known += &format!(",+{}", extension.name);
         options.push(format!("-D{}=1", extension.name));
     }
-    known.extend(device.opencl_c_features.iter().map(|feature| format!(",+{}", feature.name)));
+    let features: Vec<&str> = match version {
+        "-cl-std=CL2.0" => {
+            OPENCL_C_20.iter().chain(&["__opencl_c_fp64", "__opencl_c_images"]).copied().collect()
+        }
+        _ => device.opencl_c_features.iter().map(|feature| feature.name).collect(),
+    };
+    known.extend(features.into_iter().map(|feature| format!(",+{feature}")));
     options.push(known);
     options
 }

@@ -25,15 +25,15 @@ fn private_pointers_in_memory() -> Outcome {
     let source = "int *global kept[16];\n\
                   void keep(int **place, int *pointer) __attribute__((noinline)) { *place = pointer; }\n\
                   kernel void k(global int *out) {\n\
-                  local int *shared[16]; int i = get_local_id(0);\n\
-                  int a = i, b = 10 * i, c = 100 * i; int *own[2] = {&a, &b};\n\
-                  kept[i] = &c; barrier(CLK_LOCAL_MEM_FENCE);\n\
-                  *own[i & 1] += 1; *kept[i] += 1000; barrier(CLK_LOCAL_MEM_FENCE);\n\
-                  keep((int **)&kept[i], own[1 - (i & 1)]); barrier(CLK_LOCAL_MEM_FENCE);\n\
-                  *kept[i] += 2; barrier(CLK_LOCAL_MEM_FENCE);\n\
-                  out[i] = a + b + c; }";
-    let source = source.replace("local int *shared[16]; ", "");
-    check("generic::private_pointers_in_memory", &source, |i| 111 * i + 1003)
+                  int i = get_local_id(0); int *own[4];\n\
+                  int a = i, b = 10 * i, c = 100 * i, d = 1000 * i;\n\
+                  own[i & 3] = &a; own[i + 1 & 3] = &b; own[i + 2 & 3] = &c; kept[i] = &d;\n\
+                  barrier(CLK_LOCAL_MEM_FENCE);\n\
+                  *own[i & 3] += 1; *kept[i] += *own[i + 1 & 3]; barrier(CLK_LOCAL_MEM_FENCE);\n\
+                  *kept[i] += *own[i & 3] + *own[i + 2 & 3];\n\
+                  keep((int **)&own[3], kept[i]); int e = 5; keep((int **)&kept[i], &e); barrier(CLK_LOCAL_MEM_FENCE);\n\
+                  out[i] = *own[3] + *kept[i]; }";
+    check("generic::private_pointers_in_memory", source, |i| 1111 * i + 6)
 }
 
 /// Through selections, loops, calls, structures, integers and memory.

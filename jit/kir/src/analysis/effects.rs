@@ -1,9 +1,11 @@
 //! Analysis: what calling a function may do, over the call graph.
 
 use crate::analysis::ControlFlow;
-use crate::{AddressSpace, CastOp, Effects, Function, Inst, Module, Op, Scalar, Signature, Type, Value};
+use crate::{
+    AddressSpace, CastOp, Effects, Function, Inst, Module, Op, Passing, Scalar, Signature, Type, Value,
+};
 use spirula_interface::program::DATA_SYMBOL;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 /// Finds the effects of a module's functions, and which calls are pure. What isn't known by name may do anything, and so
@@ -24,19 +26,32 @@ pub fn find_effects(module: &mut Module) {
             break;
         }
     }
+    let forgetful: HashSet<Arc<str>> =
+        module.functions.iter().filter(|f| keeps_nothing(f)).map(|f| f.name.as_str().into()).collect();
     for function in module.functions.iter_mut().chain(&mut module.kernels) {
         if function.signature != Signature::Kernel {
             function.attributes.effects = known.get(function.name.as_str()).copied().unwrap_or(Effects::ANY);
         }
-        mark_calls(function, &known);
+        mark_calls(function, &known, &forgetful);
     }
 }
 
-fn mark_calls(function: &mut Function, known: &HashMap<Arc<str>, Effects>) {
+/// Whether no pointer that it is given is kept anywhere.
+fn keeps_nothing(function: &Function) -> bool {
+    function.params.iter().all(|param| match param.passing {
+        Passing::Argument(promises) => {
+            promises.nocapture || !matches!(function.ty(param.value).scalar(), Some(Scalar::Pointer(_)))
+        }
+        _ => false,
+    })
+}
+
+fn mark_calls(function: &mut Function, known: &HashMap<Arc<str>, Effects>, forgetful: &HashSet<Arc<str>>) {
     let insts: Vec<Inst> = function.blocks.iter().flat_map(|block| block.insts.iter().copied()).collect();
     for inst in insts {
-        if let Op::Call { function: callee, pure, .. } = function.op_mut(inst) {
+        if let Op::Call { function: callee, pure, nocapture, .. } = function.op_mut(inst) {
             *pure = known.get(callee).is_some_and(|effects| effects.is_pure());
+            *nocapture = forgetful.contains(callee);
         }
     }
 }

@@ -104,7 +104,8 @@ impl Parser<'_> {
             }
             "call" => {
                 let pure = self.accept("pure");
-                Ok(Op::Call { function: self.quoted()?, pure, arguments: self.arguments()? })
+                let nocapture = self.accept("nocapture");
+                Ok(Op::Call { function: self.quoted()?, pure, nocapture, arguments: self.arguments()? })
             }
             "context_load" => Ok(Op::ContextLoad(ContextSlot(self.prefixed("#")?))),
             "context_store" => Ok(Op::ContextStore(ContextSlot(self.prefixed("#")?), self.value()?)),

@@ -7,8 +7,9 @@ use super::borders::{Borders, cut};
 use super::context::{Context, crosses_border};
 use super::{ContextKind, Region, RegionExit, WorkGroup, remove_dead_code};
 use crate::ContextSlot;
-use crate::analysis::{ControlFlow, Liveness, Uniformity};
+use crate::analysis::{ControlFlow, Liveness, Uniformity, escaping_slots};
 use crate::{Block, Function, Op, Slot, Target, Terminator, Type, Value, ValueDef};
+use fixedbitset::FixedBitSet;
 use std::collections::{BTreeSet, HashMap, HashSet};
 
 /// Cuts a kernel into barrier regions.
@@ -505,13 +506,14 @@ fn choice(terminator: &Terminator, condition: ContextSlot, regions: &[usize]) ->
 /// A private slot that several regions use becomes context memory of each work-item.
 fn expand_shared_slots(regions: &mut [Region], context: &mut Context) {
     let count = regions.first().map_or(0, |r| r.body.slots.len());
-    // A private pointer in a context slot may lead anywhere.
-    let escapes = context.kinds.iter().any(|kind| {
-        matches!(kind, ContextKind::Varying(ty) | ContextKind::Uniform(ty) if may_hold_private_pointer(ty))
-    });
+    // Where its address is kept, in memory or in a context slot, any region may use it.
+    let mut escaping = FixedBitSet::with_capacity(count);
+    if regions.len() > 1 {
+        regions.iter().for_each(|region| escaping.union_with(&escaping_slots(&region.body)));
+    }
     for slot in (0..count as u32).map(Slot) {
         let users = regions.iter().filter(|r| r.body.uses_slot(slot)).count();
-        if users < 2 && !(escapes && users == 1 && regions.len() > 1) {
+        if users < 2 && !escaping.contains(slot.index()) {
             continue;
         }
         let data = regions[0].body.slots[slot.index()];
@@ -519,17 +521,6 @@ fn expand_shared_slots(regions: &mut [Region], context: &mut Context) {
         for region in regions.iter_mut() {
             replace_slot(&mut region.body, slot, memory);
         }
-    }
-}
-
-fn may_hold_private_pointer(ty: &Type) -> bool {
-    use crate::{AddressSpace, Scalar};
-    match ty {
-        Type::Scalar(s) | Type::Vector(s, _) => {
-            matches!(s, Scalar::Pointer(AddressSpace::Private | AddressSpace::Generic))
-        }
-        Type::Struct(fields) => fields.iter().any(may_hold_private_pointer),
-        Type::Array(element, _) => may_hold_private_pointer(element),
     }
 }
 

@@ -1,0 +1,147 @@
+//! Analysis: which private variables' addresses are kept. One that is not is used only by instructions that get its address
+//! handed on from its `slot_address`.
+
+use crate::{CastOp, Function, Op, Shape, Slot, Terminator, Value};
+use fixedbitset::FixedBitSet;
+
+/// The slots whose addresses get where nobody follows them: memory, integers, functions.
+pub fn escaping_slots(function: &Function) -> FixedBitSet {
+    let mut escaping = FixedBitSet::with_capacity(function.slots.len());
+    let mut addresses = Addresses::new(function);
+    addresses.spread();
+    for inst in function.insts() {
+        let op = function.op(inst);
+        let through = places(op);
+        op.visit_operands(|operand| {
+            // As a place for one operand it may still be the value of another.
+            let as_place = through.iter().filter(|&&place| place == operand).count();
+            let uses = op.operands().iter().filter(|&&other| other == operand).count();
+            if !hands_on(op) && uses > as_place {
+                escaping.union_with(&addresses.of[operand.index()]);
+            }
+        });
+    }
+    for block in &function.blocks {
+        if let Terminator::Return(Some(value)) = block.terminator {
+            escaping.union_with(&addresses.of[value.index()]);
+        }
+    }
+    escaping
+}
+
+/// Whether the result leads where its operands do, or nothing comes of them at all.
+fn hands_on(op: &Op) -> bool {
+    match op {
+        Op::Address { .. } | Op::Select { .. } | Op::Unary { .. } | Op::Compare { .. } => true,
+        Op::Cast { op, .. } => *op == CastOp::AddrSpaceCast,
+        Op::Call { nocapture, .. } => *nocapture,
+        Op::Intrinsic { intrinsic, .. } => intrinsic.shape() == Shape::SpaceTest,
+        _ => false,
+    }
+}
+
+/// The operands by which an operation accesses memory.
+fn places(op: &Op) -> Vec<Value> {
+    match op {
+        Op::Load { pointer, .. }
+        | Op::Store { pointer, .. }
+        | Op::NontemporalStore { pointer, .. }
+        | Op::MaskedLoad { pointer, .. }
+        | Op::MaskedStore { pointer, .. }
+        | Op::AtomicRmw { pointer, .. }
+        | Op::CompareExchange { pointer, .. } => vec![*pointer],
+        Op::Intrinsic { intrinsic, arguments, .. } => match intrinsic.shape() {
+            Shape::Copy => arguments[..2].to_vec(),
+            Shape::Fill | Shape::Prefetch => arguments[..1].to_vec(),
+            _ => Vec::new(),
+        },
+        _ => Vec::new(),
+    }
+}
+
+/// For each value the slots that it may be an address of.
+struct Addresses<'f> {
+    function: &'f Function,
+    of: Vec<FixedBitSet>,
+}
+
+impl<'f> Addresses<'f> {
+    fn new(function: &'f Function) -> Self {
+        let none = FixedBitSet::with_capacity(function.slots.len());
+        let mut of = vec![none; function.value_count()];
+        for inst in function.insts() {
+            if let (Op::SlotAddress(Slot(number)), Some(result)) = (function.op(inst), function.result(inst))
+            {
+                of[result.index()].insert(*number as usize);
+            }
+        }
+        Addresses { function, of }
+    }
+
+    /// To what hands them on, until nothing changes.
+    fn spread(&mut self) {
+        let mut changed = true;
+        while std::mem::take(&mut changed) {
+            for block in &self.function.blocks {
+                for &inst in &block.insts {
+                    let op = self.function.op(inst);
+                    let Some(result) = self.function.result(inst).filter(|_| is_address(op)) else {
+                        continue;
+                    };
+                    op.operands().into_iter().for_each(|from| changed |= self.add(from, result));
+                }
+                for target in block.terminator.targets() {
+                    let params = &self.function.block(target.block).params;
+                    let pairs = target.arguments.iter().zip(params);
+                    pairs.for_each(|(&from, &to)| changed |= self.add(from, to));
+                }
+            }
+        }
+    }
+
+    fn add(&mut self, from: Value, to: Value) -> bool {
+        let new = !self.of[from.index()].is_subset(&self.of[to.index()]);
+        if new {
+            let from = self.of[from.index()].clone();
+            self.of[to.index()].union_with(&from);
+        }
+        new
+    }
+}
+
+fn is_address(op: &Op) -> bool {
+    hands_on(op) && !matches!(op, Op::Compare { .. } | Op::Intrinsic { .. } | Op::Call { .. })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::parse;
+
+    fn escaping(body: &str) -> Vec<usize> {
+        let text = format!(
+            "kernel \"k\"(%0: ptr(global) @ 0, %1: i1 @ 8) {{\n  slot $0: 8 align 8\n  slot $1: 8 align 8\nb0:\n  \
+             %2: ptr(private) = slot_address $0\n  %3: ptr(private) = slot_address $1\n{body}  return\n}}\n"
+        );
+        let function = parse(&text).unwrap_or_else(|e| panic!("{e}\n{text}"));
+        escaping_slots(&function).ones().collect()
+    }
+
+    #[test]
+    fn accesses_keep_no_address() {
+        let text = "  %4: ptr(generic) = addrspacecast %2\n  %5: ptr(private) = select %1, %2, %3\n  \
+                    %6: i32 = load %4, align 4\n  store %5, %6, align 4\n  %7: i1 = icmp eq %2, %3\n";
+        assert_eq!(escaping(text), [0; 0]);
+    }
+
+    #[test]
+    fn what_is_stored_escapes_with_all_that_it_may_be() {
+        assert_eq!(escaping("  store %2, %3, align 8\n"), [1]);
+        assert_eq!(escaping("  %4: ptr(private) = select %1, %2, %3\n  store %0, %4, align 8\n"), [0, 1]);
+        assert_eq!(escaping("  store %2, %2, align 8\n"), [0]);
+        assert_eq!(escaping("  %4: i64 = ptrtoint %3\n"), [1]);
+        assert_eq!(escaping("  %4: ptr(private) = call pure @\"f\"(%3)\n"), [1]);
+        assert_eq!(escaping("  call nocapture @\"f\"(%3)\n"), [0; 0]);
+        assert_eq!(escaping("  jump b1(%3)\nb1(%4: ptr(private)):\n  store %0, %4, align 8\n"), [1]);
+    }
+}
