@@ -36,14 +36,12 @@ pub fn find_effects(module: &mut Module) {
     }
 }
 
-/// Whether no pointer that it is given is kept anywhere.
+/// Whether it is given pointers, and keeps none of them anywhere.
 fn keeps_nothing(function: &Function) -> bool {
-    function.params.iter().all(|param| match param.passing {
-        Passing::Argument(promises) => {
-            promises.nocapture || !matches!(function.ty(param.value).scalar(), Some(Scalar::Pointer(_)))
-        }
-        _ => false,
-    })
+    let is_pointer = |value: Value| matches!(function.ty(value).scalar(), Some(Scalar::Pointer(_)));
+    let mut pointers = function.params.iter().filter(|param| is_pointer(param.value)).peekable();
+    pointers.peek().is_some()
+        && pointers.all(|param| matches!(param.passing, Passing::Argument(promises) if promises.nocapture))
 }
 
 fn mark_calls(function: &mut Function, known: &HashMap<Arc<str>, Effects>, forgetful: &HashSet<Arc<str>>) {
@@ -155,6 +153,20 @@ mod tests {
         assert_eq!(found("  store %0, %1, align 4\n  return %1\n"), " no_reads returns");
         assert_eq!(found("  intrinsic memset(%0, 0:i8, 4:i64, 0:i1)\n  return %1\n"), " no_reads returns");
         assert_eq!(found("  %2: i32 = load volatile %0, align 4\n  return %2\n"), " returns");
+    }
+
+    #[test]
+    fn who_keeps_no_pointer_is_known() {
+        let call = |promises: &str| {
+            let text = format!(
+                "function \"f\"(%0: ptr(private){promises}) {{\nb0:\n  return\n}}\nkernel \"k\"() {{\nb0:\n  \
+                 call @\"f\"(zero:ptr(private))\n  return\n}}\n"
+            );
+            let mut module = parse_module(&text).unwrap_or_else(|e| panic!("{e}\n{text}"));
+            super::find_effects(&mut module);
+            module.kernels[0].to_string().contains("nocapture @")
+        };
+        assert_eq!((call(" nocapture"), call("")), (true, false));
     }
 
     #[test]
