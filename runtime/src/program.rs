@@ -150,7 +150,7 @@ impl Program {
     /// come directly. Errors: CL_INVALID_BUILD_OPTIONS, CL_INVALID_OPERATION (kernels exist, or a build is running),
     /// CL_INVALID_BINARY, CL_COMPILER_NOT_AVAILABLE, CL_BUILD_PROGRAM_FAILURE.
     pub fn build(self: &Arc<Program>, options: &str, notify: Option<BuildNotify>) -> Result<()> {
-        let parsed = options::parse(options, Step::Build)?;
+        let parsed = self.parse(options, Step::Build)?;
         let failed = Status::BuildProgramFailure;
         let (translation, modules, loadable) = {
             let (mut state, translation) = self.begin(options, &parsed, Step::Build, &[])?;
@@ -161,13 +161,18 @@ impl Program {
             (translation, state.modules.clone(), loadable)
         };
         let device = self.context.device().clone();
+        let remarks = parsed.remarks();
         let work = move || match loadable {
             Some(compiled) => steps::load(compiled, modules, None, Status::InvalidBinary),
             None => source::and_then(translation, modules, failed, |modules| {
                 steps::build(modules, &parsed.compile, &device.info, failed)
             }),
         };
-        self.perform(Step::Build, work, notify.map(without_program))
+        self.perform(
+            Step::Build,
+            move || work().map(|built| built.after(remarks)),
+            notify.map(without_program),
+        )
     }
 
     /// clCompileProgram; the headers are source programs by the names that they are included by. Errors as `build`'s, with
@@ -178,7 +183,7 @@ impl Program {
         headers: &[(String, Arc<Program>)],
         notify: Option<BuildNotify>,
     ) -> Result<()> {
-        let parsed = options::parse(options, Step::Compile)?;
+        let parsed = self.parse(options, Step::Compile)?;
         let failed = Status::CompileProgramFailure;
         let binary = matches!(self.binary_type(), BinaryType::Library | BinaryType::Executable);
         if binary && self.source.is_none() {
@@ -194,6 +199,7 @@ impl Program {
         };
         let work = move || {
             source::and_then(translation, modules, failed, |modules| steps::compile(modules, &parsed.compile))
+                .map(|built| built.after(parsed.remarks()))
         };
         self.perform(Step::Compile, work, notify.map(without_program))
     }
@@ -242,6 +248,17 @@ impl Program {
         Ok((program, result))
     }
 
+    /// Reads the options. Why they are wrong becomes the program's log, for clients show that rather than what `pfn_notify` gets.
+    fn parse(&self, options: &str, step: Step) -> Result<Options> {
+        options::parse(options, step).inspect_err(|error| {
+            let mut state = self.state();
+            // A build that runs or that holds has its own.
+            if state.attached == 0 && state.status != BuildStatus::InProgress {
+                state.fail(options, error);
+            }
+        })
+    }
+
     /// Marks a build as begun, and says what to translate if the program is a source. CL_INVALID_OPERATION while kernels exist
     /// or another runs, the step's error for a source that is to be taken as SPIR; CL_COMPILER_NOT_AVAILABLE.
     fn begin(
@@ -261,18 +278,17 @@ impl Program {
             return Err(Status::InvalidOperation.because("the program is being built"));
         }
         if self.source.is_some() && parsed.is_spir {
-            return Err(options::refuse(step, "-x spir, for a program that is a source"));
+            let error = options::refuse(step, "-x spir, for a program that is a source");
+            state.fail(options, &error);
+            return Err(error);
         }
         let translation = self.source.as_deref().map(|text| {
             let text_of = |header: &Program| header.source.clone().unwrap_or_default();
             let headers = headers.iter().map(|(name, header)| (name.clone(), text_of(header))).collect();
             source::translation(text, headers, parsed, &self.context.device().info)
         });
+        let translation = translation.transpose().inspect_err(|error| state.fail(options, error))?;
         state.options = options.to_string();
-        let translation = translation.transpose().inspect_err(|error| {
-            state.log = error.detail.clone();
-            state.status = BuildStatus::Error;
-        })?;
         state.status = BuildStatus::InProgress;
         state.log.clear();
         Ok((state, translation))
@@ -432,6 +448,14 @@ impl Program {
 }
 
 impl State {
+    /// A build with these options has failed before it began.
+    fn fail(&mut self, options: &str, error: &Error) {
+        self.log = format!("error: {}\n", error.detail);
+        self.options = options.to_string();
+        self.kernels = None;
+        self.status = BuildStatus::Error;
+    }
+
     fn executable(&self) -> Result<&[BuiltKernel], Error> {
         self.kernels.as_deref().filter(|_| self.status == BuildStatus::Success).ok_or_else(|| {
             Status::InvalidProgramExecutable.because(format!("the program was not built: {:?}", self.status))

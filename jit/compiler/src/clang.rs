@@ -19,12 +19,13 @@ pub use spare::keep_one;
 use overlay::Overlay;
 use spirula_interface::options::CompileError;
 use spirula_interface::translation::{Translated, Translation};
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// What the log calls the source.
 const SOURCE_NAME: &str = "source.cl";
 
-/// Options of every translation: what SPIR is, no files but those of the overlay, and no optimization, which is ours to do. (At
+/// Options of every translation: what SPIR is, no system's headers, and no optimization, which is ours to do. (At
 /// -O0 clang would forbid it.)
 const OPTIONS: &[&str] = &[
     "-cc1",
@@ -42,6 +43,9 @@ const OPTIONS: &[&str] = &[
     "-cl-kernel-arg-info",
 ];
 
+/// What other compilers of OpenCL C, clang's own earlier versions among them, warn about, and this one takes for errors.
+const RECOVERABLE: &[&str] = &["implicit-int", "incompatible-pointer-types", "int-conversion"];
+
 /// Translates. Errors: [`CompileError::Failed`] with clang's diagnostics, [`CompileError::Crashed`] if it died or took too long.
 /// The limit is for the whole request.
 pub fn translate(translation: &Translation, limit: Duration) -> Result<Translated, CompileError> {
@@ -54,7 +58,10 @@ pub fn translate(translation: &Translation, limit: Duration) -> Result<Translate
         None => anew(translation, source.as_bytes(), limit)?,
     };
     spare::order(translation, limit);
-    let log = String::from_utf8_lossy(&ended.complaints).into_owned();
+    let mut log = String::from_utf8_lossy(&ended.complaints).into_owned();
+    if log.contains("' file not found") {
+        log += &where_files_are_looked_for(translation);
+    }
     match ended.how {
         run::How::Success => Ok(Translated { module: ended.output, log }),
         run::How::Failure => Err(CompileError::Failed(log)),
@@ -69,11 +76,38 @@ fn anew(translation: &Translation, source: &[u8], limit: Duration) -> Result<run
     run::run(&translation.clang, &arguments, source, limit).map_err(|error| trouble("can't be run", &error))
 }
 
+/// For the log, where something was missing.
+fn where_files_are_looked_for(translation: &Translation) -> String {
+    let names = |folders: &[PathBuf]| {
+        let names: Vec<String> = folders.iter().map(|folder| folder.display().to_string()).collect();
+        if names.is_empty() { "none".to_string() } else { names.join(", ") }
+    };
+    let directory = translation.directory.as_deref().unwrap_or(Path::new("unknown")).display();
+    let folders = names(&translation.include_folders);
+    let mut note = format!(
+        "note: files are looked for among the program's headers, in the working directory ({directory}) if they are included \
+         in quotes, and in the folders of -I and SPIRULA_INCLUDE ({folders})\n"
+    );
+    if let Some(allowed) = &translation.allowed {
+        let allowed = names(allowed);
+        note += &format!("note: SPIRULA_INCLUDE_ONLY restricts them to folders ({allowed})\n");
+    }
+    note
+}
+
 /// Clang's arguments; it reads the source from its standard input.
 fn arguments(translation: &Translation, overlay: &Overlay) -> Vec<String> {
     let fixed = OPTIONS.iter().map(|option| option.to_string());
     let own = translation.options.iter().cloned();
-    fixed.chain(overlay.options()).chain(own).chain(["-o", "-", "-"].map(str::to_string)).collect()
+    // Who wants warnings to be errors wants these too.
+    let strict = translation.options.iter().any(|option| option == "-Werror");
+    let lenient = RECOVERABLE.iter().filter(|_| !strict).map(|warning| format!("-Wno-error={warning}"));
+    fixed
+        .chain(lenient)
+        .chain(overlay.options())
+        .chain(own)
+        .chain(["-o", "-", "-"].map(str::to_string))
+        .collect()
 }
 
 fn trouble(what: &str, error: &std::io::Error) -> CompileError {

@@ -24,8 +24,12 @@ pub struct Translation {
     pub source: String,
     /// Files that it may include, by the names that it knows them by.
     pub headers: Vec<(String, String)>,
-    /// Folders whose files it may include, absolute. No other file can be read.
+    /// Folders to look for included files in, absolute.
     pub include_folders: Vec<PathBuf>,
+    /// The application's working directory, which comes before them.
+    pub directory: Option<PathBuf>,
+    /// If there are any, no file outside of these folders can be read.
+    pub allowed: Option<Vec<PathBuf>>,
     /// Options for clang, each of which starts with a dash. They come from a list of known ones, not from strangers.
     pub options: Vec<String>,
 }

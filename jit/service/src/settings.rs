@@ -52,6 +52,12 @@ pub const VARIABLES: &[Variable] = &[
         meaning: "where every OpenCL C source may include files from, behind its own `-I`",
     },
     Variable {
+        name: "SPIRULA_INCLUDE_ONLY",
+        values: "folders, separated by `:`, or nothing",
+        meaning: "OpenCL C sources can read files of these and of `SPIRULA_INCLUDE` only; without it, whatever the \
+                  application itself can read",
+    },
+    Variable {
         name: "SPIRULA_LOG",
         values: "`error`, `warn`, `info` or `debug`, then `:FILE` if wanted",
         meaning: "what goes wrong and is worth knowing, as lines on standard error or appended to a file",
@@ -101,6 +107,8 @@ pub struct UserSettings {
     pub threads: Option<u32>,
     /// `SPIRULA_INCLUDE`, as absolute paths.
     pub include_folders: Vec<PathBuf>,
+    /// `SPIRULA_INCLUDE_ONLY` and `SPIRULA_INCLUDE`, as absolute paths, if the former is set.
+    pub include_only: Option<Vec<PathBuf>>,
 }
 
 impl UserSettings {
@@ -113,6 +121,7 @@ impl UserSettings {
         };
         let seconds = number("SPIRULA_COMPILER_TIMEOUT").filter(|&seconds| seconds > 0).unwrap_or(120);
         let absolute = |path: PathBuf| std::path::absolute(path).ok();
+        let folders = |name: &str| -> Vec<PathBuf> { paths(name).into_iter().filter_map(absolute).collect() };
         UserSettings {
             compiler: Settings {
                 vector_width: number("SPIRULA_VECTOR_WIDTH").filter(|n| n.is_power_of_two() && *n <= 64),
@@ -127,7 +136,9 @@ impl UserSettings {
             log: variable("SPIRULA_LOG").filter(|value| !value.is_empty()),
             threads: number("SPIRULA_THREADS").filter(|count| (1..=1024).contains(count)),
             dump: path("SPIRULA_DUMP").and_then(absolute),
-            include_folders: paths("SPIRULA_INCLUDE").into_iter().filter_map(absolute).collect(),
+            include_folders: folders("SPIRULA_INCLUDE"),
+            include_only: variable("SPIRULA_INCLUDE_ONLY")
+                .map(|_| [folders("SPIRULA_INCLUDE_ONLY"), folders("SPIRULA_INCLUDE")].concat()),
         }
     }
 }

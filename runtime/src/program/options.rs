@@ -43,6 +43,16 @@ pub(crate) struct Options {
     pub compile: CompileOptions,
     /// `-create-library`.
     pub create_library: bool,
+    /// Options of other runtimes, without an effect here.
+    pub ignored: Vec<String>,
+}
+
+impl Options {
+    /// For the log, what was ignored.
+    pub fn remarks(&self) -> String {
+        let remark = |option: &String| format!("remark: the option {option} has no effect on this device\n");
+        self.ignored.iter().map(remark).collect()
+    }
 }
 
 /// An option without a value, what it sets (unless it is about arithmetic), and who takes it beside clBuildProgram and clCompileProgram.
@@ -82,6 +92,18 @@ const FLAGS: &[Flag] = &[
     ("-g", |_| (), &[]),
 ];
 
+/// What applications pass for other runtimes, which a device without them may ignore. These ask for no other meaning of a
+/// program, only for speed, reports or files.
+const IGNORED: &[&str] =
+    &["-O0", "-O1", "-O2", "-O3", "-Os", "-Ofast", "-O", "-save-temps", "-Wall", "-Wextra"];
+/// How such options begin.
+const IGNORED_BEGINNINGS: &[&str] =
+    &["-cl-nv-", "-cl-amd-", "-cl-intel-", "-fno-bin-", "-fbin-", "-save-temps=", "-Wno-"];
+
+fn is_ignored(word: &str) -> bool {
+    IGNORED.contains(&word) || IGNORED_BEGINNINGS.iter().any(|beginning| word.starts_with(beginning))
+}
+
 /// Reads the options of one call. CL_INVALID_BUILD_OPTIONS, _COMPILER_OPTIONS or _LINKER_OPTIONS for others than the
 /// specification's.
 pub(crate) fn parse(text: &str, step: Step) -> Result<Options> {
@@ -100,6 +122,8 @@ pub(crate) fn parse(text: &str, step: Step) -> Result<Options> {
             if takers.contains(&Clang) {
                 options.language.options.push(word);
             }
+        } else if is_ignored(&word) {
+            options.ignored.push(word);
         } else if word == "-create-library" && step == Step::Link {
             options.create_library = true;
         } else if word == "-enable-link-options" && step == Step::Link {
@@ -135,13 +159,52 @@ pub(crate) fn parse(text: &str, step: Step) -> Result<Options> {
     Ok(options)
 }
 
+/// What else could have been meant, as the end of a sentence.
+fn suggestion(step: Step, word: &str) -> String {
+    /// More letters than that make it another word.
+    const MOST: usize = 4;
+    let flags = FLAGS.iter().filter(|flag| step != Step::Link || flag.2.contains(&Link)).map(|flag| flag.0);
+    let versions = VERSIONS.iter().map(|version| format!("-cl-std={version}"));
+    let links = ["-create-library", "-enable-link-options"];
+    let others: Vec<String> = match step {
+        Step::Link => links.map(String::from).into(),
+        Step::Build | Step::Compile => versions.collect(),
+    };
+    let known = flags.map(String::from).chain(others);
+    let near = known.map(|option| (distance(word, &option), option)).min();
+    match near {
+        Some((distance, option)) if distance <= MOST && 2 * distance < option.len() => {
+            format!(" (did you mean {option}?)")
+        }
+        _ if step == Step::Link => String::new(),
+        _ => " (the options of OpenCL 1.2, section 5.6.4, are known)".to_string(),
+    }
+}
+
+/// Letters to insert, delete or change to make one word of the other (Levenshtein's distance).
+fn distance(one: &str, other: &str) -> usize {
+    let other: Vec<char> = other.chars().collect();
+    let mut row: Vec<usize> = (0..=other.len()).collect();
+    for (i, letter) in one.chars().enumerate() {
+        let mut diagonal = std::mem::replace(&mut row[0], i + 1);
+        for (j, &counterpart) in other.iter().enumerate() {
+            let changed = diagonal + usize::from(letter != counterpart);
+            diagonal = row[j + 1];
+            row[j + 1] = changed.min(row[j] + 1).min(diagonal + 1);
+        }
+    }
+    row[other.len()]
+}
+
 pub(crate) fn refuse(step: Step, word: &str) -> crate::Error {
     let status = match step {
         Step::Build => Status::InvalidBuildOptions,
         Step::Compile => Status::InvalidCompilerOptions,
         Step::Link => Status::InvalidLinkerOptions,
     };
-    status.because(format!("unknown option: {word}"))
+    // A hostile option may be megabytes long.
+    let shown: String = word.chars().take(200).collect();
+    status.because(format!("unknown option: {shown}{}", suggestion(step, &shown)))
 }
 
 /// Words as a shell would see them: quotes keep spaces, a backslash keeps the next character.
@@ -192,6 +255,28 @@ mod tests {
         let fast = parse("-cl-fast-relaxed-math", Step::Compile).unwrap().compile;
         assert_eq!(fast.math, MathOptions::FAST_RELAXED_MATH);
         assert!(parse("-create-library -enable-link-options", Step::Link).unwrap().create_library);
+    }
+
+    #[test]
+    fn what_only_others_know_is_ignored_with_a_remark() {
+        let options = parse("-cl-nv-verbose -O3 -cl-mad-enable", Step::Build).unwrap();
+        assert_eq!(options.compile.math, MathOptions::MAD_ENABLE);
+        assert_eq!(
+            options.remarks(),
+            "remark: the option -cl-nv-verbose has no effect on this device\n\
+             remark: the option -O3 has no effect on this device\n"
+        );
+        assert_eq!(parse("", Step::Build).unwrap().remarks(), "");
+    }
+
+    #[test]
+    fn what_could_have_been_meant_is_said() {
+        let said = |text| parse(text, Step::Build).unwrap_err().detail;
+        assert_eq!(said("-cl-made-enable"), "unknown option: -cl-made-enable (did you mean -cl-mad-enable?)");
+        assert!(said("-cl-std=CL1.3").contains("did you mean -cl-std=CL1."));
+        assert!(!said("-frobnicate").contains("did you mean"));
+        assert!(said(&"x".repeat(1 << 20)).len() < 400);
+        assert_eq!(distance("kitten", "sitting"), 3);
     }
 
     #[test]

@@ -34,6 +34,8 @@ pub(super) fn translation(
             .chain(&service::settings::get().include_folders)
             .cloned()
             .collect(),
+        directory: std::env::current_dir().ok(),
+        allowed: service::settings::get().include_only.clone(),
         options: capabilities(device, &version)
             .into_iter()
             .chain(given.is_none().then_some(version))

@@ -24,6 +24,11 @@ pub(super) struct Built {
 }
 
 impl Built {
+    /// With these remarks before its own.
+    pub(super) fn after(self, remarks: String) -> Built {
+        Built { log: remarks + &self.log, ..self }
+    }
+
     /// What came of it, in words.
     pub(super) fn summary(&self) -> String {
         /// More kernels than that are not named.

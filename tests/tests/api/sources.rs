@@ -21,6 +21,7 @@ tests![
     folders,
     folders_of_the_user,
     endless_source,
+    any_file_of_the_applications,
     no_other_file,
     source_and_spir,
     libraries,
@@ -173,6 +174,9 @@ fn wrong_options() -> Outcome {
         "-include /etc/passwd",
     ] {
         assert_eq!(status(program.build(option)), "CL_INVALID_BUILD_OPTIONS", "{option}");
+        let log = program.log(setup.device)?;
+        let named = option.split(' ').next().unwrap_or(option);
+        assert!(log.starts_with("error: unknown option: ") && log.contains(named), "{option}: {log}");
         assert_eq!(status(program.compile(option)), "CL_INVALID_COMPILER_OPTIONS", "{option}");
     }
     // The value of -D is never an option or a file.
@@ -296,7 +300,52 @@ fn endless_source() -> Outcome {
     Ok(())
 }
 
+fn any_file_of_the_applications() -> Outcome {
+    let setup = setup()?;
+    let folder = std::env::temp_dir().join(format!("spirula-any-{}", std::process::id()));
+    std::fs::create_dir_all(&folder)?;
+    std::fs::write(folder.join("a.h"), "#define A 7\n")?;
+    let path = folder.display();
+    // As hashcat includes its own headers.
+    let by_macro = "#define STRING(x) #x\n#define M2S(x) STRING(x)\n#include M2S(INCLUDE_PATH/a.h)";
+    let absolute = format!("#include \"{path}/a.h\"");
+    let defined = format!("-D INCLUDE_PATH={path}");
+    for (include, options) in
+        [(by_macro, defined.as_str()), (&absolute, ""), ("#include <a.h>", &format!("-I {path}"))]
+    {
+        let source = format!("{include}\nkernel void k(global int *out) {{ *out = A; }}");
+        assert_eq!(run(&setup, &built(&setup, &source, options)?, 1)?, [7], "{include}");
+    }
+    // Beside the working directory, which may change.
+    let source = "#include \"a.h\"\nkernel void k(global int *out) { *out = A; }";
+    std::env::set_current_dir(&folder)?;
+    assert_eq!(run(&setup, &built(&setup, source, "")?, 1)?, [7]);
+    // What changed is read anew, however the directive is written.
+    for (number, source) in
+        [source, &source.replace("include", "import"), &source.replace("inc", "inc\\ \n")].iter().enumerate()
+    {
+        for value in [number as i32 + 10, number as i32 + 20] {
+            std::fs::write(folder.join("a.h"), format!("#define A {value}\n"))?;
+            let program = Program::from_source(&setup.context, source)?;
+            program.build("")?;
+            assert_eq!(run(&setup, &program, 1)?, [value], "{source}");
+        }
+    }
+    std::env::set_current_dir("/")?;
+    let program = Program::from_source(&setup.context, "#include \"missing.h\"")?;
+    assert_eq!(status(program.build(&format!("-I {path}"))), "CL_BUILD_PROGRAM_FAILURE");
+    let log = program.log(setup.device)?;
+    assert!(log.contains("'missing.h' file not found") && log.contains(&format!("({path})")), "{log}");
+    std::fs::remove_dir_all(folder)?;
+    Ok(())
+}
+
 fn no_other_file() -> Outcome {
+    if std::env::var_os("SPIRULA_INCLUDE_ONLY").is_none() {
+        setup()?;
+        again("sources::no_other_file", "SPIRULA_INCLUDE_ONLY", "/usr/include/nowhere");
+        return Ok(());
+    }
     let setup = setup()?;
     for source in [
         "#include \"/etc/passwd\"",

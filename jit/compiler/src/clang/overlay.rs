@@ -1,5 +1,6 @@
-//! The files that clang may see: its own header, the application's headers, the given folders. LLVM's virtual file system has
-//! nothing else, whatever a source includes, embeds or asks for, by whatever path.
+//! The files that clang sees: its own header and the application's headers before all that the application itself can read, or,
+//! if that is restricted, before certain folders. LLVM's virtual file system has nothing else then, whatever a source includes,
+//! embeds or asks for, by whatever path.
 
 use super::run::MemoryFile;
 use spirula_interface::translation::{BASE_HEADER, Translation};
@@ -17,6 +18,7 @@ pub(super) struct Overlay {
     list: MemoryFile,
     _headers: Vec<MemoryFile>,
     folders: Vec<String>,
+    directory: Option<String>,
 }
 
 impl Overlay {
@@ -32,26 +34,38 @@ impl Overlay {
         }
         let mut folders = vec![HEADERS.to_string()];
         for folder in &translation.include_folders {
-            let seen = text(&normal(folder))?.to_string();
-            // One that does not exist holds nothing; clang would give up on the whole list.
-            if folder.is_dir() && !folders.contains(&seen) {
-                entries.push(entry("directory-remap", &seen, text(folder)?)?);
-            }
-            folders.push(seen);
+            // What is restricted is looked up by its name alone; what is not, as the system does it, symbolic links and all.
+            let folder = if translation.allowed.is_some() { normal(folder) } else { folder.clone() };
+            folders.push(text(&folder)?.to_string());
         }
+        let mut allowed: Vec<&str> = Vec::new();
+        for folder in translation.allowed.iter().flatten() {
+            let folder = text(folder)?;
+            // One that does not exist holds nothing; clang would give up on the whole list.
+            if Path::new(folder).is_dir() && !allowed.contains(&folder) {
+                entries.push(entry("directory-remap", text(&normal(Path::new(folder)))?, folder)?);
+                allowed.push(folder);
+            }
+        }
+        let others = if translation.allowed.is_some() { "redirect-only" } else { "fallthrough" };
         let list = format!(
             "{{ 'version': 0, 'case-sensitive': 'true', 'overlay-relative': 'false', 'use-external-names': 'false',\n\
-             'redirecting-with': 'redirect-only', 'roots': [\n{}\n] }}\n",
+             'redirecting-with': '{others}', 'roots': [\n{}\n] }}\n",
             entries.join(",\n")
         );
-        Ok(Overlay { list: MemoryFile::new(c"spirula-files", list.as_bytes())?, _headers: headers, folders })
+        let directory = translation.directory.as_deref().map(text).transpose()?.map(str::to_string);
+        let list = MemoryFile::new(c"spirula-files", list.as_bytes())?;
+        Ok(Overlay { list, _headers: headers, folders, directory })
     }
 
-    /// The options that make clang see these files only.
+    /// The options that make clang see these files, in this order: the source is among the program's headers, for `#include "NAME"`
+    /// looks beside it first.
     pub(super) fn options(&self) -> impl Iterator<Item = String> + '_ {
-        let fixed = ["-resource-dir", RESOURCES, "-ivfsoverlay"].map(str::to_string);
+        let fixed =
+            ["-resource-dir", RESOURCES, "-working-directory", HEADERS, "-ivfsoverlay"].map(str::to_string);
+        let beside = self.directory.iter().flat_map(|directory| ["-iquote".to_string(), directory.clone()]);
         let folders = self.folders.iter().map(|folder| format!("-I{folder}"));
-        fixed.into_iter().chain([self.list.path()]).chain(folders)
+        fixed.into_iter().chain([self.list.path()]).chain(beside).chain(folders)
     }
 }
 

@@ -4,7 +4,7 @@
 use super::arguments;
 use super::overlay::Overlay;
 use super::run::{Ended, How, Running};
-use spirula_interface::translation::{Clang, Translation};
+use spirula_interface::translation::Translation;
 use std::io::{self, Write};
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
@@ -12,18 +12,14 @@ use std::sync::mpsc::{Sender, channel};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
-/// What a spare is good for: translations that include nothing of the application's.
+/// What a spare is good for: translations of other sources without headers, with all else alike.
 #[derive(Clone, Debug, PartialEq)]
-struct Kind {
-    clang: Clang,
-    options: Vec<String>,
-}
+struct Kind(Translation);
 
 impl Kind {
     fn of(translation: &Translation) -> Option<Kind> {
-        let alone = translation.headers.is_empty() && translation.include_folders.is_empty();
-        let (clang, options) = (translation.clang.clone(), translation.options.clone());
-        alone.then_some(Kind { clang, options })
+        let other = Translation { source: String::new(), headers: Vec::new(), ..translation.clone() };
+        translation.headers.is_empty().then_some(Kind(other))
     }
 }
 
@@ -40,17 +36,10 @@ struct Spare {
 impl Spare {
     /// The limit is one on processor time.
     fn start(kind: Kind, limit: Duration) -> io::Result<Spare> {
-        let alone = Translation {
-            clang: kind.clang.clone(),
-            source: String::new(),
-            headers: Vec::new(),
-            include_folders: Vec::new(),
-            options: kind.options.clone(),
-        };
-        let overlay = Overlay::new(&alone)?;
+        let overlay = Overlay::new(&kind.0)?;
         let (input, theirs) = UnixStream::pair()?;
         let theirs = OwnedFd::from(theirs);
-        let running = Running::start(&kind.clang, &arguments(&alone, &overlay), theirs.into(), limit)?;
+        let running = Running::start(&kind.0.clang, &arguments(&kind.0, &overlay), theirs.into(), limit)?;
         Ok(Spare { kind, running, input, _overlay: overlay })
     }
 
@@ -117,10 +106,17 @@ mod tests {
     fn spares_translate_as_others_do() {
         let clang = find_clang().expect("clang 22, which ./x installs").clone();
         let options = vec!["-cl-std=CL1.2".to_string(), "-DSPARE=1".to_string()];
-        let (headers, include_folders) = (Vec::new(), Vec::new());
-        let translation = Translation { clang, options, source: String::new(), headers, include_folders };
+        let translation = Translation {
+            clang,
+            options,
+            source: String::new(),
+            headers: Vec::new(),
+            include_folders: Vec::new(),
+            directory: None,
+            allowed: None,
+        };
         let by_spare = |source: &str| {
-            let spare = Spare::start(Kind::of(&translation).expect("it includes nothing"), LIMIT).unwrap();
+            let spare = Spare::start(Kind::of(&translation).expect("no headers"), LIMIT).unwrap();
             spare.translate(source.as_bytes(), LIMIT).unwrap()
         };
         let good = by_spare("kernel void k(global int *p) { *p = SPARE; }");
@@ -130,7 +126,7 @@ mod tests {
         assert!(matches!(bad.how, How::Failure) && complaints.starts_with("source.cl:1:"), "{complaints}");
         let long = format!("kernel void k(global int *p) {{ *p = 1; }} //{}", "x".repeat(1 << 20));
         assert!(matches!(by_spare(&long).how, How::Success));
-        // What includes the application's files has a process of its own.
+        // What has headers of its own has a process of its own.
         let headers = vec![("a.h".to_string(), String::new())];
         assert_eq!(Kind::of(&Translation { headers, ..translation }), None);
     }

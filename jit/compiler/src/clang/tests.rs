@@ -16,6 +16,8 @@ fn translation(source: &str) -> Option<Translation> {
         source: source.into(),
         headers: Vec::new(),
         include_folders: Vec::new(),
+        directory: None,
+        allowed: None,
         options,
     })
 }
@@ -61,7 +63,7 @@ fn headers_are_found_by_their_names() {
 }
 
 #[test]
-fn no_file_is_read_but_those_of_the_given_folders() {
+fn a_restricted_source_reads_no_file_but_those_of_the_given_folders() {
     let folder = std::env::temp_dir().join(format!("spirula-clang-{}", std::process::id()));
     std::fs::create_dir_all(folder.join("given/sub")).unwrap();
     std::fs::write(folder.join("given/sub/good.h"), "#define GOOD\n").unwrap();
@@ -70,12 +72,16 @@ fn no_file_is_read_but_those_of_the_given_folders() {
     let good =
         format!("#include \"sub/good.h\"\n#include \"{}/sub/good.h\"\nkernel void k() {{}}", given.display());
     let Some(mut job) = translation(&good) else { return };
-    job.include_folders = vec![given];
+    job.include_folders = vec![given.clone(), folder.clone()];
+    job.directory = Some(folder.clone());
+    job.allowed = Some(vec![given]);
     translate(&job, LIMIT).unwrap();
     let secret = folder.join("secret.h").display().to_string();
     let attempts = [
         format!("#include \"{secret}\""),
         "#include \"../secret.h\"".to_string(),
+        "#include \"secret.h\"".to_string(),
+        "#include <secret.h>".to_string(),
         "#include <sub/../../secret.h>".to_string(),
         format!("#import \"{secret}\""),
         format!("constant char a[] = {{\n#embed \"{secret}\"\n}};"),
@@ -87,12 +93,67 @@ fn no_file_is_read_but_those_of_the_given_folders() {
         job.source = attempt;
         let log = log_of(&job);
         assert!(log.contains("file not found"), "{}: {log}", job.source);
+        assert!(log.contains("SPIRULA_INCLUDE_ONLY restricts them"), "{log}");
     }
     for number in 0..32 {
         job.source = format!("#include \"/proc/self/fd/{number}\"");
         assert!(log_of(&job).contains("file not found"), "descriptor {number}");
     }
     std::fs::remove_dir_all(&folder).unwrap();
+}
+
+#[test]
+fn what_clang_finds_is_found() {
+    let folder = std::env::temp_dir().join(format!("spirula-found-{}", std::process::id()));
+    std::fs::create_dir_all(folder.join("here")).unwrap();
+    std::fs::create_dir_all(folder.join("given")).unwrap();
+    std::fs::write(folder.join("here/a.h"), "#define A 1\n#include \"b.h\"\n").unwrap();
+    std::fs::write(folder.join("here/b.h"), "#define B 2\n").unwrap();
+    std::fs::write(folder.join("given/c.h"), "#define C 3\n").unwrap();
+    let root = folder.display().to_string();
+    let sources = [
+        "#include \"a.h\"\n#include <c.h>\nconstant int x = A + B + C;".to_string(),
+        "#include \"../given/c.h\"\nconstant int x = C;".to_string(),
+        format!("#include \"{root}/here/a.h\"\nconstant int x = B;"),
+        format!(
+            "#define S(x) #x\n#define M2S(x) S(x)\n#define PATH {root}/given\n#include M2S(PATH/c.h)\nconstant int x = C;"
+        ),
+        format!("#import \"{root}/here/b.h\"\nconstant int x = B;"),
+    ];
+    let Some(mut job) = translation("") else { return };
+    job.directory = Some(folder.join("here"));
+    job.include_folders = vec![folder.join("given")];
+    for source in sources {
+        job.source = source;
+        let translated = translate(&job, LIMIT).unwrap_or_else(|error| panic!("{}: {error}", job.source));
+        assert_eq!(translated.log, "");
+    }
+    // The program's own headers come first.
+    job.headers = vec![("b.h".into(), "#define B 5\n".into())];
+    job.source = "#include \"b.h\"\n#if B != 5\n#error other\n#endif".into();
+    translate(&job, LIMIT).unwrap();
+    // What isn't there is named, with the places.
+    job.source = "#include \"missing.h\"".into();
+    let log = log_of(&job);
+    for part in ["'missing.h' file not found", &format!("({root}/here)"), &format!("({root}/given)")] {
+        assert!(log.contains(part), "{part}: {log}");
+    }
+    std::fs::remove_dir_all(&folder).unwrap();
+}
+
+#[test]
+fn what_others_warn_about_is_no_error() {
+    let sloppy = [
+        "kernel void k(global int *p, global float *q) { p = q; global char *c = p; }",
+        "kernel void k(global int *p) { int i = p; long l = p; p = 5; }",
+        "static f(int a) { return a; }\nkernel void k(global int *p) { p[0] = f(1); }",
+    ];
+    for source in sloppy {
+        let Some(mut job) = translation(source) else { return };
+        assert!(translate(&job, LIMIT).unwrap().log.contains("warning: "), "{source}");
+        job.options.push("-Werror".into());
+        assert!(log_of(&job).contains("error: "), "{source}");
+    }
 }
 
 #[test]
