@@ -368,7 +368,8 @@ impl Kernel {
                 self.info.signature.name, local.size
             )));
         }
-        let items: u64 = launch.local_size.iter().product();
+        // Groups that are smaller than the others have as much room.
+        let items: u64 = launch.enqueued_local_size.iter().product();
         let streams = u32::from(!fits_cache(&kept, &launch, device.info.cache_size));
         let launch = Launch { streams, ..launch };
         let invocation = Invocation {
@@ -383,6 +384,10 @@ impl Kernel {
 
     /// The launch with the code of its local size, if that has its own by now.
     pub(crate) fn specialize(&self, invocation: Invocation) -> Invocation {
+        let launch = &invocation.launch;
+        if launch.local_size != launch.enqueued_local_size {
+            return invocation;
+        }
         let items = invocation.groups().saturating_mul(invocation.group_items());
         let expected_ns = self.pace.estimate_ns(items);
         match self.specialized.variant(&self.info, &invocation.launch, expected_ns) {

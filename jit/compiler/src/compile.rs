@@ -91,6 +91,8 @@ fn specialize(kernels: &mut Vec<(KernelSignature, Function)>, wanted: &Specializ
     kernels.retain(|(signature, _)| signature.name == wanted.kernel);
     for (_, body) in kernels {
         body.required_work_group_size = Some(wanted.local_size);
+        // Smaller groups run the general code.
+        body.remainder_groups = false;
     }
 }
 

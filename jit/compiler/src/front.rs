@@ -94,7 +94,12 @@ pub fn read_modules<'s>(
     let math = options.math | compiled_with;
     let denormals_are_zero = math.contains(MathOptions::DENORMS_ARE_ZERO);
     let kernels = metadata::kernels(&module)?.into_iter();
-    let kernels = kernels.map(|kernel| KernelSignature { denormals_are_zero, ..kernel }).collect();
+    // OpenCL C has known smaller groups at the ends of an NDRange since 2.0.
+    let remainder_groups = !options.uniform_groups
+        && !recorded_options::asks_for_uniform_groups(&module)
+        && check::language(&module) >= (2, 0);
+    let kernels =
+        kernels.map(|kernel| KernelSignature { denormals_are_zero, remainder_groups, ..kernel }).collect();
     Ok(SpirModule { module, kernels, math })
 }
 

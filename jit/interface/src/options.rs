@@ -10,6 +10,8 @@ pub struct CompileOptions {
     pub spir_std: Option<String>,
     /// `-cl-opt-disable`.
     pub optimization_disabled: bool,
+    /// `-cl-uniform-work-group-size`.
+    pub uniform_groups: bool,
     /// The options about arithmetic.
     pub math: MathOptions,
     /// Only this kernel, for this local size.

@@ -61,6 +61,8 @@ pub struct KernelSignature {
     pub argument_block_size: u32,
     /// `reqd_work_group_size`.
     pub required_work_group_size: Option<[u32; 3]>,
+    /// Whether work-groups at the ends of an NDRange may be smaller than the others.
+    pub remainder_groups: bool,
     /// `work_group_size_hint`.
     pub work_group_size_hint: Option<[u32; 3]>,
     /// CL_KERNEL_ATTRIBUTES, as the specification writes them.
@@ -238,7 +240,8 @@ pub struct TypeQualifiers {
     pub is_pipe: bool,
 }
 
-/// The NDRange that a work-group function is called for. Dimensions beyond `work_dim` have size 1 and offset 0.
+/// The NDRange that a work-group function is called for, or the part of it whose groups are of one size. Dimensions beyond
+/// `work_dim` have size 1 and offset 0.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Launch {
@@ -250,10 +253,16 @@ pub struct Launch {
     pub global_offset: [u64; 3],
     /// `global_work_size`.
     pub global_size: [u64; 3],
-    /// `local_work_size`.
+    /// The size of this part's groups.
     pub local_size: [u64; 3],
-    /// Work-groups in each dimension.
+    /// This part's work-groups in each dimension.
     pub group_count: [u64; 3],
+    /// `local_work_size`: the size of all groups but those at the NDRange's ends, which may be smaller.
+    pub enqueued_local_size: [u64; 3],
+    /// The id of this part's first group.
+    pub first_group: [u64; 3],
+    /// The NDRange's work-groups in each dimension.
+    pub total_groups: [u64; 3],
     /// What the work-group function is given.
     pub memory: MemorySizes,
 }
@@ -270,6 +279,57 @@ pub struct MemorySizes {
     pub arguments: u64,
 }
 
+impl Launch {
+    /// An NDRange that groups of that size divide.
+    pub fn whole(
+        work_dim: u32,
+        global_offset: [u64; 3],
+        global_size: [u64; 3],
+        local_size: [u64; 3],
+    ) -> Launch {
+        let groups = std::array::from_fn(|d| global_size[d] / local_size[d]);
+        Launch {
+            work_dim,
+            streams: 0,
+            global_offset,
+            global_size,
+            local_size,
+            group_count: groups,
+            enqueued_local_size: local_size,
+            first_group: [0; 3],
+            total_groups: groups,
+            memory: MemorySizes::default(),
+        }
+    }
+
+    /// The NDRange in groups of that size, of which none is 0, as parts whose groups are of one size: the whole groups first,
+    /// if there are any, then the smaller ones at the ends of each dimension. Nothing of an empty NDRange.
+    pub fn divided(
+        work_dim: u32,
+        global_offset: [u64; 3],
+        global_size: [u64; 3],
+        local_size: [u64; 3],
+    ) -> Vec<Launch> {
+        let per_axis = |of: fn(u64, u64) -> u64| std::array::from_fn(|d| of(global_size[d], local_size[d]));
+        let (whole, rest): ([u64; 3], [u64; 3]) = (per_axis(|g, l| g / l), per_axis(|g, l| g % l));
+        let part = |at_end: u32| {
+            let ends = |d: usize| at_end & (1 << d) != 0;
+            let choose = |end: [u64; 3], else_: [u64; 3]| -> [u64; 3] {
+                std::array::from_fn(|d| if ends(d) { end[d] } else { else_[d] })
+            };
+            Launch {
+                local_size: choose(rest, local_size),
+                group_count: choose([1; 3], whole),
+                first_group: choose(whole, [0; 3]),
+                total_groups: per_axis(u64::div_ceil),
+                ..Launch::whole(work_dim, global_offset, global_size, local_size)
+            }
+        };
+        let parts = (0..8).map(part);
+        parts.filter(|part| !part.local_size.contains(&0) && !part.group_count.contains(&0)).collect()
+    }
+}
+
 /// The C signature of a work-group function. It runs the work-groups `first_group..end_group` in linear order
 /// (dimension 0 fastest), one after the other, with one block of local memory and one of scratch, both aligned
 /// to 128 bytes.
@@ -281,3 +341,40 @@ pub type RawWorkGroupFn = unsafe extern "C" fn(
     local_memory: *mut u8,
     scratch: *mut u8,
 );
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_work_item_of_a_range_is_in_one_part() {
+        for (global, local) in [
+            ([7, 5, 1], [3, 2, 1]),
+            ([5, 1, 1], [8, 1, 1]),
+            ([6, 4, 2], [3, 2, 1]),
+            ([7, 9, 5], [4, 4, 4]),
+            ([3, 3, 3], [4, 4, 4]),
+        ] {
+            let mut seen = vec![0; global.iter().product::<u64>() as usize];
+            for part in Launch::divided(3, [10, 20, 30], global, local) {
+                let end: [u64; 3] = std::array::from_fn(|d| part.first_group[d] + part.group_count[d]);
+                for (x, y, z) in (part.first_group[2]..end[2])
+                    .flat_map(|z| (part.first_group[1]..end[1]).map(move |y| (y, z)))
+                    .flat_map(|(y, z)| (part.first_group[0]..end[0]).map(move |x| (x, y, z)))
+                {
+                    let group = [x, y, z];
+                    assert!((0..3).all(|d| group[d] < part.total_groups[d]), "{part:?}");
+                    for item in 0..part.local_size.iter().product::<u64>() {
+                        let [w, h, _] = part.local_size;
+                        let local_id = [item % w, item / w % h, item / w / h];
+                        let id: [u64; 3] = std::array::from_fn(|d| group[d] * local[d] + local_id[d]);
+                        seen[((id[2] * global[1] + id[1]) * global[0] + id[0]) as usize] += 1;
+                    }
+                }
+            }
+            assert!(seen.iter().all(|&times| times == 1), "{global:?} {local:?}: {seen:?}");
+        }
+        assert!(Launch::divided(1, [0; 3], [0, 1, 1], [4, 1, 1]).is_empty());
+        assert_eq!(Launch::divided(2, [0; 3], [8, 6, 1], [4, 2, 1]).len(), 1);
+    }
+}

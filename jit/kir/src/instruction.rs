@@ -118,11 +118,11 @@ named!(
     }
 );
 named!(
-    /// What a work-item can ask about its place (OpenCL C 1.2, 6.12.1). All but `WorkDim` (i32, no dimension) are i64.
+    /// What a work-item can ask about its place (OpenCL C 2.0, 6.13.1). All but `WorkDim` (i32, no dimension) are i64.
     /// `CachedStores` (no dimension) is 0 if the launch's stores may go past the caches, else -1.
     WorkItemQuery {
         GlobalId "global_id", LocalId "local_id", GroupId "group_id", LocalSize "local_size",
-        GlobalSize "global_size", NumGroups "num_groups", GlobalOffset "global_offset", WorkDim "work_dim",
+        EnqueuedLocalSize "enqueued_local_size", GlobalSize "global_size", NumGroups "num_groups", GlobalOffset "global_offset", WorkDim "work_dim",
         CachedStores "cached_stores",
     }
 );

@@ -41,8 +41,17 @@ pub fn lower(group: &WorkGroup, name: &str) -> WorkGroupFunction {
     if let Some(first) = group.regions.first() {
         let sizes = Sizes::read(&mut out, &parameters, &first.body, group.streams);
         let memory = Memory::place(&mut out, &parameters, (group, &layout), &sizes);
+        if first.body.required_work_group_size.is_some() && first.body.remainder_groups {
+            let (sizes, smaller) = sizes.of_remainder(&mut out, &parameters);
+            let [remainder, whole] = std::array::from_fn(|_| out.function.add_block());
+            out.branch(smaller, (remainder, &[]), (whole, &[]));
+            out.at = whole;
+            // They are few: they do without packs.
+            let out = Builder { function: out.function, at: remainder };
+            groups::write(out, (group, &parameters), (sizes, memory.clone(), None));
+        }
         let packs = groups::count_packs(&mut out, group, &sizes);
-        groups::write(out, (group, &parameters), (sizes, memory, packs));
+        groups::write(out, (group, &parameters), (sizes, memory, Some(packs)));
     }
     WorkGroupFunction {
         function,
@@ -57,8 +66,8 @@ struct Lowering<'a, 'f> {
     group: &'a WorkGroup,
     sizes: Sizes,
     memory: Memory,
-    /// How many work-items of a row go in packs, by number of lanes.
-    packs: BTreeMap<u32, Value>,
+    /// How many work-items of a row go in packs, by number of lanes; none if there is to be scalar code only.
+    packs: Option<BTreeMap<u32, Value>>,
     /// The work-group's id, and its first work-item's global id.
     ids: [Value; 3],
     bases: [Value; 3],

@@ -267,6 +267,7 @@ impl<'a> Parser<'a> {
             } else if self.accept("work_group_size") {
                 self.function.required_work_group_size =
                     Some([self.number()?, self.number()?, self.number()?]);
+                self.function.remainder_groups = self.accept("or_remainder");
             } else {
                 return Ok(());
             }

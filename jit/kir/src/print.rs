@@ -290,7 +290,8 @@ impl Display for Function {
             writeln!(f, "  local {}", self.local_size)?;
         }
         if let Some([x, y, z]) = self.required_work_group_size {
-            writeln!(f, "  work_group_size {x} {y} {z}")?;
+            let remainder = if self.remainder_groups { " or_remainder" } else { "" };
+            writeln!(f, "  work_group_size {x} {y} {z}{remainder}")?;
         }
         for (i, block) in self.blocks.iter().enumerate() {
             if block.params.is_empty() {

@@ -15,8 +15,8 @@ use std::sync::Arc;
 /// A launch that was checked, with what it must hold until it ends.
 pub(crate) struct KernelLaunch {
     invocation: Invocation,
-    /// What does not fit into groups of that size; see [`group_size::split`].
-    rest: Option<Invocation>,
+    /// What does not fit into groups of that size.
+    rest: Vec<Invocation>,
     info: Arc<KernelInfo>,
     pace: Arc<Pace>,
     /// The memory objects that its arguments name.
@@ -61,23 +61,27 @@ pub fn ndrange(
     global: &[usize],
     local: Option<&[usize]>,
 ) -> Result<Command> {
-    let launch = check_range(kernel, device, offset, global, local)?;
+    let range = check_range(kernel, device, offset, global, local)?;
     let bound = kernel.info.code.sees_group || kernel.info.code.scratch_per_item > 0;
-    let (launch, rest) = if bound { (launch, None) } else { regrouped(launch, device) };
+    let parts = if bound { range.divided() } else { regrouped(&range, kernel, device) };
     let arguments = kernel.arguments();
-    let (invocation, memory) = kernel.invocation(&arguments, device, launch)?;
-    let rest = rest.map(|rest| kernel.invocation(&arguments, device, rest)).transpose()?;
-    if invocation.groups() == 0 {
+    let Some((&first, rest)) = parts.split_first() else {
+        // Nobody will be in a group.
+        let none = Range { local_size: [1; 3], ..range };
+        kernel.invocation(&arguments, device, none.whole())?;
         return Ok(Command::nothing(CommandType::NdrangeKernel, Some(kernel.program.context.clone())));
-    }
-    let items = invocation.groups().saturating_mul(invocation.group_items());
+    };
+    let (invocation, memory) = kernel.invocation(&arguments, device, first)?;
+    let rest = rest.iter().map(|&part| Ok(kernel.invocation(&arguments, device, part)?.0));
+    let rest = rest.collect::<Result<Vec<Invocation>>>()?;
+    let items = range.global_size.iter().product();
     let anywhere = kernel.info.code.private_size.saturating_mul(invocation.group_items()) <= SMALL_STACK;
     let short = kernel.pace.is_short(items);
     Ok(Command {
         command_type: CommandType::NdrangeKernel,
         work: Work::Kernel(Box::new(KernelLaunch {
             invocation: kernel.specialize(invocation),
-            rest: rest.map(|(invocation, _)| invocation),
+            rest,
             info: kernel.info.clone(),
             pace: kernel.pace.clone(),
             _memory: memory,
@@ -95,13 +99,13 @@ pub fn suggest(
     offset: Option<&[usize]>,
     global: &[usize],
 ) -> Result<[usize; 3]> {
-    let launch = check_range(kernel, device, offset, global, None)?;
+    let range = check_range(kernel, device, offset, global, None)?;
     // CL_INVALID_GLOBAL_WORK_SIZE if … any of the values specified in global_work_size are 0.
-    if launch.global_size.contains(&0) {
+    let Some(&launch) = range.divided().first() else {
         return Err(Status::InvalidGlobalWorkSize.because(format!("global size {global:?}")));
-    }
+    };
     kernel.invocation(&kernel.arguments(), device, launch)?;
-    Ok(launch.local_size.map(|size| size as usize))
+    Ok(range.local_size.map(|size| size as usize))
 }
 
 /// clEnqueueTask.
@@ -111,14 +115,38 @@ pub fn task(kernel: &Kernel, device: &Device) -> Result<Command> {
     Ok(command)
 }
 
-/// The NDRange, padded to three dimensions, if it is one that the kernel and the device can run.
+/// An NDRange, padded to three dimensions.
+#[derive(Clone, Copy)]
+struct Range {
+    dimensions: u32,
+    global_offset: [u64; 3],
+    global_size: [u64; 3],
+    local_size: [u64; 3],
+}
+
+impl Range {
+    fn divided(&self) -> Vec<Launch> {
+        Launch::divided(self.dimensions, self.global_offset, self.global_size, self.local_size)
+    }
+
+    fn whole(&self) -> Launch {
+        Launch::whole(self.dimensions, self.global_offset, self.global_size, self.local_size)
+    }
+
+    /// Whether all groups have the same size.
+    fn is_uniform(&self) -> bool {
+        (0..3).all(|axis| self.global_size[axis].is_multiple_of(self.local_size[axis]))
+    }
+}
+
+/// The NDRange, if it is one that the kernel and the device can run.
 fn check_range(
     kernel: &Kernel,
     device: &Device,
     offset: Option<&[usize]>,
     global: &[usize],
     local: Option<&[usize]>,
-) -> Result<Launch> {
+) -> Result<Range> {
     let name = &kernel.info.signature.name;
     let dimensions = global.len();
     if !(1..=3).contains(&dimensions) {
@@ -147,27 +175,22 @@ fn check_range(
         Some(local) => check_local(kernel, device, global_size, padded(local, 1))?,
         None => choose_local(kernel, device, global_size)?,
     };
-    Ok(Launch {
-        work_dim: dimensions as u32,
-        streams: 0,
-        memory: Default::default(),
-        global_offset,
-        global_size,
-        local_size,
-        group_count: std::array::from_fn(|axis| global_size[axis] / local_size[axis]),
-    })
+    Ok(Range { dimensions: dimensions as u32, global_offset, global_size, local_size })
 }
 
-/// The same launch in the groups that run best, and what is left over.
-fn regrouped(launch: Launch, device: &Device) -> (Launch, Option<Launch>) {
-    if launch.global_size.contains(&0) {
-        return (launch, None);
+/// The range in the groups that run best, and what is left over.
+fn regrouped(range: &Range, kernel: &Kernel, device: &Device) -> Vec<Launch> {
+    if range.global_size.contains(&0) {
+        return Vec::new();
     }
     let threads = device.scheduler.threads() as u64;
-    let local_size = group_size::unseen(launch.global_size, launch.local_size, threads);
-    let group_count = std::array::from_fn(|axis| launch.global_size[axis] / local_size[axis]);
-    let launch = Launch { local_size, group_count, ..launch };
-    group_size::split(&launch, threads).map_or((launch, None), |(most, rest)| (most, Some(rest)))
+    let local_size = match range.is_uniform() {
+        true => range.local_size,
+        false => group_size::good(range.global_size, kernel.max_group_size() as u64, threads),
+    };
+    let local_size = group_size::unseen(range.global_size, local_size, threads);
+    let launch = Range { local_size, ..*range }.whole();
+    group_size::split(&launch, threads).map_or_else(|| vec![launch], |(most, rest)| vec![most, rest])
 }
 
 /// The application's work-group size, if it can be.
@@ -175,8 +198,14 @@ fn check_local(kernel: &Kernel, device: &Device, global: [u64; 3], local: [u64; 
     let name = &kernel.info.signature.name;
     let wrong =
         |why: String| Status::InvalidWorkGroupSize.because(format!("{name}: local size {local:?} {why}"));
-    if local.contains(&0) || (0..3).any(|axis| !global[axis].is_multiple_of(local[axis])) {
-        return Err(wrong(format!("doesn't divide the global size {global:?}")));
+    if local.contains(&0) {
+        return Err(wrong("has no work-items".into()));
+    }
+    if !kernel.info.signature.remainder_groups && (0..3).any(|axis| !global[axis].is_multiple_of(local[axis]))
+    {
+        return Err(wrong(format!(
+            "doesn't divide the global size {global:?}, as it must before OpenCL C 2.0 and with -cl-uniform-work-group-size"
+        )));
     }
     if let Some(required) = kernel.info.signature.required_work_group_size
         && required.map(u64::from) != local
@@ -201,6 +230,10 @@ fn choose_local(kernel: &Kernel, device: &Device, global: [u64; 3]) -> Result<[u
     if let Some(required) = kernel.info.signature.required_work_group_size {
         return check_local(kernel, device, global, required.map(u64::from));
     }
-    let most = kernel.max_group_size() as u64;
-    Ok(group_size::good(global, most, device.scheduler.threads() as u64))
+    let (most, threads) = (kernel.max_group_size() as u64, device.scheduler.threads() as u64);
+    let dividing = group_size::good(global, most, threads);
+    Ok(match kernel.info.signature.remainder_groups {
+        true => group_size::better(global, dividing, most, threads),
+        false => dividing,
+    })
 }

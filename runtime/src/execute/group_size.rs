@@ -28,6 +28,13 @@ pub(crate) fn good(global: [u64; 3], most: u64, threads: u64) -> [u64; 3] {
     local
 }
 
+/// A size that need not divide `global`, if the one that does makes small groups of a large range.
+pub(crate) fn better(global: [u64; 3], dividing: [u64; 3], most: u64, threads: u64) -> [u64; 3] {
+    let wanted = wanted(global, threads).min(most);
+    let few = LANES.min(wanted).min(global[0]);
+    if dividing.iter().product::<u64>() >= few { dividing } else { [wanted.min(global[0]), 1, 1] }
+}
+
 /// Work-items for a group of a launch on `threads` CPUs.
 fn wanted(global: [u64; 3], threads: u64) -> u64 {
     (global.iter().product::<u64>() / (4 * threads)).clamp(64, GOOD_GROUP)
@@ -79,10 +86,13 @@ pub(crate) fn split(launch: &Launch, threads: u64) -> Option<(Launch, Launch)> {
     }
     let part = |done: u64, local: u64, groups: u64| {
         let [x, y, z] = launch.global_offset;
+        let (local_size, group_count) = ([local, 1, 1], [groups, height, depth]);
         Launch {
             global_offset: [x + done, y, z],
-            local_size: [local, 1, 1],
-            group_count: [groups, height, depth],
+            local_size,
+            group_count,
+            enqueued_local_size: local_size,
+            total_groups: group_count,
             ..*launch
         }
     };
@@ -114,19 +124,19 @@ mod tests {
     }
 
     #[test]
+    fn prime_ranges_get_whole_groups_where_the_last_may_be_smaller() {
+        let chosen = |global: [u64; 3]| better(global, good(global, 4096, 2), 4096, 2);
+        assert_eq!(chosen([65537, 1, 1]), [256, 1, 1]);
+        assert_eq!(chosen([1009, 1, 1]), [1009, 1, 1]);
+        assert_eq!(chosen([4, 1024, 1]), [4, 64, 1]);
+        assert_eq!(chosen([7, 1, 1]), [7, 1, 1]);
+    }
+
+    #[test]
     fn rows_without_divisors_are_split() {
         let launch = |global_size: [u64; 3]| {
             let local_size = unseen(global_size, good(global_size, 4096, 2), 2);
-            let group_count = std::array::from_fn(|axis| global_size[axis] / local_size[axis]);
-            Launch {
-                work_dim: 2,
-                streams: 0,
-                memory: Default::default(),
-                global_offset: [5, 6, 7],
-                global_size,
-                local_size,
-                group_count,
-            }
+            Launch::whole(2, [5, 6, 7], global_size, local_size)
         };
         for (width, height) in [(1_000_003, 1), (65537, 16), (2 * 1_000_003, 3), (4099, 1)] {
             let (most, rest) = split(&launch([width, height, 1]), 2).unwrap();

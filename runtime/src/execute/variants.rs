@@ -142,17 +142,7 @@ mod tests {
     use std::time::Duration;
 
     fn launch(local_size: [u64; 3]) -> Launch {
-        let global_size = local_size.map(|size| 10 * size);
-        let streams = 0;
-        Launch {
-            work_dim: 3,
-            streams,
-            memory: Default::default(),
-            global_offset: [0; 3],
-            global_size,
-            local_size,
-            group_count: [10; 3],
-        }
+        Launch::whole(3, [0; 3], local_size.map(|size| 10 * size), local_size)
     }
 
     fn wide(name: &str) -> Arc<KernelInfo> {

@@ -246,15 +246,7 @@ fn launches_that_overflow_the_cache_stream() {
     let context = context();
     let buffer = |size| Mem::buffer(&context, MemFlags::empty(), size, None).unwrap();
     let objects = [buffer(1 << 20), buffer(1 << 16)];
-    let launch = |items| Launch {
-        work_dim: 1,
-        streams: 0,
-        memory: Default::default(),
-        global_offset: [0; 3],
-        global_size: [items, 1, 1],
-        local_size: [1; 3],
-        group_count: [items, 1, 1],
-    };
+    let launch = |items| Launch::whole(1, [0; 3], [items, 1, 1], [1; 3]);
     assert!(!fits_cache(&objects, &launch(1 << 20), (1 << 20) + (1 << 16)));
     assert!(fits_cache(&objects, &launch(1 << 20), (1 << 20) + (1 << 16) + 1));
     assert!(fits_cache(&objects, &launch(1 << 10), (1 << 15) + 1));

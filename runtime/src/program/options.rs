@@ -85,7 +85,7 @@ const FLAGS: &[Flag] = &[
     ("-cl-fast-relaxed-math", |_| (), &[Clang, Link]),
     // Every translation has it.
     ("-cl-kernel-arg-info", |_| (), &[]),
-    ("-cl-uniform-work-group-size", |_| (), &[]),
+    ("-cl-uniform-work-group-size", |options| options.compile.uniform_groups = true, &[]),
     ("-cl-no-subgroup-ifp", |_| (), &[Link]),
     ("-w", |_| (), &[Clang]),
     ("-Werror", |_| (), &[Clang]),

@@ -169,6 +169,7 @@ pub(super) fn merge(link: &CompileOptions, objects: &[CompileOptions]) -> Compil
     CompileOptions {
         spir_std: link.spir_std.clone(),
         optimization_disabled: objects.iter().any(|object| object.optimization_disabled),
+        uniform_groups: objects.iter().any(|object| object.uniform_groups),
         math: link.math | MathOptions::common(objects.iter().map(|object| object.math)),
         specialization: None,
     }

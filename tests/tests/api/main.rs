@@ -21,6 +21,7 @@ mod sources;
 mod sub_devices;
 mod svm;
 mod threads;
+mod work_groups;
 
 use spirula_tests::isolate::{self, ExpectedFailures};
 use std::process::ExitCode;
@@ -46,6 +47,7 @@ fn main() -> ExitCode {
         svm::tests(),
         threads::tests(),
         lent::tests(),
+        work_groups::tests(),
     ];
     isolate::main(tests.into_iter().flatten().collect(), ExpectedFailures::default())
 }

@@ -96,15 +96,8 @@ impl Ready {
         let size = |bytes: u64| vec![0xa5a5_5a5a_dead_beef_u128; bytes.div_ceil(16) as usize + 16];
         let (mut scratch, mut locals) = (size(self.info.code.scratch_size(local)), size(4096));
         let groups = data.len() as u64 / local;
-        let launch = Launch {
-            work_dim: 1,
-            streams: 1,
-            memory: Default::default(),
-            global_offset: [0; 3],
-            global_size: [data.len() as u64, 1, 1],
-            local_size: [local, 1, 1],
-            group_count: [groups, 1, 1],
-        };
+        let range = Launch::whole(1, [0; 3], [data.len() as u64, 1, 1], [local, 1, 1]);
+        let launch = Launch { streams: 1, ..range };
         let aligned = |memory: &mut Vec<u128>| {
             let start = memory.as_mut_ptr();
             start.wrapping_add(start.cast::<u8>().align_offset(128) / 16).cast::<u8>()

@@ -14,8 +14,7 @@ const QUERIES: [(&str, &str, i128); 8] = [
     ("get_global_offset", "global_offset", 0),
     ("get_global_size", "global_size", 1),
     ("get_local_size", "local_size", 1),
-    // All work-groups have one size.
-    ("get_enqueued_local_size", "local_size", 1),
+    ("get_enqueued_local_size", "enqueued_local_size", 1),
     ("get_num_groups", "num_groups", 1),
 ];
 

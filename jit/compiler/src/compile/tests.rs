@@ -34,15 +34,7 @@ fn built(text: &str, inputs: &Inputs) -> Result<CompiledProgram, CompileError> {
 }
 
 fn launch(groups: u64, size: u64) -> Launch {
-    Launch {
-        work_dim: 1,
-        streams: 0,
-        memory: Default::default(),
-        global_offset: [0; 3],
-        global_size: [groups * size, 1, 1],
-        local_size: [size, 1, 1],
-        group_count: [groups, 1, 1],
-    }
+    Launch::whole(1, [0; 3], [groups * size, 1, 1], [size, 1, 1])
 }
 
 /// What `scale` makes of 0 to 255 with the factor 7.

@@ -196,6 +196,12 @@ fn requirements(module: View, findings: &mut Findings) {
     }
 }
 
+/// The newest OpenCL C that a part of a checked module is written in.
+pub(crate) fn language(module: &Module) -> (u64, u64) {
+    let versions = versions(module.view(), c"opencl.ocl.version").unwrap_or_default();
+    versions.into_iter().max().unwrap_or((1, 2))
+}
+
 fn versions(module: View, node: &CStr) -> Result<Vec<(u64, u64)>, CompileError> {
     module
         .named_metadata(node)

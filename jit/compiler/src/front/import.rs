@@ -114,6 +114,7 @@ fn kernel<'m>(module: View<'m>, info: &KernelSignature, shared: &Shared<'m, '_>)
         .ok_or("has no body")?;
     let mut importer = Importer::new(Function::new(&info.name), shared);
     importer.function.required_work_group_size = info.required_work_group_size;
+    importer.function.remainder_groups = info.remainder_groups;
     for (parameter, argument) in source.parameters().into_iter().zip(&info.arguments) {
         importer.parameter(*parameter, argument)?;
     }

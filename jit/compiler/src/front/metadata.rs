@@ -143,6 +143,7 @@ fn read_kernel<'m>(
         argument_block_size: u32::try_from(end)
             .map_err(|_| "its arguments take more than 4 GB".to_string())?,
         required_work_group_size: nodes.size3("reqd_work_group_size")?,
+        remainder_groups: false,
         work_group_size_hint: nodes.size3("work_group_size_hint")?,
         attributes: attributes(nodes),
         denormals_are_zero: false,

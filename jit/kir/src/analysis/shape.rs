@@ -408,8 +408,13 @@ fn place_limit(function: &Function, query: WorkItemQuery, dimension: u8) -> i128
     let group = group.map_or(1, |size| i128::from(size).max(1));
     match query {
         WorkItemQuery::GroupId | WorkItemQuery::NumGroups => ID_LIMIT / group,
-        WorkItemQuery::LocalId | WorkItemQuery::LocalSize if group > 1 => group,
-        WorkItemQuery::LocalId | WorkItemQuery::LocalSize => MAX_LOCAL_SIZE,
+        WorkItemQuery::LocalId | WorkItemQuery::LocalSize | WorkItemQuery::EnqueuedLocalSize => {
+            if group > 1 {
+                group
+            } else {
+                MAX_LOCAL_SIZE
+            }
+        }
         _ => ID_LIMIT,
     }
 }
@@ -425,7 +430,11 @@ fn is_group_start(function: &Function, lhs: Value, rhs: Value) -> bool {
     };
     let (Some(a), Some(b)) = (query(lhs), query(rhs)) else { return false };
     let pair = [a.0, b.0];
-    a.1 == b.1 && pair.contains(&WorkItemQuery::GroupId) && pair.contains(&WorkItemQuery::LocalSize)
+    let is_size = |q: &WorkItemQuery| {
+        // That of the last group is smaller than the others' at most.
+        matches!(q, WorkItemQuery::LocalSize | WorkItemQuery::EnqueuedLocalSize)
+    };
+    a.1 == b.1 && pair.contains(&WorkItemQuery::GroupId) && pair.iter().any(is_size)
 }
 
 /// Bounds of a signed integer that follow from the ids' and the constants' alone.

@@ -194,10 +194,13 @@ impl Lowering<'_, '_> {
         match query {
             WorkItemQuery::GlobalId => self.out.binary(BinaryOp::Add, NO_WRAP, self.bases[d], local(copy)),
             WorkItemQuery::LocalId => local(copy),
-            WorkItemQuery::GroupId => self.ids[d],
+            WorkItemQuery::GroupId => {
+                self.out.binary(BinaryOp::Add, NO_WRAP, self.ids[d], self.sizes.first_group[d])
+            }
+            WorkItemQuery::EnqueuedLocalSize => self.sizes.enqueued_local_size[d],
             WorkItemQuery::LocalSize => self.sizes.local_size[d],
             WorkItemQuery::GlobalSize => self.sizes.global_size[d],
-            WorkItemQuery::NumGroups => self.sizes.group_count[d],
+            WorkItemQuery::NumGroups => self.sizes.total_groups[d],
             WorkItemQuery::GlobalOffset => self.sizes.global_offset[d],
             WorkItemQuery::WorkDim => self.sizes.work_dim,
             WorkItemQuery::CachedStores => match self.sizes.cached_stores {

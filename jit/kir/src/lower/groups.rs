@@ -38,7 +38,7 @@ pub(super) fn count_packs(out: &mut Builder, group: &WorkGroup, sizes: &Sizes) -
 pub(super) fn write(
     mut out: Builder,
     (group, parameters): (&WorkGroup, &Parameters),
-    (sizes, memory, packs): (Sizes, Memory, BTreeMap<u32, Value>),
+    (sizes, memory, packs): (Sizes, Memory, Option<BTreeMap<u32, Value>>),
 ) {
     let entry = out.at;
     let [enter, start] = std::array::from_fn(|_| out.function.add_block());
@@ -46,7 +46,8 @@ pub(super) fn write(
         std::array::from_fn(|_| out.function.add_block_param(start, Type::I64));
     out.at = start;
     let bases = std::array::from_fn(|d| {
-        let first = out.binary(BinaryOp::Mul, NO_WRAP, ids[d], sizes.local_size[d]);
+        let group = out.binary(BinaryOp::Add, NO_WRAP, ids[d], sizes.first_group[d]);
+        let first = out.binary(BinaryOp::Mul, NO_WRAP, group, sizes.enqueued_local_size[d]);
         out.binary(BinaryOp::Add, NO_WRAP, first, sizes.global_offset[d])
     });
     let mut lowering = Lowering { group, sizes, memory, packs, ids, bases, ends: Vec::new(), out };

@@ -5,7 +5,8 @@ use super::spaces::Spaces;
 use crate::builder::Builder;
 use crate::transform::{ContextKind, WorkGroup};
 use crate::{
-    AddressSpace, BinaryOp, CastOp, ContextSlot, Flags, Function, Op, Passing, Promises, Slot, Type, Value,
+    AddressSpace, BinaryOp, CastOp, ContextSlot, Flags, Function, IntPredicate, Op, Passing, Promises, Slot,
+    Type, Value,
 };
 use spirula_interface::program::Launch;
 use std::mem::offset_of;
@@ -44,12 +45,16 @@ impl Parameters {
 }
 
 /// The launch's sizes; the group's are constants if the kernel requires them.
+#[derive(Clone, Copy)]
 pub(super) struct Sizes {
     pub work_dim: Value,
     pub global_offset: [Value; 3],
     pub global_size: [Value; 3],
     pub local_size: [Value; 3],
     pub group_count: [Value; 3],
+    pub enqueued_local_size: [Value; 3],
+    pub first_group: [Value; 3],
+    pub total_groups: [Value; 3],
     /// 0 if stores may go past the caches, else -1; only where some may.
     pub cached_stores: Option<Value>,
     /// The group's work-items, rounded up to whole lines of every context array.
@@ -69,9 +74,14 @@ impl Sizes {
         let global_offset = vector(offset_of!(Launch, global_offset));
         let global_size = vector(offset_of!(Launch, global_size));
         let group_count = vector(offset_of!(Launch, group_count));
-        let local_size = match body.required_work_group_size {
-            Some(required) => required.map(|size| out.int(size.into())),
-            None => vector(offset_of!(Launch, local_size)),
+        let first_group = vector(offset_of!(Launch, first_group));
+        let total_groups = vector(offset_of!(Launch, total_groups));
+        let (local_size, enqueued_local_size) = match body.required_work_group_size {
+            Some(required) => {
+                let size = required.map(|size| out.int(size.into()));
+                (size, size)
+            }
+            None => (vector(offset_of!(Launch, local_size)), vector(offset_of!(Launch, enqueued_local_size))),
         };
         let cached_stores = streams.then(|| {
             let place = out.offset(launch, offset_of!(Launch, streams) as u64);
@@ -85,11 +95,38 @@ impl Sizes {
         let (most, mask) = (out.int(SCRATCH_ALIGN - 1), out.int(SCRATCH_ALIGN.wrapping_neg()));
         let up = out.binary(BinaryOp::Add, NO_WRAP, items, most);
         let padded_items = out.binary(BinaryOp::And, 0, up, mask);
-        Sizes { work_dim, global_offset, global_size, local_size, group_count, cached_stores, padded_items }
+        Sizes {
+            work_dim,
+            global_offset,
+            global_size,
+            local_size,
+            group_count,
+            enqueued_local_size,
+            first_group,
+            total_groups,
+            cached_stores,
+            padded_items,
+        }
+    }
+
+    /// The same for a part of the NDRange whose groups are smaller than the required size, and whether this is one. Their
+    /// scratch memory is laid out as for whole groups.
+    pub fn of_remainder(&self, out: &mut Builder, parameters: &Parameters) -> (Self, Value) {
+        let local_size = [0, 8, 16].map(|at| {
+            let place = out.offset(parameters.launch, (offset_of!(Launch, local_size) + at) as u64);
+            out.load(Type::I64, place, 8)
+        });
+        let mut smaller = out.function.int(Type::BOOL, 0);
+        for (actual, required) in local_size.into_iter().zip(self.local_size) {
+            let differs = out.compare(IntPredicate::Ne, actual, required);
+            smaller = out.binary(BinaryOp::Or, 0, smaller, differs);
+        }
+        (Sizes { local_size, ..*self }, smaller)
     }
 }
 
 /// Where everything lies.
+#[derive(Clone)]
 pub(super) struct Memory {
     pub local_memory: Value,
     /// The kernel's parameters.

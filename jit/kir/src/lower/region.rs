@@ -30,8 +30,8 @@ impl Lowering<'_, '_> {
         let parallel = (!region.once).then_some(AccessGroup(number as u32));
         let mut scalar = BodyCopy::new(&region.body, region, parallel);
         self.copy_group_block(&mut scalar);
-        let mut wide =
-            region.wide.as_ref().map(|wide| (BodyCopy::new(&wide.body, region, parallel), wide.lanes));
+        let wide = region.wide.as_ref().filter(|_| self.packs.is_some());
+        let mut wide = wide.map(|wide| (BodyCopy::new(&wide.body, region, parallel), wide.lanes));
         if let Some((wide, _)) = &mut wide {
             self.copy_group_block(wide);
         }
@@ -91,7 +91,7 @@ impl Lowering<'_, '_> {
 
     /// The loop over a row's full packs, which begins in a block of its own.
     fn packs(&mut self, mut wide: BodyCopy, lanes: u32, [row, plane]: [Value; 2], row_start: Value) -> Packs {
-        let items = self.packs[&lanes];
+        let items = self.packs.as_ref().map_or_else(|| self.out.int(0), |packs| packs[&lanes]);
         let enter = self.out.function.add_block();
         self.out.jump(enter, &[]);
         self.out.at = enter;

@@ -75,6 +75,7 @@ impl Former {
         body.slots = self.kernel.slots.clone();
         body.local_size = self.kernel.local_size;
         body.required_work_group_size = self.kernel.required_work_group_size;
+        body.remainder_groups = self.kernel.remainder_groups;
         let (group, item) = (body.add_block(), body.add_block());
         body.jump(group, item);
         let mut builder = Builder {

@@ -94,6 +94,7 @@ pub fn widen(
     function.slots = facts.slots.slots.clone();
     function.local_size = body.local_size;
     function.required_work_group_size = body.required_work_group_size;
+    function.remainder_groups = body.remainder_groups;
     let left = left_behind(body, &facts.shapes);
     let mut widener = Widener {
         body,

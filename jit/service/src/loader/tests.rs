@@ -28,15 +28,7 @@ fn program(objects: Vec<Vec<u8>>, symbols: &[&str]) -> CompiledProgram {
 /// Calls a work-group function that takes one pointer, for as many groups as `data` has elements.
 fn call<T>(entry: RawWorkGroupFn, data: &mut [T]) {
     let end = data.len() as u64;
-    let launch = Launch {
-        work_dim: 1,
-        streams: 0,
-        memory: Default::default(),
-        global_offset: [0; 3],
-        global_size: [end, 1, 1],
-        local_size: [1; 3],
-        group_count: [end, 1, 1],
-    };
+    let launch = Launch::whole(1, [0; 3], [end, 1, 1], [1; 3]);
     let arguments = data.as_mut_ptr();
     let none = std::ptr::null_mut();
     // SAFETY: the tests' functions touch `data` only, and no local memory or scratch.

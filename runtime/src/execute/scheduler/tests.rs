@@ -16,15 +16,7 @@ fn invocation(
     let mut arguments = ArgumentBlock::new(8).unwrap();
     arguments.put(0, &(counters.as_ptr() as usize).to_ne_bytes());
     let global_size = [groups[0] * items, groups[1], groups[2]];
-    let launch = Launch {
-        work_dim: 3,
-        streams: 0,
-        memory: Default::default(),
-        global_offset: [0; 3],
-        global_size,
-        local_size: [items, 1, 1],
-        group_count: groups,
-    };
+    let launch = Launch::whole(3, [0; 3], global_size, [items, 1, 1]);
     Arc::new(Invocation { code: Code::native(entry), arguments, launch, local_size: 64, scratch_size: 200 })
 }
 

@@ -1,0 +1,226 @@
+//! OpenCL C 2.0's work-groups: smaller ones at the ends of an NDRange. Everything against a model on the host, over random
+//! sizes. Skipped on a device without a compiler.
+
+use crate::setup::{Setup, status, tests};
+use spirula_tests::cl::sys::*;
+use spirula_tests::cl::{self, Buffer, Kernel, NdRange, Program};
+use spirula_tests::isolate::{Failure, Outcome};
+use spirula_tests::mutate::Random;
+
+tests![
+    smaller_groups_at_the_ends,
+    smaller_groups_wait_together,
+    required_sizes_and_smaller_groups,
+    groups_of_one_size
+];
+
+/// The test's machine, if it has a compiler.
+pub fn setup() -> Result<Setup, Failure> {
+    let setup = Setup::new();
+    match setup.device.info::<u32>(CL_DEVICE_COMPILER_AVAILABLE)? {
+        CL_TRUE => Ok(setup),
+        _ => Err(Failure::Skipped("CL_DEVICE_COMPILER_AVAILABLE is false".into())),
+    }
+}
+
+/// A program that must build.
+pub fn built(setup: &Setup, source: &str, options: &str) -> cl::Result<Program> {
+    let program = Program::from_source(&setup.context, source)?;
+    let log = || program.log(setup.device).unwrap_or_default();
+    program.build(options).inspect_err(|_| eprintln!("{source}\n{}", log()))?;
+    Ok(program)
+}
+
+/// An NDRange of three dimensions.
+#[derive(Clone, Copy, Debug)]
+pub struct Range {
+    pub global: [usize; 3],
+    pub local: [usize; 3],
+    pub offset: [usize; 3],
+}
+
+impl Range {
+    /// A small one, whose groups rarely divide it.
+    pub fn random(random: &mut Random) -> Range {
+        let mut below = |most: usize| random.below(most);
+        let flat = below(2) == 0;
+        let size = |most: [usize; 3]| if flat { [most[0], 1, 1] } else { most };
+        let global = size([1 + below(90), 1 + below(9), 1 + below(5)]);
+        let local = size([1 + below(40), 1 + below(4), 1 + below(3)]);
+        Range { global, local, offset: [below(50), below(50), below(50)] }
+    }
+
+    pub fn items(&self) -> usize {
+        self.global.iter().product()
+    }
+
+    /// Of the work-item of that number, row by row: its id in each dimension, without the offset.
+    pub fn id(&self, item: usize) -> [usize; 3] {
+        let [x, y, _] = self.global;
+        [item % x, item / x % y, item / x / y]
+    }
+
+    pub fn group(&self, item: usize) -> [usize; 3] {
+        let id = self.id(item);
+        std::array::from_fn(|d| id[d] / self.local[d])
+    }
+
+    /// The size of the work-item's group.
+    pub fn group_size(&self, item: usize) -> [usize; 3] {
+        let group = self.group(item);
+        std::array::from_fn(|d| self.local[d].min(self.global[d] - group[d] * self.local[d]))
+    }
+
+    pub fn local_id(&self, item: usize) -> [usize; 3] {
+        let id = self.id(item);
+        std::array::from_fn(|d| id[d] % self.local[d])
+    }
+
+    /// The work-item's number in its group.
+    pub fn local_linear_id(&self, item: usize) -> usize {
+        let ([x, y, z], [w, h, _]) = (self.local_id(item), self.group_size(item));
+        (z * h + y) * w + x
+    }
+
+    /// The work-items of each group, in order of their numbers.
+    pub fn groups(&self) -> Vec<Vec<usize>> {
+        let mut groups = std::collections::BTreeMap::<[usize; 3], Vec<usize>>::new();
+        for item in 0..self.items() {
+            groups.entry(self.group(item)).or_default().push(item);
+        }
+        let mut groups: Vec<_> = groups.into_values().collect();
+        groups.iter_mut().for_each(|group| group.sort_by_key(|&item| self.local_linear_id(item)));
+        groups
+    }
+
+    pub fn launch(&self) -> NdRange<'_> {
+        NdRange { global: &self.global, local: Some(&self.local), offset: Some(&self.offset) }
+    }
+}
+
+/// The work-item's number, row by row.
+pub const ITEM: &str = "
+    size_t item() {
+        return ((get_global_id(2) - get_global_offset(2)) * get_global_size(1) + get_global_id(1) - get_global_offset(1))
+            * get_global_size(0) + get_global_id(0) - get_global_offset(0);
+    }";
+
+fn smaller_groups_at_the_ends() -> Outcome {
+    const PER_DIMENSION: usize = 6;
+    let source = format!(
+        "{ITEM}
+         kernel void k(global int *out) {{
+             global int *at = out + item() * 20;
+             for (uint d = 0; d < 3; ++d) {{
+                 *at++ = get_local_id(d); *at++ = get_local_size(d); *at++ = get_enqueued_local_size(d);
+                 *at++ = get_group_id(d); *at++ = get_num_groups(d); *at++ = get_global_id(d);
+             }}
+             *at++ = get_local_linear_id(); *at++ = get_global_linear_id();
+         }}"
+    );
+    let setup = setup()?;
+    let kernel = Kernel::new(&built(&setup, &source, "-cl-std=CL2.0")?, "k")?;
+    let mut random = Random::new(1);
+    for _ in 0..60 {
+        let range = Range::random(&mut random);
+        let mut found = vec![-1; range.items() * 20];
+        let buffer = Buffer::copy_of(&setup.context, &found)?;
+        kernel.set_object(0, Some(&buffer))?;
+        setup.queue.launch(&kernel, range.launch())?;
+        setup.queue.read(&buffer, &mut found)?;
+        for (item, found) in found.chunks(20).enumerate() {
+            let mut expected = Vec::with_capacity(20);
+            for d in 0..3 {
+                expected.extend([
+                    range.local_id(item)[d],
+                    range.group_size(item)[d],
+                    range.local[d],
+                    range.group(item)[d],
+                    range.global[d].div_ceil(range.local[d]),
+                    range.id(item)[d] + range.offset[d],
+                ]);
+            }
+            assert_eq!(expected.len(), 3 * PER_DIMENSION);
+            expected.extend([range.local_linear_id(item), item]);
+            let expected: Vec<i32> = expected.into_iter().map(|n| n as i32).collect();
+            assert_eq!(found, expected, "work-item {item} of {range:?}");
+        }
+    }
+    Ok(())
+}
+
+/// What a kernel that reverses each group's elements makes of 0, 1, 2, …
+fn check_reversed(setup: &Setup, kernel: &Kernel, range: Range) -> cl::Result<()> {
+    let mut data: Vec<i32> = (0..range.items() as i32).collect();
+    let buffer = Buffer::copy_of(&setup.context, &data)?;
+    kernel.set_object(0, Some(&buffer))?;
+    kernel.set_local(1, range.local.iter().product::<usize>() * 4)?;
+    setup.queue.launch(kernel, range.launch())?;
+    setup.queue.read(&buffer, &mut data)?;
+    for group in range.groups() {
+        for (&item, &mirror) in group.iter().zip(group.iter().rev()) {
+            assert_eq!(data[item], mirror as i32, "work-item {item} of {range:?}");
+        }
+    }
+    Ok(())
+}
+
+/// Kernel `k`, with attributes.
+fn reverse(attributes: &str) -> String {
+    format!(
+        "{ITEM}
+         {attributes} kernel void k(global int *data, local int *t) {{
+             size_t l = get_local_linear_id(), n = get_local_size(0) * get_local_size(1) * get_local_size(2);
+             t[l] = data[item()];
+             work_group_barrier(CLK_LOCAL_MEM_FENCE);
+             data[item()] = t[n - 1 - l];
+         }}"
+    )
+}
+
+fn smaller_groups_wait_together() -> Outcome {
+    let setup = setup()?;
+    let kernel = Kernel::new(&built(&setup, &reverse(""), "-cl-std=CL2.0")?, "k")?;
+    let mut random = Random::new(2);
+    (0..60).try_for_each(|_| check_reversed(&setup, &kernel, Range::random(&mut random)))?;
+    Ok(())
+}
+
+fn required_sizes_and_smaller_groups() -> Outcome {
+    let setup = setup()?;
+    let mut random = Random::new(3);
+    for _ in 0..4 {
+        let Range { local, .. } = Range::random(&mut random);
+        let [x, y, z] = local;
+        let source = reverse(&format!("__attribute__((reqd_work_group_size({x}, {y}, {z})))"));
+        let kernel = Kernel::new(&built(&setup, &source, "-cl-std=CL2.0")?, "k")?;
+        for _ in 0..10 {
+            let range = Range { local, ..Range::random(&mut random) };
+            check_reversed(&setup, &kernel, range)?;
+        }
+        let range = Range { global: [7, 7, 7], local: [x + 1, y, z], offset: [0; 3] };
+        let refused = status(setup.queue.launch(&kernel, range.launch()));
+        assert_eq!(refused, "CL_INVALID_WORK_GROUP_SIZE");
+    }
+    Ok(())
+}
+
+fn groups_of_one_size() -> Outcome {
+    let setup = setup()?;
+    let range = Range { global: [10, 1, 1], local: [4, 1, 1], offset: [0; 3] };
+    for options in ["-cl-std=CL1.2", "-cl-std=CL2.0 -cl-uniform-work-group-size"] {
+        let source =
+            "kernel void k(global int *out, local int *t) { out[get_global_id(0)] = get_local_id(0); }";
+        let kernel = Kernel::new(&built(&setup, source, options)?, "k")?;
+        let buffer = Buffer::copy_of(&setup.context, &[0; 10])?;
+        kernel.set_object(0, Some(&buffer))?;
+        kernel.set_local(1, 4)?;
+        assert_eq!(
+            status(setup.queue.launch(&kernel, range.launch())),
+            "CL_INVALID_WORK_GROUP_SIZE",
+            "{options}"
+        );
+        assert!(setup.queue.launch(&kernel, Range { local: [5, 1, 1], ..range }.launch()).is_ok());
+    }
+    Ok(())
+}
