@@ -244,8 +244,10 @@ fn newer_info(info: &DeviceInfo, param_name: cl::cl_device_info, answer: Answer)
         // Sub-groups: none.
         cl::CL_DEVICE_MAX_NUM_SUB_GROUPS => answer.value(0_u32),
         cl::CL_DEVICE_SUB_GROUP_INDEPENDENT_FORWARD_PROGRESS
-        | cl::CL_DEVICE_PIPE_SUPPORT
-        | cl::CL_DEVICE_WORK_GROUP_COLLECTIVE_FUNCTIONS_SUPPORT => answer.flag(false),
+        | cl::CL_DEVICE_PIPE_SUPPORT => answer.flag(false),
+        cl::CL_DEVICE_WORK_GROUP_COLLECTIVE_FUNCTIONS_SUPPORT => {
+            answer.flag(info.has_feature("__opencl_c_work_group_collective_functions"))
+        }
         cl::CL_DEVICE_GENERIC_ADDRESS_SPACE_SUPPORT => {
             answer.flag(info.has_feature("__opencl_c_generic_address_space"))
         }

@@ -30,6 +30,7 @@ mod tests;
 mod types;
 #[cfg(test)]
 mod values;
+mod work_group;
 mod work_item;
 
 pub use mangle::Spelling;

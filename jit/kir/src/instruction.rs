@@ -1,6 +1,6 @@
 //! Kernel IR: operations, terminators, and the walk over their operands.
 
-use super::{Block, Intrinsic, Slot, Value};
+use super::{Block, Intrinsic, ReduceOp, Slot, Value};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
@@ -290,9 +290,28 @@ pub enum Op {
         query: WorkItemQuery,
         dimension: u8,
     },
+    /// The combination of all work-items' values of the group, which all of them reach; only before regions are formed.
+    GroupReduce {
+        op: ReduceOp,
+        value: Value,
+    },
+    /// The combination of the values of the work-items that come before this one in the group, and of its own if
+    /// `inclusive`; only before regions are formed.
+    GroupScan {
+        op: ReduceOp,
+        inclusive: bool,
+        value: Value,
+    },
+    /// A `GroupScan` in a barrier region, through which work-items go in the order of their numbers: the slot holds what those
+    /// before this one left.
+    ContextScan {
+        slot: ContextSlot,
+        inclusive: bool,
+        value: Value,
+    },
     /// A value that crossed a region's border; only in barrier regions.
     ContextLoad(ContextSlot),
-    /// Keeps a value for other regions; only in barrier regions.
+    /// Keeps a value for other regions, or adds it to a reduction's; only in barrier regions.
     ContextStore(ContextSlot, Value),
     /// The address of this work-item's part of a context slot that holds memory; only in barrier regions.
     ContextAddress(ContextSlot),
@@ -393,7 +412,12 @@ macro_rules! each_operand {
     ($op:expr, $iter:ident, $visit:expr) => {{
         let mut visit = $visit;
         match $op {
-            Op::Unary { value, .. } | Op::Cast { value, .. } | Op::ContextStore(_, value) => visit(value),
+            Op::Unary { value, .. }
+            | Op::Cast { value, .. }
+            | Op::ContextStore(_, value)
+            | Op::GroupReduce { value, .. }
+            | Op::GroupScan { value, .. }
+            | Op::ContextScan { value, .. } => visit(value),
             Op::Binary { lhs, rhs, .. } | Op::Compare { lhs, rhs, .. } => {
                 visit(lhs);
                 visit(rhs);
@@ -493,6 +517,9 @@ impl Op {
             | Op::AtomicRmw { .. }
             | Op::CompareExchange { .. }
             | Op::Fence(_)
+            | Op::GroupReduce { .. }
+            | Op::GroupScan { .. }
+            | Op::ContextScan { .. }
             | Op::ContextStore(..) => true,
             Op::Load { volatile, ordering, .. } => *volatile || ordering.is_some(),
             Op::Call { pure, .. } => !pure,

@@ -16,6 +16,7 @@ mod module;
 mod parse;
 pub mod pipeline;
 mod print;
+mod reduction;
 mod text;
 pub mod transform;
 mod types;
@@ -34,6 +35,7 @@ pub use intrinsic::{Effects, Intrinsic, Shape};
 pub use module::{ConstantData, Module, Pointer, ReadError};
 pub use parse::{ParseError, parse};
 pub use print::Commas;
+pub use reduction::ReduceOp;
 pub use text::parse_module;
 
 pub use types::{AddressSpace, Constant, Limits, Scalar, Type};

@@ -2,9 +2,10 @@
 //!
 //! `launch` reads what the caller passes, `groups` loops over the work-groups, `region` over a group's work-items (in packs,
 //! then the rest of each row), and `body` copies what each of them does: queries become values, what crosses a barrier lies
-//! where `layout` says. Loops test at their ends, for every group has at least one work-item.
+//! where `layout` says, and `collectives` combines what work-items bring. Loops test at their ends, for every group has at least one work-item.
 
 mod body;
+mod collectives;
 mod groups;
 mod launch;
 mod layout;

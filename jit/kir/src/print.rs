@@ -195,6 +195,13 @@ impl Function {
                 format!("call{pure}{nocapture} @\"{function}\"({operands})")
             }
             Op::WorkItem { query, dimension } => format!("{} {dimension}", query.name()),
+            Op::GroupReduce { op, .. } => format!("group_reduce {} {operands}", op.name()),
+            Op::GroupScan { op, inclusive, .. } => {
+                format!("group_scan {} {} {operands}", inclusion(*inclusive), op.name())
+            }
+            Op::ContextScan { slot, inclusive, .. } => {
+                format!("context_scan {} #{} {operands}", inclusion(*inclusive), slot.0)
+            }
             Op::ContextLoad(slot) => format!("context_load #{}", slot.0),
             Op::ContextStore(slot, _) => format!("context_store #{} {operands}", slot.0),
             Op::ContextAddress(slot) => format!("context_address #{}", slot.0),
@@ -218,6 +225,10 @@ impl Function {
             Terminator::Exit(n) => format!("exit {n}"),
         }
     }
+}
+
+fn inclusion(inclusive: bool) -> &'static str {
+    if inclusive { "inclusive" } else { "exclusive" }
 }
 
 impl Display for LoopHints {

@@ -1,6 +1,7 @@
 //! Passes over Kernel IR, one per file; [`crate::pipeline`] says in which order they run, and why.
 //!
-//! `regions` cuts a kernel into what lies between its barriers: `borders` says where, `context` how each value gets over.
+//! `regions` cuts a kernel into what lies between its barriers: `collectives` makes barriers of work-group functions,
+//! `borders` says where to cut, `context` how each value gets over.
 //! `widen` makes a second body for packs of work-items in SIMD lanes, and `streaming` lets stores of packs go past the caches.
 //! Behind [`crate::lower`], `local_atomics` and `reciprocal_root` replace operations by simpler ones, and `dead_code`
 //! removes what is computed for nobody.
@@ -8,6 +9,7 @@
 //! After Meyer, Aksoy et al., "Implementation Techniques for SPMD Kernels on CPUs" (IWOCL 2023), continuation-based synchronization.
 
 mod borders;
+mod collectives;
 mod context;
 mod dead_code;
 mod local_atomics;
@@ -22,7 +24,7 @@ pub use reciprocal_root::expand_reciprocal_roots;
 pub use regions::form_regions;
 pub use streaming::stream_stores;
 
-use crate::{ContextSlot, Function, Type};
+use crate::{ContextSlot, Function, ReduceOp, Type};
 use std::fmt::{self, Display, Formatter};
 
 /// What a context slot holds.
@@ -32,6 +34,10 @@ pub enum ContextKind {
     Uniform(Type),
     /// One value for each work-item.
     Varying(Type),
+    /// The combination of all work-items' values, and places to combine them in until all are there.
+    Reduction(ReduceOp, Type),
+    /// What the work-items that come before one have left.
+    Carry(ReduceOp, Type),
     /// A memory block for each work-item.
     #[allow(missing_docs)]
     Memory { size: u64, align: u32 },
@@ -82,6 +88,8 @@ impl Display for WorkGroup {
             match kind {
                 ContextKind::Uniform(ty) => writeln!(f, "context #{i}: uniform {ty}")?,
                 ContextKind::Varying(ty) => writeln!(f, "context #{i}: varying {ty}")?,
+                ContextKind::Reduction(op, ty) => writeln!(f, "context #{i}: reduction {} {ty}", op.name())?,
+                ContextKind::Carry(op, ty) => writeln!(f, "context #{i}: carry {} {ty}", op.name())?,
                 ContextKind::Memory { size, align } => {
                     writeln!(f, "context #{i}: memory {size} align {align}")?
                 }

@@ -53,6 +53,7 @@ pub(crate) const OPENCL_C_FEATURES: &[Extension] = &[
     Extension { name: "__opencl_c_images", version: [3, 0, 0] },
     Extension { name: "__opencl_c_int64", version: [3, 0, 0] },
     Extension { name: "__opencl_c_program_scope_global_variables", version: [3, 0, 0] },
+    Extension { name: "__opencl_c_work_group_collective_functions", version: [3, 0, 0] },
 ];
 
 /// What is no option in OpenCL C 2.0: clang asks for it by the names of 3.0.

@@ -11,7 +11,8 @@ tests![
     smaller_groups_at_the_ends,
     smaller_groups_wait_together,
     required_sizes_and_smaller_groups,
-    groups_of_one_size
+    groups_of_one_size,
+    work_group_functions
 ];
 
 /// The test's machine, if it has a compiler.
@@ -221,6 +222,149 @@ fn groups_of_one_size() -> Outcome {
             "{options}"
         );
         assert!(setup.queue.launch(&kernel, Range { local: [5, 1, 1], ..range }.launch()).is_ok());
+    }
+    Ok(())
+}
+
+/// The operations of reductions and scans; numbers are small, so that floats are exact in any order.
+const OPERATIONS: [Operation; 3] =
+    [("add", |a, b| a + b), ("min", |a, b| a.min(b)), ("max", |a, b| a.max(b))];
+
+type Operation = (&'static str, fn(i64, i64) -> i64);
+
+/// A type of the work-group functions: its name, its size, whether it has negative numbers, a number's bits in it, and those of
+/// the operations' identities.
+type Number = (&'static str, usize, bool, fn(i64) -> u64, [u64; 3]);
+
+const NUMBERS: [Number; 6] = [
+    ("int", 4, true, |n| n as u32 as u64, [0, i32::MAX as u64, i32::MIN as u32 as u64]),
+    ("uint", 4, false, |n| n as u32 as u64, [0, u32::MAX as u64, 0]),
+    ("long", 8, true, |n| n as u64, [0, i64::MAX as u64, i64::MIN as u64]),
+    ("ulong", 8, false, |n| n as u64, [0, u64::MAX, 0]),
+    ("float", 4, true, |n| (n as f32).to_bits().into(), [0, 0x7f80_0000, 0xff80_0000]),
+    ("double", 8, true, |n| (n as f64).to_bits(), [0, 0x7ff0 << 48, 0xfff0 << 48]),
+];
+
+/// All functions of one type: in a row, so that they share barriers, and each in a loop whose rounds depend on one another.
+fn combining(ty: &str) -> String {
+    let mut source = ITEM.to_string();
+    let functions: Vec<String> = ["reduce", "scan_inclusive", "scan_exclusive"]
+        .iter()
+        .flat_map(|form| OPERATIONS.map(|(op, _)| format!("work_group_{form}_{op}(v)")))
+        .collect();
+    let broadcasts = ["x", "x, y", "x, y, z"].map(|ids| format!("work_group_broadcast(v, {ids})"));
+    let dimension = |d: usize| format!("(size_t)seed % get_local_size({d})");
+    let [x, y, z] = [0, 1, 2].map(dimension);
+    source += &format!(
+        "kernel void row(global const {ty} *in, global {ty} *out, int seed, int n) {{
+             size_t x = {x}, y = {y}, z = {z};
+             global {ty} *at = out + item();
+             {ty} v = in[item()];\n"
+    );
+    for function in functions.iter().chain(&broadcasts) {
+        source += &format!("*at = {function}; at += n;\n");
+    }
+    source += "}\n";
+    // The rounds: what one yields chooses the next, the same for all of a group.
+    source += &format!(
+        "kernel void rounds(global const {ty} *in, global {ty} *out, int seed, int n) {{
+             {ty} v = in[item()], all = 0;
+             for (int round = 0; round < seed % 5 + 2; ++round) {{
+                 if (work_group_any(v > ({ty})40)) v = v - ({ty})(v > ({ty})20 ? 20 : 0) + ({ty})(get_local_linear_id() % 3);
+                 {ty} before = work_group_scan_exclusive_add(v);
+                 if (work_group_all(before < ({ty})100)) v = work_group_reduce_max(v) - v;
+                 else all += before;
+             }}
+             out[item()] = all + v;
+         }}"
+    );
+    source
+}
+
+/// The bits of a buffer of 4 or 8 byte numbers.
+fn numbers(setup: &Setup, buffer: &Buffer, bytes: usize, count: usize) -> cl::Result<Vec<u64>> {
+    let mut raw = vec![0_u8; bytes * count];
+    setup.queue.read(buffer, &mut raw)?;
+    let number = |chunk: &[u8]| chunk.iter().rev().fold(0, |bits, &byte| bits << 8 | u64::from(byte));
+    Ok(raw.chunks(bytes).map(number).collect())
+}
+
+fn work_group_functions() -> Outcome {
+    let setup = setup()?;
+    let mut random = Random::new(4);
+    for (ty, bytes, signed, bits, identities) in NUMBERS {
+        let program = built(&setup, &combining(ty), "-cl-std=CL2.0")?;
+        let [row, rounds] = ["row", "rounds"].map(|name| Kernel::new(&program, name));
+        let (row, rounds) = (row?, rounds?);
+        for _ in 0..12 {
+            let range = Range::random(&mut random);
+            let n = range.items();
+            let seed = random.below(1000) as i32;
+            let values: Vec<i64> =
+                (0..n).map(|_| random.below(100) as i64 - if signed { 50 } else { 0 }).collect();
+            let raw: Vec<u8> = values.iter().flat_map(|&v| bits(v).to_le_bytes()[..bytes].to_vec()).collect();
+            let input = Buffer::copy_of(&setup.context, &raw)?;
+            let output = Buffer::copy_of(&setup.context, &vec![0xa5_u8; 12 * n * bytes])?;
+            for kernel in [&row, &rounds] {
+                kernel.set_object(0, Some(&input))?;
+                kernel.set_object(1, Some(&output))?;
+                kernel.set(2, seed)?;
+                kernel.set(3, n as i32)?;
+            }
+            setup.queue.launch(&row, range.launch())?;
+            let found = numbers(&setup, &output, bytes, 12 * n)?;
+            let mut expected = vec![0; 12 * n];
+            for group in range.groups() {
+                for (o, (_, op)) in OPERATIONS.iter().enumerate() {
+                    let all = group.iter().map(|&item| values[item]).reduce(op).unwrap_or(0);
+                    let mut sum: Option<i64> = None;
+                    for &item in &group {
+                        let next = sum.map_or(values[item], |sum| op(sum, values[item]));
+                        expected[o * n + item] = bits(all);
+                        expected[(3 + o) * n + item] = bits(next);
+                        expected[(6 + o) * n + item] = sum.map_or(identities[o], bits);
+                        sum = Some(next);
+                    }
+                }
+                let size = range.group_size(group[0]);
+                for (b, dimensions) in (1..=3).enumerate() {
+                    let id: [usize; 3] =
+                        std::array::from_fn(|d| if d < dimensions { seed as usize % size[d] } else { 0 });
+                    // One that names no id of a dimension means its first only where there is no other.
+                    let unique = (dimensions..3).all(|d| size[d] == 1);
+                    for &item in &group {
+                        let source = group.iter().find(|&&other| range.local_id(other) == id);
+                        let source = source.copied().unwrap_or(item);
+                        let at = (9 + b) * n + item;
+                        expected[at] = if unique { bits(values[source]) } else { found[at] };
+                    }
+                }
+            }
+            assert_eq!(found, expected, "{ty} over {range:?}");
+            setup.queue.launch(&rounds, range.launch())?;
+            let found = numbers(&setup, &output, bytes, n)?;
+            let mut expected = vec![0; n];
+            for group in range.groups() {
+                let mut v: Vec<i64> = group.iter().map(|&item| values[item]).collect();
+                let mut all = vec![0; v.len()];
+                for _ in 0..seed % 5 + 2 {
+                    if v.iter().any(|&v| v > 40) {
+                        (0..v.len()).for_each(|i| v[i] += i as i64 % 3 - if v[i] > 20 { 20 } else { 0 });
+                    }
+                    let before: Vec<i64> = (0..v.len()).map(|i| v[..i].iter().sum()).collect();
+                    if before.iter().all(|&before| before < 100) {
+                        let max = v.iter().copied().max().unwrap_or(0);
+                        v.iter_mut().for_each(|v| *v = max - *v);
+                    } else {
+                        all.iter_mut().zip(&before).for_each(|(all, before)| *all += before);
+                    }
+                }
+                for (i, &item) in group.iter().enumerate() {
+                    expected[item] = bits(all[i] + v[i]);
+                }
+            }
+            assert_eq!(found, expected, "{ty} in {} rounds over {range:?}", seed % 5 + 2);
+        }
     }
     Ok(())
 }

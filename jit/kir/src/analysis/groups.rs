@@ -7,7 +7,7 @@ use crate::{Function, Op, Passing, Terminator, WorkItemQuery};
 /// several launches: that is why the offset, which theirs may differ in, counts too.
 pub fn sees_group(kernel: &Function) -> bool {
     let asks = |op: &Op| match op {
-        Op::LocalAddress { .. } => true,
+        Op::LocalAddress { .. } | Op::GroupReduce { .. } | Op::GroupScan { .. } => true,
         Op::WorkItem { query, .. } => {
             !matches!(query, WorkItemQuery::GlobalId | WorkItemQuery::GlobalSize | WorkItemQuery::WorkDim)
         }

@@ -261,7 +261,7 @@ impl Solver<'_> {
             }
             Op::SlotAddress(slot) => affine(self.memory.slot_strides[slot.index()], false),
             Op::ContextAddress(slot) | Op::ContextLoad(slot) => self.context(op, slot.0 as usize),
-            Op::AtomicRmw { .. } | Op::CompareExchange { .. } => Shape::Varying,
+            Op::AtomicRmw { .. } | Op::CompareExchange { .. } | Op::ContextScan { .. } => Shape::Varying,
             Op::Load { .. } | Op::Call { .. } | Op::Intrinsic { .. } if op.has_effect() => Shape::Varying,
             _ if uniform => Shape::Uniform,
             Op::Binary { op, flags, lhs, rhs } => {
@@ -291,7 +291,7 @@ impl Solver<'_> {
 
     fn context(&self, op: &Op, slot: usize) -> Shape {
         match (&self.memory.context[slot], op) {
-            (ContextKind::Uniform(_), _) => Shape::Uniform,
+            (ContextKind::Uniform(_) | ContextKind::Reduction(..), _) => Shape::Uniform,
             (ContextKind::Memory { size, align }, Op::ContextAddress(_)) => {
                 affine(size.next_multiple_of(u64::from(*align).max(1)) as i64, false)
             }

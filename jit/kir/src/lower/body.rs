@@ -147,6 +147,10 @@ impl Lowering<'_, '_> {
                 None
             }
             Op::ContextLoad(slot) => Some(self.context_load(copy, *slot, ty())),
+            &Op::ContextScan { slot, inclusive, value } => {
+                let value = self.value(copy, value);
+                Some(self.scan(slot, inclusive, value))
+            }
             Op::ContextStore(slot, value) => {
                 let value = self.value(copy, *value);
                 self.context_store(copy, *slot, value);
@@ -229,6 +233,9 @@ impl Lowering<'_, '_> {
     }
 
     fn context_store(&mut self, copy: &BodyCopy, slot: ContextSlot, value: Value) {
+        if let ContextKind::Reduction(op, _) = self.group.context[slot.0 as usize] {
+            return self.accumulate(slot, op, value);
+        }
         let (place, align, group) = match &self.group.context[slot.0 as usize] {
             ContextKind::Varying(kind) => (self.context_element(copy, slot), kind.align(), copy.parallel),
             _ => (self.memory.context[slot.0 as usize], self.out.ty(value).align(), None),

@@ -1,5 +1,6 @@
 //! Lowering: what the caller passes, and where a work-group's memory lies.
 
+use super::collectives::{alignment, in_lanes};
 use super::layout::{Layout, SCRATCH_ALIGN, SlotPlace};
 use super::spaces::Spaces;
 use crate::builder::Builder;
@@ -9,6 +10,7 @@ use crate::{
     Type, Value,
 };
 use spirula_interface::program::Launch;
+use std::collections::{BTreeMap, BTreeSet};
 use std::mem::offset_of;
 
 /// Promises of arithmetic on sizes, which are sizes of something in memory.
@@ -133,6 +135,8 @@ pub(super) struct Memory {
     pub arguments: Vec<Value>,
     /// Each context slot's array, or the place of its one value.
     pub context: Vec<Value>,
+    /// Where packs of so many lanes, or single work-items, combine values for a reduction.
+    pub partial: BTreeMap<(ContextSlot, u32), Value>,
     /// The private slots' addresses; none if no region uses it.
     pub slots: Vec<Option<Value>>,
     /// Where a region says by which of several exits the group leaves it.
@@ -151,13 +155,26 @@ impl Memory {
         let body = &group.regions[0].body;
         let arguments = (0..body.params.len()).map(|n| argument(out, parameters, body, n)).collect();
         let context = (group.context.iter().enumerate()).map(|(i, kind)| match kind {
-            ContextKind::Uniform(ty) => stack_slot(out, ty.size(), ty.align().min(SCRATCH_ALIGN) as u32),
+            ContextKind::Uniform(ty) | ContextKind::Reduction(_, ty) | ContextKind::Carry(_, ty) => {
+                stack_slot(out, ty.size(), ty.align().min(SCRATCH_ALIGN) as u32)
+            }
             _ => match layout.before(ContextSlot(i as u32)) {
                 0 => parameters.scratch,
                 before => out.element(parameters.scratch, sizes.padded_items, before, 0),
             },
         });
         let context = context.collect();
+        let widths: BTreeSet<u32> =
+            group.regions.iter().filter_map(|r| Some(r.wide.as_ref()?.lanes)).chain([1]).collect();
+        let mut partial = BTreeMap::new();
+        for (i, kind) in group.context.iter().enumerate() {
+            let ContextKind::Reduction(_, ty) = kind else { continue };
+            for &lanes in &widths {
+                let ty = in_lanes(ty, lanes);
+                let place = stack_slot(out, ty.size(), alignment(&ty));
+                partial.insert((ContextSlot(i as u32), lanes), place);
+            }
+        }
         let slots = (0..body.slots.len()).map(|i| match layout.slot(Slot(i as u32)) {
             SlotPlace::Nowhere => None,
             SlotPlace::Stack { size, align } => Some(stack_slot(out, size, align)),
@@ -169,7 +186,8 @@ impl Memory {
         let slots = slots.collect();
         let exit = group.regions.iter().any(|r| r.exits.len() > 1).then(|| stack_slot(out, 4, 4));
         let spaces = Spaces::read(out, parameters, group);
-        Memory { local_memory: parameters.local_memory, arguments, context, slots, exit, spaces }
+        let local_memory = parameters.local_memory;
+        Memory { local_memory, arguments, context, partial, slots, exit, spaces }
     }
 }
 

@@ -99,7 +99,7 @@ impl Layout {
 /// Bytes of a slot for one work-item; a uniform slot is no memory.
 pub(super) fn element_size(kind: &ContextKind) -> u64 {
     match kind {
-        ContextKind::Uniform(_) => 0,
+        ContextKind::Uniform(_) | ContextKind::Reduction(..) | ContextKind::Carry(..) => 0,
         ContextKind::Varying(ty) => ty.size(),
         ContextKind::Memory { size, align } => size.next_multiple_of(u64::from(*align).max(1)),
     }

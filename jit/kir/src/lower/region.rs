@@ -35,6 +35,7 @@ impl Lowering<'_, '_> {
         if let Some((wide, _)) = &mut wide {
             self.copy_group_block(wide);
         }
+        self.begin_collectives(region);
         let end = if region.once {
             let first = self.begin_copy(&mut scalar, None);
             let latch = self.out.function.add_block();
@@ -44,6 +45,8 @@ impl Lowering<'_, '_> {
         } else {
             self.items(scalar, wide)
         };
+        self.out.at = end;
+        self.end_collectives(region);
         self.ends.push(end);
         start
     }

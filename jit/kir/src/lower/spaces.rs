@@ -22,6 +22,7 @@ fn asks(group: &WorkGroup, test: Intrinsic) -> bool {
 }
 
 /// The blocks of memory: first byte and size, as numbers. Empty for a test that no work-item does.
+#[derive(Clone)]
 pub(super) struct Spaces {
     local: Vec<(Value, Value)>,
     private: Vec<(Value, Value)>,

@@ -3,7 +3,7 @@
 use super::{Parse, Parser};
 use crate::{
     BinaryOp, Block, CastOp, ContextSlot, Flags, FloatPredicate, IntPredicate, Intrinsic, Op, Ordering,
-    Predicate, RmwOp, Slot, Target, Terminator, UnaryOp, Value, WorkItemQuery,
+    Predicate, ReduceOp, RmwOp, Slot, Target, Terminator, UnaryOp, Value, WorkItemQuery,
 };
 use std::sync::Arc;
 
@@ -107,10 +107,33 @@ impl Parser<'_> {
                 let nocapture = self.accept("nocapture");
                 Ok(Op::Call { function: self.quoted()?, pure, nocapture, arguments: self.arguments()? })
             }
+            "group_reduce" => Ok(Op::GroupReduce { op: self.reduction()?, value: self.value()? }),
+            "group_scan" => {
+                let inclusive = self.inclusive()?;
+                Ok(Op::GroupScan { op: self.reduction()?, inclusive, value: self.value()? })
+            }
+            "context_scan" => {
+                let inclusive = self.inclusive()?;
+                let slot = ContextSlot(self.prefixed("#")?);
+                Ok(Op::ContextScan { slot, inclusive, value: self.value()? })
+            }
             "context_load" => Ok(Op::ContextLoad(ContextSlot(self.prefixed("#")?))),
             "context_store" => Ok(Op::ContextStore(ContextSlot(self.prefixed("#")?), self.value()?)),
             "context_address" => Ok(Op::ContextAddress(ContextSlot(self.prefixed("#")?))),
             _ => self.fail(format!("no operation `{name}`")),
+        }
+    }
+
+    fn reduction(&mut self) -> Parse<ReduceOp> {
+        let name = self.next();
+        ReduceOp::from_name(name).map_or_else(|| self.fail(format!("no reduction `{name}`")), Ok)
+    }
+
+    fn inclusive(&mut self) -> Parse<bool> {
+        match self.next() {
+            "inclusive" => Ok(true),
+            "exclusive" => Ok(false),
+            other => self.fail(format!("expected `inclusive` or `exclusive`, found `{other}`")),
         }
     }
 

@@ -24,8 +24,9 @@ pub(super) struct Context {
 }
 
 impl Context {
-    /// For a kernel whose regions begin at `borders`.
+    /// For a kernel whose regions begin at `borders` and which uses the slots of these kinds already.
     pub fn new(
+        kinds: Vec<ContextKind>,
         function: &Function,
         flow: &ControlFlow,
         liveness: &Liveness,
@@ -40,7 +41,7 @@ impl Context {
             recomputed.extend(cheap);
             crossing.insert(start, kept);
         }
-        let mut context = Context { kinds: Vec::new(), slots: HashMap::new(), crossing, recomputed };
+        let mut context = Context { kinds, slots: HashMap::new(), crossing, recomputed };
         context.assign(function, flow, uniformity);
         context
     }
@@ -69,6 +70,11 @@ impl Context {
     /// Whether one value serves the whole group.
     pub fn is_uniform(&self, slot: ContextSlot) -> bool {
         matches!(self.kinds[slot.0 as usize], ContextKind::Uniform(_))
+    }
+
+    /// Whether it holds what work-items combine.
+    pub fn is_reduction(&self, slot: ContextSlot) -> bool {
+        matches!(self.kinds[slot.0 as usize], ContextKind::Reduction(..))
     }
 
     fn assign(&mut self, function: &Function, flow: &ControlFlow, uniformity: &Uniformity) {

@@ -5,7 +5,7 @@
 
 use super::borders::{Borders, cut};
 use super::context::{Context, crosses_border};
-use super::{ContextKind, Region, RegionExit, WorkGroup, remove_dead_code};
+use super::{ContextKind, Region, RegionExit, WorkGroup, collectives, remove_dead_code};
 use crate::ContextSlot;
 use crate::analysis::{ControlFlow, Liveness, Uniformity, escaping_slots};
 use crate::{Block, Function, Op, Slot, Target, Terminator, Type, Value, ValueDef};
@@ -14,12 +14,13 @@ use std::collections::{BTreeSet, HashMap, HashSet};
 
 /// Cuts a kernel into barrier regions.
 pub fn form_regions(mut kernel: Function) -> WorkGroup {
+    let collectives = collectives::expand(&mut kernel);
     let flow = ControlFlow::new(&kernel);
     let uniformity = Uniformity::new(&kernel, &flow);
     let borders = cut(&mut kernel, &flow, &uniformity);
     let flow = ControlFlow::new(&kernel);
     let liveness = Liveness::new(&kernel, &flow);
-    let context = Context::new(&kernel, &flow, &liveness, &uniformity, &borders);
+    let context = Context::new(collectives, &kernel, &flow, &liveness, &uniformity, &borders);
     let starts: Vec<Block> =
         kernel.block_ids().filter(|&b| borders.contains(b) && flow.is_reachable(b)).collect();
     let mut former = Former { kernel, uniformity, liveness, borders, context, starts, finished: None };
@@ -104,7 +105,8 @@ impl Former {
     fn runs_once(&self, flow: &ControlFlow, body: &Function) -> bool {
         let uniform_context = |slot| self.context.is_uniform(slot);
         let ops_allow = body.blocks.iter().flat_map(|b| &b.insts).all(|&inst| match body.op(inst) {
-            Op::ContextLoad(slot) | Op::ContextStore(slot, _) => uniform_context(*slot),
+            Op::ContextLoad(slot) => uniform_context(*slot) || self.context.is_reduction(*slot),
+            Op::ContextStore(slot, _) => uniform_context(*slot),
             Op::ContextAddress(_) | Op::SlotAddress(_) => false,
             Op::WorkItem { query, .. } => !query.is_varying(),
             op => !op.has_effect(),
@@ -370,8 +372,9 @@ impl Builder<'_> {
 
     /// Whether an operation (with the body's operands) can be computed once for the group, before the work-items.
     fn fits_group(&self, old: Value, op: &Op) -> bool {
+        let reduced = matches!(op, Op::ContextLoad(slot) if self.former.context.is_reduction(*slot));
         self.former.uniformity.is_uniform(old)
-            && op.is_speculatable()
+            && (op.is_speculatable() || reduced)
             && op.operands().iter().all(|v| self.body.is_given(*v) || self.group_values.contains(v))
     }
 

@@ -172,9 +172,11 @@ impl Checker<'_> {
                 Some(Symbol::Constant) => Ok(()),
                 _ => Err("there is no such constant".into()),
             },
-            Op::ContextLoad(_) | Op::ContextStore(..) | Op::ContextAddress(_) | Op::SetExit(_) => {
-                Err("a region's operation stands outside of a region".into())
-            }
+            Op::ContextLoad(_)
+            | Op::ContextStore(..)
+            | Op::ContextScan { .. }
+            | Op::ContextAddress(_)
+            | Op::SetExit(_) => Err("a region's operation stands outside of a region".into()),
             _ => Ok(()),
         }
     }

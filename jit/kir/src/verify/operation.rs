@@ -106,6 +106,10 @@ impl Typed<'_> {
             Op::Intrinsic { .. } => return self.intrinsic(op, Some(ty)),
             Op::WorkItem { query: WorkItemQuery::WorkDim, .. } => *ty == Type::I32,
             Op::WorkItem { dimension, .. } => *ty == Type::I64 && *dimension < 3,
+            Op::GroupReduce { op, value } | Op::GroupScan { op, value, .. } => {
+                same(&[*value]) && op.takes(ty)
+            }
+            Op::ContextScan { value, .. } => same(&[*value]),
             Op::Call { .. } | Op::ContextLoad(_) => true,
             _ => return Err("the operation yields nothing".into()),
         })

@@ -7,7 +7,7 @@ use crate::front::intrinsics::{self, Meaning};
 use crate::llvm::{Call, Value};
 use inkwell::llvm_sys::LLVMValueKind;
 use spirula_kir as kir;
-use spirula_kir::{Constant, Flags, Intrinsic, Op, Shape, Type, WorkItemQuery};
+use spirula_kir::{Constant, Flags, Intrinsic, Op, ReduceOp, Shape, Type, WorkItemQuery};
 
 /// The primitives that compute something of their arguments are Kernel IR's intrinsics.
 fn of_primitive(name: &str) -> Option<Intrinsic> {
@@ -27,12 +27,16 @@ impl<'m> Importer<'m, '_> {
         if let Some(primitive) = name.strip_prefix("spirula.")
             && callee.is_declaration()
         {
-            return match of_primitive(primitive) {
-                Some(intrinsic) => {
+            let kind = primitive.split('.').next();
+            return match (of_primitive(primitive), kind) {
+                (Some(intrinsic), _) => {
                     let arguments = self.arguments(source)?;
                     self.result(source, Op::Intrinsic { intrinsic, flags: Flags::NONE, arguments })
                 }
-                None => self.primitive(primitive),
+                (None, Some("group_reduce" | "group_scan_inclusive" | "group_scan_exclusive")) => {
+                    self.collective(primitive, source)
+                }
+                _ => self.primitive(primitive),
             };
         }
         if name.starts_with("llvm.") {
@@ -60,6 +64,22 @@ impl<'m> Importer<'m, '_> {
             return Ok(None);
         }
         Ok(Some(self.push(types::import(source.ty())?, op)))
+    }
+
+    /// `group_reduce.add.i32`, `group_scan_exclusive.fmin.f64`, …
+    fn collective(&mut self, name: &str, source: Value<'m>) -> Import<Option<kir::Value>> {
+        let mut words = name.split('.');
+        let (kind, op) = (words.next(), words.next().and_then(ReduceOp::from_name));
+        let (Some(kind), Some(op)) = (kind, op) else {
+            return Err(format!("calls the unknown primitive `spirula.{name}`"));
+        };
+        let value = self.operand(source, 0)?;
+        let inclusive = kind == "group_scan_inclusive";
+        let op = match kind {
+            "group_reduce" => Op::GroupReduce { op, value },
+            _ => Op::GroupScan { op, inclusive, value },
+        };
+        self.result(source, op)
     }
 
     /// `barrier`, `printf_buffer`, `work_dim`, `global_id.0`, …

@@ -39,7 +39,9 @@ pub fn choose(
     let odd_context = |op: &Op| match op {
         Op::ContextLoad(slot) | Op::ContextStore(slot, _) => {
             let kind = &context[slot.0 as usize];
-            !matches!(kind, ContextKind::Uniform(_)) && super::Widener::context_elements(kind).is_none()
+            let for_group =
+                matches!(kind, ContextKind::Uniform(_) | ContextKind::Reduction(..) | ContextKind::Carry(..));
+            !for_group && super::Widener::context_elements(kind).is_none()
         }
         _ => false,
     };

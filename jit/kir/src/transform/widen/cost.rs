@@ -96,6 +96,12 @@ impl Model<'_> {
                 }
                 _ => Cost { scalar: self.costs.access, pack: self.costs.access },
             },
+            Op::ContextScan { value, .. } => {
+                let steps = f64::from(self.lanes.ilog2() + 1);
+                let registers = self.registers(self.body.ty(*value));
+                let pack = 2.0 * steps * self.costs.vector * registers + self.costs.access;
+                Cost { scalar: self.costs.scalar + self.costs.access, pack }
+            }
             _ if shape != Some(Shape::Varying) => Cost { scalar: self.costs.scalar, pack: self.costs.scalar },
             _ => self.arithmetic(op, result.map_or(&Type::BOOL, |v| self.body.ty(v))),
         }

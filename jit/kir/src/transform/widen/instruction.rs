@@ -16,6 +16,10 @@ impl Widener<'_> {
                 self.store(*pointer, *value, *align);
             }
             (Op::ContextStore(slot, value), ..) => self.context_store(*slot, *value),
+            (&Op::ContextScan { slot, inclusive, value: operand }, Some(value), _) => {
+                let lanes = self.scan(slot, inclusive, operand);
+                self.define_lanes(value, vec![lanes]);
+            }
             (Op::Fence(_), ..) => {
                 self.out.function.push_effect(self.at, op);
             }

@@ -217,6 +217,11 @@ impl Widener<'_> {
             self.out.function.push_effect(self.at, Op::ContextStore(slot, value));
             return;
         }
+        if let ContextKind::Reduction(op, _) = *self.context_kind(slot) {
+            let lanes = self.active_or_identity(op, value);
+            self.out.function.push_effect(self.at, Op::ContextStore(slot, lanes));
+            return;
+        }
         let elements = Self::context_elements(self.context_kind(slot)).unwrap_or(1);
         let mut lanes = self.lanes_of(value);
         if let Some(mask) = self.mask() {
