@@ -85,10 +85,14 @@ pub fn resolve(symbol: &str, declared: &Signature, math: MathOptions) -> Resolut
     let given: Option<Vec<Ir>> = declared.params.iter().map(|text| Ir::parse(text)).collect();
     let fits = Ir::parse(&declared.ret).is_some_and(|ret| same(ret, result))
         && given.as_ref().is_some_and(|given| {
-            given.len() == wanted.len() && given.iter().zip(&wanted).all(|(a, b)| same(*a, *b))
+            let pairs = || given.iter().zip(&wanted).zip(&parameters);
+            given.len() == wanted.len()
+                && pairs().all(|((a, b), ty)| same(*a, *b) || is_pointer_to_bits(*a, ty))
         });
     match given {
-        Some(given) if fits => Resolution::Definition(define(symbol, row, &overload, &given, declared, math)),
+        Some(given) if fits => {
+            Resolution::Definition(define(symbol, row, &overload, (&given, &wanted), declared, math))
+        }
         _ => Resolution::WrongSignature { expected: declaration(symbol, result, &wanted) },
     }
 }
@@ -96,6 +100,11 @@ pub fn resolve(symbol: &str, declared: &Signature, math: MathOptions) -> Resolut
 /// Whether types agree; producers differ in the address spaces of opaque objects.
 fn same(a: Ir, b: Ir) -> bool {
     a == b || matches!((a.lane, b.lane), (Lane::Pointer(_), Lane::Pointer(_)))
+}
+
+/// Whether it is a sampler as clang 3.9 to 16 passes it: its bits, as a pointer.
+fn is_pointer_to_bits(given: Ir, wanted: &Type) -> bool {
+    matches!(given.lane, Lane::Pointer(_)) && matches!(wanted, Type::Named(name) if name == "ocl_sampler")
 }
 
 fn declaration(symbol: &str, result: Ir, parameters: &[Ir]) -> String {
@@ -117,7 +126,7 @@ fn define(
     symbol: &str,
     row: &Row,
     overload: &Overload,
-    given: &[Ir],
+    (given, wanted): (&[Ir], &[Ir]),
     declared: &Signature,
     math: MathOptions,
 ) -> Definition {
@@ -125,10 +134,14 @@ fn define(
     let binding = overload.binding;
     let arguments: Vec<Value> = given
         .iter()
+        .zip(wanted)
         .zip(&overload.widened)
         .enumerate()
-        .map(|(index, (&ir, &widened))| {
-            let value = Value { ir, text: format!("%a{index}") };
+        .map(|(index, ((&ir, wanted), &widened))| {
+            let mut value = Value { ir, text: format!("%a{index}") };
+            if !same(ir, *wanted) {
+                value = emitter.cast("ptrtoint", &value, wanted.lane);
+            }
             if widened { emitter.splat(&value, binding.width) } else { value }
         })
         .collect();

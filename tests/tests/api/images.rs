@@ -2,7 +2,7 @@
 
 use crate::setup::{Setup, status, tests};
 use spirula_tests::cl::sys::*;
-use spirula_tests::cl::{Buffer, Image, ImageKind, NdRange, Object, Result, Sampler};
+use spirula_tests::cl::{Buffer, Image, ImageKind, Kernel, NdRange, Object, Result, Sampler};
 use spirula_tests::isolate::Outcome;
 use spirula_tests::{call, create};
 use std::ptr::{null, null_mut};
@@ -17,7 +17,8 @@ tests![
     samplers,
     over_buffers,
     region_errors,
-    blur
+    blur,
+    every_clangs_opaque_types
 ];
 
 const RGBA_FLOAT: (cl_uint, cl_uint) = (CL_RGBA, CL_FLOAT);
@@ -365,6 +366,60 @@ fn blur() -> Outcome {
                 assert!((got - sum).abs() < 1e-4, "pixel {x}, {y}, channel {c}: {got}, expected {sum}");
             }
         }
+    }
+    Ok(())
+}
+
+/// Clang 3.9 to 16 pass samplers as pointers, later ones as types of their own.
+fn every_clangs_opaque_types() -> Outcome {
+    let setup = Setup::new();
+    const SIZE: [usize; 3] = [4, 3, 1];
+    let data: Vec<f32> = (0..4 * 3 * 4).map(|i| i as f32 + 1.0).collect();
+    let texel = |x: usize, y: usize, c: usize| data[(y * 4 + x) * 4 + c];
+    let input = Image::new(&setup.context, ImageKind::D2, RGBA_FLOAT, SIZE, 1, None)?;
+    setup.queue.write_image(&input, bytemuck::cast_slice(&data))?;
+    let sampler = Sampler::new(&setup.context, false, CL_ADDRESS_CLAMP_TO_EDGE, CL_FILTER_NEAREST)?;
+    let mut names: Vec<_> = std::fs::read_dir(spirula_tests::fixtures::folder().join("clang"))?
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .filter(|name| name.ends_with(".bc64"))
+        .collect();
+    names.sort();
+    assert_eq!(names.len(), 12);
+    for name in names {
+        let program = setup.program(&format!("clang/{name}"));
+        let output = Image::new(&setup.context, ImageKind::D2, RGBA_FLOAT, SIZE, 1, None)?;
+        let results = || -> Result<Vec<f32>> {
+            let mut values = vec![0f32; data.len()];
+            setup.queue.read_image(&output, bytemuck::cast_slice_mut(&mut values))?;
+            Ok(values)
+        };
+        let whole = || NdRange::new(&[4, 3], &[1, 1]);
+        let by_argument = Kernel::new(&program, "by_argument")?;
+        by_argument.set_object(0, Some(&input))?;
+        by_argument.set_object(1, Some(&sampler))?;
+        by_argument.set_object(2, Some(&output))?;
+        setup.queue.launch(&by_argument, whole())?;
+        let doubled: Vec<f32> = data.iter().map(|value| value * 2.0).collect();
+        assert_eq!(results()?, doubled, "{name}");
+        let by_constant = Kernel::new(&program, "by_constant")?;
+        by_constant.set_object(0, Some(&input))?;
+        by_constant.set_object(1, Some(&output))?;
+        setup.queue.launch(&by_constant, whole())?;
+        let mut sums = Vec::new();
+        for (y, x, c) in (0..3).flat_map(|y| (0..4).flat_map(move |x| (0..4).map(move |c| (y, x, c)))) {
+            let beyond = x == 3 || y == 2;
+            sums.push(texel(x, y, c) + if beyond { 0.0 } else { texel(x + 1, y + 1, c) });
+        }
+        assert_eq!(results()?, sums, "{name}");
+        let numbers: Vec<i32> = (0..32).collect();
+        let buffer = Buffer::copy_of(&setup.context, &numbers)?;
+        let copies = Kernel::new(&program, "copies")?;
+        copies.set_object(0, Some(&buffer))?;
+        copies.set_local(1, 64)?;
+        setup.queue.launch(&copies, NdRange::new(&[1], &[1]))?;
+        let mut got = vec![0i32; 32];
+        setup.queue.read(&buffer, &mut got)?;
+        assert_eq!(got, [&numbers[..16], &numbers[..16]].concat(), "{name}");
     }
     Ok(())
 }

@@ -151,14 +151,17 @@ fn resolve(
             continue;
         }
         if name == SAMPLER_INITIALIZER {
-            definitions.push((name, sampler_initializer()));
+            definitions.push((name, sampler_initializer(&signature(function))));
             continue;
         }
         match builtin::resolve(&name, &signature(function), math) {
             Resolution::Definition(definition) => definitions.push((name, definition)),
             Resolution::WrongSignature { expected } => {
-                let what =
-                    format!("{} is declared with other types than it has: {expected}", readable(*function));
+                let declared = declaration(&name, &signature(function));
+                let what = format!(
+                    "{} is declared with other types than it has: `{declared}`, not `{expected}`",
+                    readable(*function)
+                );
                 unresolved.push((*function, what));
             }
             Resolution::Unknown => {
@@ -181,9 +184,18 @@ fn resolve(
     Err(CompileError::Failed(log.collect()))
 }
 
-fn sampler_initializer() -> builtin::Definition {
-    let ir = format!("define i32 @{SAMPLER_INITIALIZER}(i32 %bits) alwaysinline {{\n ret i32 %bits\n}}");
+/// Gives a sampler's bits back, in the type that the module has for samplers.
+fn sampler_initializer(Signature { ret, .. }: &Signature) -> builtin::Definition {
+    let body = match ret.as_str() {
+        "i32" => "ret i32 %bits".to_string(),
+        pointer => format!("%sampler = inttoptr i32 %bits to {pointer}\n ret {pointer} %sampler"),
+    };
+    let ir = format!("define {ret} @{SAMPLER_INITIALIZER}(i32 %bits) alwaysinline {{\n {body}\n}}");
     builtin::Definition { ir, declarations: BTreeSet::new() }
+}
+
+fn declaration(name: &str, Signature { ret, params }: &Signature) -> String {
+    format!("declare {ret} @{name}({})", params.join(", "))
 }
 
 fn signature(function: Function) -> Signature {

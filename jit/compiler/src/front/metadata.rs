@@ -131,7 +131,9 @@ fn read_kernel<'m>(
         let (mut argument, alignment) = argument(function, parameter, index, nodes, layout)
             .map_err(|what| format!("its argument {index} {what}"))?;
         let offset = end.next_multiple_of(alignment);
-        end = offset + u64::from(argument.kind.block_size());
+        let is_pointer_to_bits = argument.kind == ArgumentKind::Sampler && parameter.ty().is_pointer();
+        let size = if is_pointer_to_bits { 8 } else { argument.kind.block_size() };
+        end = offset + u64::from(size);
         argument.offset =
             u32::try_from(offset).map_err(|_| "its arguments take more than 4 GB".to_string())?;
         arguments.push(argument);
@@ -163,6 +165,7 @@ fn argument<'m>(
     let base_type = nodes.text("kernel_arg_base_type", index).unwrap_or_else(|| type_name.clone());
     let by_value = function.parameter_type_attribute(index as u32, "byval");
     let image = image_kind(&base_type).or_else(|| image_kind(&type_name));
+    let is_sampler = base_type == "sampler_t" || type_name == "sampler_t";
     let ty = parameter.ty();
     let mut alignment = 8;
     let kind = if let Some(structure) = by_value {
@@ -172,6 +175,9 @@ fn argument<'m>(
         ArgumentKind::Value { size: value_size(structure, layout)? }
     } else if let Some(image) = image.filter(|_| ty.is_pointer()) {
         ArgumentKind::Image(image)
+    } else if ty.is_pointer() && is_sampler {
+        // Clang 3.9 to 16: the bits as a pointer, which is read whole.
+        ArgumentKind::Sampler
     } else if ty.is_pointer() {
         match ty.address_space() {
             1 | 2 => ArgumentKind::Buffer,
@@ -179,7 +185,7 @@ fn argument<'m>(
             0 => return Err("is a private pointer".into()),
             _ => return Err("is a generic pointer".into()),
         }
-    } else if ty.integer_width() == 32 && (base_type == "sampler_t" || type_name == "sampler_t") {
+    } else if ty.integer_width() == 32 && is_sampler {
         alignment = 4;
         ArgumentKind::Sampler
     } else {
@@ -412,6 +418,7 @@ mod tests {
         for (name, bytes) in testing::fixtures() {
             let session = Session::new();
             let module = crate::front::read::read(&session, &bytes).unwrap();
+            let module = crate::front::opaque::replace(&session, module).unwrap();
             let result = kernels(&module);
             assert!(result.is_ok(), "{name}: {result:?}");
         }
