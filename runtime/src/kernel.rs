@@ -445,5 +445,6 @@ fn fits_cache(objects: &[Arc<Mem>], launch: &Launch, cache: u64) -> bool {
     all < cache
 }
 
+mod sub_groups;
 #[cfg(test)]
 pub(crate) mod tests;

@@ -241,8 +241,9 @@ fn newer_info(info: &DeviceInfo, param_name: cl::cl_device_info, answer: Answer)
         | cl::CL_DEVICE_PIPE_MAX_ACTIVE_RESERVATIONS
         | cl::CL_DEVICE_PIPE_MAX_PACKET_SIZE => answer.value(0_u32),
         cl::CL_DEVICE_NON_UNIFORM_WORK_GROUP_SUPPORT => answer.flag(true),
-        // Sub-groups: none.
-        cl::CL_DEVICE_MAX_NUM_SUB_GROUPS => answer.value(0_u32),
+        // Each work-item may be one, where rows end within packs.
+        cl::CL_DEVICE_MAX_NUM_SUB_GROUPS => answer.value(info.max_work_group_size as u32),
+        // Sub-groups run one after the other.
         cl::CL_DEVICE_SUB_GROUP_INDEPENDENT_FORWARD_PROGRESS
         | cl::CL_DEVICE_PIPE_SUPPORT => answer.flag(false),
         cl::CL_DEVICE_WORK_GROUP_COLLECTIVE_FUNCTIONS_SUPPORT => {

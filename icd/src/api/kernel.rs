@@ -178,6 +178,17 @@ pub fn get_arg_info(
     })
 }
 
+/// CL_INVALID_DEVICE if device is not in the list of devices associated with kernel or if device is NULL but there is more than
+/// one device associated with kernel.
+fn check_device(kernel: &Kernel, device: &Handle<Device>) -> Status {
+    let context = &kernel.program.context;
+    if device.is_null() {
+        let several = context.devices.len() > 1;
+        return fail_if(several, cl::CL_INVALID_DEVICE, "device is NULL, but the kernel has more than one");
+    }
+    context.device(device).map(|_| ())
+}
+
 /// clGetKernelWorkGroupInfo.
 pub fn get_work_group_info(
     kernel: Handle<Kernel>,
@@ -188,13 +199,7 @@ pub fn get_work_group_info(
     param_value_size_ret: Out<usize>,
 ) -> Status {
     let kernel = kernel.get()?;
-    let context = &kernel.program.context;
-    if device.is_null() {
-        let several = context.devices.len() > 1;
-        fail_if(several, cl::CL_INVALID_DEVICE, "device is NULL, but the kernel has more than one")?;
-    } else {
-        context.device(&device)?;
-    }
+    check_device(&kernel, &device)?;
     let info = kernel.core.work_group_info();
     query(param_value_size, param_value, param_value_size_ret, |answer| match param_name {
         cl::CL_KERNEL_WORK_GROUP_SIZE => answer.value(info.work_group_size),
@@ -219,16 +224,39 @@ pub fn clone(source_kernel: Handle<Kernel>) -> Status<NewHandle> {
 #[allow(clippy::too_many_arguments)]
 pub fn get_sub_group_info(
     kernel: Handle<Kernel>,
-    _device: Handle<Device>,
-    _param_name: cl::cl_kernel_sub_group_info,
-    _input_value_size: usize,
-    _input_value: HostConst,
-    _param_value_size: usize,
-    _param_value: HostMut,
-    _param_value_size_ret: Out<usize>,
+    device: Handle<Device>,
+    param_name: cl::cl_kernel_sub_group_info,
+    input_value_size: usize,
+    input_value: HostConst,
+    param_value_size: usize,
+    param_value: HostMut,
+    param_value_size_ret: Out<usize>,
 ) -> Status {
-    kernel.get()?;
-    fail(cl::CL_INVALID_OPERATION, "the device does not support subgroups")
+    let kernel = kernel.get()?;
+    check_device(&kernel, &device)?;
+    let core = &kernel.core;
+    // CL_INVALID_VALUE if … input_value_size is not valid, or if input_value is NULL where there must be one.
+    let input = |most: usize| -> Status<Vec<usize>> {
+        let count = input_value_size / size_of::<usize>();
+        let fits = input_value_size.is_multiple_of(size_of::<usize>()) && (1..=most).contains(&count);
+        fail_if(!fits, cl::CL_INVALID_VALUE, "input_value_size is no number of sizes that param_name takes")?;
+        input_value.cast::<usize>().list(count).or_fail(cl::CL_INVALID_VALUE, "input_value is NULL")
+    };
+    query(param_value_size, param_value, param_value_size_ret, |answer| match param_name {
+        cl::CL_KERNEL_MAX_SUB_GROUP_SIZE_FOR_NDRANGE => answer.value(core.sub_group_size(&input(3)?)),
+        cl::CL_KERNEL_SUB_GROUP_COUNT_FOR_NDRANGE => answer.value(core.sub_group_count(&input(3)?)),
+        cl::CL_KERNEL_LOCAL_SIZE_FOR_SUB_GROUP_COUNT => {
+            let local = core.local_size_of_sub_groups(input(1)?[0]);
+            // As many dimensions as there is room for: all of the work-items, or none.
+            let dimensions = (param_value_size / size_of::<usize>()).clamp(1, 3);
+            let flat = local[dimensions..].iter().all(|&size| size <= 1);
+            answer.list(if flat { &local[..dimensions] } else { &[0; 3][..dimensions] })
+        }
+        cl::CL_KERNEL_MAX_NUM_SUB_GROUPS => answer.value(core.max_sub_groups()),
+        // Only SPIR-V can require a number.
+        cl::CL_KERNEL_COMPILE_NUM_SUB_GROUPS => answer.value(0_usize),
+        _ => unknown(param_name),
+    })
 }
 
 /// clSetKernelArgSVMPointer (OpenCL 2.0). Any address will do: CL_DEVICE_SVM_FINE_GRAIN_SYSTEM.

@@ -24,6 +24,7 @@ mod relational;
 #[cfg(test)]
 mod report;
 mod shuffle;
+mod sub_group;
 mod table;
 #[cfg(test)]
 mod tests;

@@ -138,6 +138,7 @@ fn lower(
         scratch_fixed: lowered.group.scratch_fixed,
         sees_group: lowered.sees_group,
         lanes: lowered.lanes,
+        sub_group_size: lowered.sub_group_size,
     };
     Ok((code, lowered))
 }

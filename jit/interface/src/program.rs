@@ -90,6 +90,8 @@ pub struct KernelCode {
     pub sees_group: bool,
     /// Neighbouring work-items of a row that run together at most; 1 in scalar code.
     pub lanes: u32,
+    /// Work-items in a sub-group, where [`KernelCode::sub_group_size_in`] finds that they are packs; a power of two up to 64.
+    pub sub_group_size: u32,
 }
 
 impl KernelCode {
@@ -103,7 +105,15 @@ impl KernelCode {
             scratch_fixed: 0,
             sees_group: true,
             lanes: 1,
+            sub_group_size: 1,
         }
+    }
+
+    /// Work-items in all sub-groups but the last of a work-group of that size: a pack, unless rows of it end within packs.
+    pub fn sub_group_size_in(&self, local_size: [u64; 3]) -> u32 {
+        let [x, y, z] = local_size;
+        let fits = x.is_multiple_of(self.sub_group_size.max(1).into()) || y.saturating_mul(z) == 1;
+        if fits { self.sub_group_size.max(1) } else { 1 }
     }
 
     /// Bytes of scratch that a work-group of `items` work-items needs; a number that doesn't fit is the largest.

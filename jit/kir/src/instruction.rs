@@ -124,13 +124,31 @@ named!(
         GlobalId "global_id", LocalId "local_id", GroupId "group_id", LocalSize "local_size",
         EnqueuedLocalSize "enqueued_local_size", GlobalSize "global_size", NumGroups "num_groups", GlobalOffset "global_offset", WorkDim "work_dim",
         CachedStores "cached_stores",
+        SubGroupId "sub_group_id", SubGroupLocalId "sub_group_local_id", SubGroupSize "sub_group_size",
+        MaxSubGroupSize "max_sub_group_size", NumSubGroups "num_sub_groups",
+        EnqueuedNumSubGroups "enqueued_num_sub_groups",
     }
 );
 
 impl WorkItemQuery {
     /// Whether work-items of one group get different answers.
     pub fn is_varying(self) -> bool {
-        matches!(self, WorkItemQuery::GlobalId | WorkItemQuery::LocalId)
+        use WorkItemQuery::*;
+        matches!(self, GlobalId | LocalId | SubGroupId | SubGroupLocalId | SubGroupSize)
+    }
+
+    /// Whether the answer depends on how a work-group is divided into sub-groups.
+    pub fn sees_sub_groups(self) -> bool {
+        use WorkItemQuery::*;
+        matches!(
+            self,
+            SubGroupId
+                | SubGroupLocalId
+                | SubGroupSize
+                | MaxSubGroupSize
+                | NumSubGroups
+                | EnqueuedNumSubGroups
+        )
     }
 }
 
@@ -140,6 +158,23 @@ impl WorkItemQuery {
 pub enum Predicate {
     Int(IntPredicate),
     Float(FloatPredicate),
+}
+
+/// What the work-items of a sub-group do together: those that come to the operation, and no others.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum SubGroupOp {
+    /// The combination of all values.
+    Reduce(ReduceOp),
+    /// The combination of all values within the clusters of so many neighbours that the second operand, a constant i32, says.
+    ClusteredReduce(ReduceOp),
+    /// The combination of the values of the work-items up to this one.
+    InclusiveScan(ReduceOp),
+    /// The combination of the values of the work-items before this one.
+    ExclusiveScan(ReduceOp),
+    /// The first operand of the work-item whose number in the sub-group is the second, an i32.
+    Shuffle,
+    /// An i64 with the bits of the work-items whose operand, an i1, is true.
+    Ballot,
 }
 
 /// What an instruction computes. The result's type stands at its value.
@@ -309,6 +344,11 @@ pub enum Op {
         inclusive: bool,
         value: Value,
     },
+    /// What the work-items of a sub-group do together.
+    SubGroup {
+        op: SubGroupOp,
+        arguments: Vec<Value>,
+    },
     /// A value that crossed a region's border; only in barrier regions.
     ContextLoad(ContextSlot),
     /// Keeps a value for other regions, or adds it to a reduction's; only in barrier regions.
@@ -470,7 +510,7 @@ macro_rules! each_operand {
                 visit(aggregate);
                 visit(value);
             }
-            Op::Intrinsic { arguments, .. } | Op::Call { arguments, .. } => {
+            Op::Intrinsic { arguments, .. } | Op::Call { arguments, .. } | Op::SubGroup { arguments, .. } => {
                 arguments.$iter().for_each(visit);
             }
             Op::SlotAddress(_)
@@ -520,6 +560,7 @@ impl Op {
             | Op::GroupReduce { .. }
             | Op::GroupScan { .. }
             | Op::ContextScan { .. }
+            | Op::SubGroup { .. }
             | Op::ContextStore(..) => true,
             Op::Load { volatile, ordering, .. } => *volatile || ordering.is_some(),
             Op::Call { pure, .. } => !pure,

@@ -29,7 +29,7 @@ pub use function::{
 };
 pub use instruction::{
     BinaryOp, CastOp, ContextSlot, Flags, FloatPredicate, IntPredicate, Op, Ordering, Predicate, RmwOp,
-    Target, Terminator, UnaryOp, WorkItemQuery,
+    SubGroupOp, Target, Terminator, UnaryOp, WorkItemQuery,
 };
 pub use intrinsic::{Effects, Intrinsic, Shape};
 pub use module::{ConstantData, Module, Pointer, ReadError};

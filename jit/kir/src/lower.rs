@@ -11,6 +11,7 @@ mod launch;
 mod layout;
 mod region;
 mod spaces;
+mod sub_groups;
 
 use crate::builder::Builder;
 use crate::transform::WorkGroup;
@@ -18,6 +19,7 @@ use crate::{Block, Function, Value};
 use launch::{Memory, Sizes};
 use layout::Layout;
 use std::collections::BTreeMap;
+use sub_groups::SubGroups;
 
 /// A kernel's work-group function, and the memory that its caller must provide.
 #[derive(Clone, Debug)]
@@ -47,9 +49,10 @@ pub fn lower(group: &WorkGroup, name: &str) -> WorkGroupFunction {
             let [remainder, whole] = std::array::from_fn(|_| out.function.add_block());
             out.branch(smaller, (remainder, &[]), (whole, &[]));
             out.at = whole;
-            // They are few: they do without packs.
-            let out = Builder { function: out.function, at: remainder };
-            groups::write(out, (group, &parameters), (sizes, memory.clone(), None));
+            // They are few: they do without packs, unless these are sub-groups.
+            let mut out = Builder { function: out.function, at: remainder };
+            let packs = (group.sub_group_size > 1).then(|| groups::count_packs(&mut out, group, &sizes));
+            groups::write(out, (group, &parameters), (sizes, memory.clone(), packs));
         }
         let packs = groups::count_packs(&mut out, group, &sizes);
         groups::write(out, (group, &parameters), (sizes, memory, Some(packs)));
@@ -69,6 +72,7 @@ struct Lowering<'a, 'f> {
     memory: Memory,
     /// How many work-items of a row go in packs, by number of lanes; none if there is to be scalar code only.
     packs: Option<BTreeMap<u32, Value>>,
+    sub_groups: SubGroups,
     /// The work-group's id, and its first work-item's global id.
     ids: [Value; 3],
     bases: [Value; 3],

@@ -1,8 +1,8 @@
 //! The passes that make a work-group function of a kernel, in the order in which they run.
 
-use crate::analysis::sees_group;
+use crate::analysis::{sees_group, sees_sub_groups};
 use crate::lower::{WorkGroupFunction, lower};
-use crate::transform::widen::choose;
+use crate::transform::widen::{choose, choose_sub_groups};
 use crate::transform::{self, WorkGroup};
 use crate::{Function, verify};
 use spirula_interface::target::TargetFacts;
@@ -165,7 +165,7 @@ fn verify_form(form: &Form) -> Result<(), String> {
         Form::Lowered(lowered) => verify(&lowered.function),
         Form::Regions(group) => group.regions.iter().try_for_each(|region| {
             verify(&region.body)?;
-            region.wide.as_ref().map_or(Ok(()), |wide| verify(&wide.body))
+            region.wide.iter().chain(&region.tail).try_for_each(|wide| verify(&wide.body))
         }),
     }
 }
@@ -181,6 +181,8 @@ pub struct Lowered {
     pub sees_group: bool,
     /// See [`spirula_interface::program::KernelInfo::lanes`].
     pub lanes: u32,
+    /// See [`spirula_interface::program::KernelCode::sub_group_size`].
+    pub sub_group_size: u32,
     /// What was decided, a line each.
     pub remarks: Vec<String>,
 }
@@ -196,7 +198,7 @@ pub fn run(
     let sees_group = sees_group(&kernel);
     let mut decisions = Vec::new();
     let mut remarks = Vec::new();
-    let mut lanes = 1;
+    let (mut lanes, mut sub_group_size) = (1, 1);
     let mut form = Form::Function(kernel);
     if options.verify {
         verify_form(&form).map_err(|rule| PassError::Broken { pass: "import", rule })?;
@@ -209,16 +211,24 @@ pub fn run(
             remarks = vec![format!("kernel {name}: {count} barrier region(s), {kept} context slot(s)")];
             let wide = group.regions.iter().filter_map(|region| region.wide.as_ref());
             lanes = wide.map(|wide| wide.lanes).max().unwrap_or(1);
+            sub_group_size = group.sub_group_size;
         }
     }
     remarks.extend(decisions.iter().map(|decision| format!("kernel {name}: {decision}")));
     match form {
-        Form::Lowered(group) => Ok(Lowered { group, static_local_size, sees_group, lanes, remarks }),
+        Form::Lowered(group) => {
+            Ok(Lowered { group, static_local_size, sees_group, lanes, sub_group_size, remarks })
+        }
         _ => unreachable!("the passes yield a work-group function"),
     }
 }
 
 fn widen(group: &mut WorkGroup, options: &Options, remarks: &mut Vec<String>) {
+    if group.regions.iter().any(|region| sees_sub_groups(&region.body)) {
+        let (size, reason) = choose_sub_groups(group, &options.facts, options.lanes);
+        group.sub_group_size = size;
+        return remarks.push(reason);
+    }
     for (number, region) in group.regions.iter_mut().enumerate() {
         let choice = choose(region, &group.context, &options.facts, options.lanes);
         remarks.push(format!("region {number}: {}", choice.reason));

@@ -2,7 +2,7 @@
 
 use super::{
     AddressSpace, Attributes, Block, Constant, Flags, Function, Inst, LoopHints, Op, Passing, Predicate,
-    Promises, Scalar, Signature, Target, Terminator, Type, Value, ValueDef,
+    Promises, Scalar, Signature, SubGroupOp, Target, Terminator, Type, Value, ValueDef,
 };
 use std::fmt::{self, Display, Formatter};
 
@@ -201,6 +201,18 @@ impl Function {
             }
             Op::ContextScan { slot, inclusive, .. } => {
                 format!("context_scan {} #{} {operands}", inclusion(*inclusive), slot.0)
+            }
+            Op::SubGroup { op, .. } => {
+                let (name, reduction) = match op {
+                    SubGroupOp::Reduce(op) => ("reduce", Some(op)),
+                    SubGroupOp::ClusteredReduce(op) => ("clustered_reduce", Some(op)),
+                    SubGroupOp::InclusiveScan(op) => ("scan_inclusive", Some(op)),
+                    SubGroupOp::ExclusiveScan(op) => ("scan_exclusive", Some(op)),
+                    SubGroupOp::Shuffle => ("shuffle", None),
+                    SubGroupOp::Ballot => ("ballot", None),
+                };
+                let reduction = reduction.map_or(String::new(), |op| format!(" {}", op.name()));
+                format!("sub_group {name}{reduction} ({operands})")
             }
             Op::ContextLoad(slot) => format!("context_load #{}", slot.0),
             Op::ContextStore(slot, _) => format!("context_store #{} {operands}", slot.0),

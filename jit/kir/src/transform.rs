@@ -52,6 +52,8 @@ pub struct WorkGroup {
     pub regions: Vec<Region>,
     /// Whether some store may go past the caches.
     pub streams: bool,
+    /// Work-items in a sub-group; 1 if none is used, too.
+    pub sub_group_size: u32,
 }
 
 /// What every work-item does between two borders.
@@ -66,6 +68,8 @@ pub struct Region {
     pub once: bool,
     /// The same for packs of work-items, where that pays; `body` does the rest of a row.
     pub wide: Option<widen::WideBody>,
+    /// The same for less than a pack at the end of a row, where sub-groups are packs.
+    pub tail: Option<widen::WideBody>,
 }
 
 /// What the work-group does after a region.
@@ -111,6 +115,9 @@ impl Display for WorkGroup {
             write!(f, "{}", region.body)?;
             if let Some(wide) = &region.wide {
                 write!(f, "{} lanes\n{}", wide.lanes, wide.body)?;
+            }
+            if let Some(tail) = &region.tail {
+                write!(f, "up to {} lanes\n{}", tail.lanes, tail.body)?;
             }
         }
         Ok(())

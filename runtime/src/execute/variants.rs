@@ -131,6 +131,7 @@ fn warn(kernel: &KernelInfo, local: [u32; 3], why: &dyn Display) {
 fn is_same_launch(general: &KernelInfo, variant: &KernelInfo, local: [u32; 3]) -> bool {
     let items = local.iter().fold(1_u64, |all, &size| all.saturating_mul(size.into()));
     variant.signature == general.signature
+        && variant.code.sub_group_size == general.code.sub_group_size
         && variant.code.static_local_size == general.code.static_local_size
         && variant.code.scratch_size(items) <= MAX_SCRATCH
 }

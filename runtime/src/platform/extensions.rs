@@ -30,6 +30,15 @@ pub(crate) const PLATFORM_EXTENSIONS: &[Extension] = &[
     v1("cl_khr_image2d_from_buffer"),
     v1("cl_khr_create_command_queue"),
     v1("cl_khr_device_uuid"),
+    // `cl_khr_subgroups` isn't here: it promises that sub-groups make progress independently of each other.
+    v1("cl_khr_subgroup_ballot"),
+    v1("cl_khr_subgroup_clustered_reduce"),
+    v1("cl_khr_subgroup_extended_types"),
+    v1("cl_khr_subgroup_non_uniform_arithmetic"),
+    v1("cl_khr_subgroup_non_uniform_vote"),
+    v1("cl_khr_subgroup_rotate"),
+    v1("cl_khr_subgroup_shuffle"),
+    v1("cl_khr_subgroup_shuffle_relative"),
     v1("cl_khr_suggested_local_work_size"),
 ];
 
@@ -53,6 +62,7 @@ pub(crate) const OPENCL_C_FEATURES: &[Extension] = &[
     Extension { name: "__opencl_c_images", version: [3, 0, 0] },
     Extension { name: "__opencl_c_int64", version: [3, 0, 0] },
     Extension { name: "__opencl_c_program_scope_global_variables", version: [3, 0, 0] },
+    Extension { name: "__opencl_c_subgroups", version: [3, 0, 0] },
     Extension { name: "__opencl_c_work_group_collective_functions", version: [3, 0, 0] },
 ];
 

@@ -43,6 +43,9 @@ fn verify_kernel(kernel: &KernelInfo, device: &DeviceInfo) -> Result<(), String>
     if signature.required_work_group_size.is_some_and(|size| size.contains(&0)) {
         return Err("requires work-groups without work-items".into());
     }
+    if !code.sub_group_size.is_power_of_two() || code.sub_group_size > MAX_LANES {
+        return Err(format!("has sub-groups of {} work-items", code.sub_group_size));
+    }
     if !code.lanes.is_power_of_two() || code.lanes > MAX_LANES {
         return Err(format!("runs {} work-items together", code.lanes));
     }
@@ -148,7 +151,7 @@ mod tests {
         let device = &context.device().info;
         assert_eq!(verify(&program(vec![kernel()]), device), Ok(()));
         type Case = (fn(&mut KernelInfo), &'static str);
-        let cases: [Case; 24] = [
+        let cases: [Case; 25] = [
             (|k| k.signature.name.clear(), "a name that"),
             (|k| k.signature.name = "a\0b".into(), "the kernel `a\\0b` has a name that"),
             (|k| k.signature.arguments[0].offset = 9, "an argument 1 of 16 bytes at 16, between 17 and 40"),
@@ -173,6 +176,7 @@ mod tests {
             (|k| call(k).arguments[0] = Argument::Bytes(129), "a call 0 of printf"),
             (|k| call(k).arguments.push(Argument::Copied), "a call 0 of printf"),
             (|k| k.signature.required_work_group_size = Some([4, 0, 4]), "without work-items"),
+            (|k| k.code.sub_group_size = 0, "has sub-groups of 0 work-items"),
             (|k| k.code.lanes = 0, "runs 0 work-items"),
             (|k| k.code.lanes = 48, "runs 48 work-items"),
             (|k| k.code.lanes = 128, "runs 128 work-items"),

@@ -19,6 +19,7 @@ mod programs;
 mod setup;
 mod sources;
 mod sub_devices;
+mod sub_groups;
 mod svm;
 mod threads;
 mod work_groups;
@@ -48,6 +49,7 @@ fn main() -> ExitCode {
         threads::tests(),
         lent::tests(),
         work_groups::tests(),
+        sub_groups::tests(),
     ];
     isolate::main(tests.into_iter().flatten().collect(), ExpectedFailures::default())
 }

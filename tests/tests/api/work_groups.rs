@@ -234,9 +234,9 @@ type Operation = (&'static str, fn(i64, i64) -> i64);
 
 /// A type of the work-group functions: its name, its size, whether it has negative numbers, a number's bits in it, and those of
 /// the operations' identities.
-type Number = (&'static str, usize, bool, fn(i64) -> u64, [u64; 3]);
+pub type Number = (&'static str, usize, bool, fn(i64) -> u64, [u64; 3]);
 
-const NUMBERS: [Number; 6] = [
+pub const NUMBERS: [Number; 6] = [
     ("int", 4, true, |n| n as u32 as u64, [0, i32::MAX as u64, i32::MIN as u32 as u64]),
     ("uint", 4, false, |n| n as u32 as u64, [0, u32::MAX as u64, 0]),
     ("long", 8, true, |n| n as u64, [0, i64::MAX as u64, i64::MIN as u64]),
@@ -282,7 +282,7 @@ fn combining(ty: &str) -> String {
 }
 
 /// The bits of a buffer of 4 or 8 byte numbers.
-fn numbers(setup: &Setup, buffer: &Buffer, bytes: usize, count: usize) -> cl::Result<Vec<u64>> {
+pub fn numbers(setup: &Setup, buffer: &Buffer, bytes: usize, count: usize) -> cl::Result<Vec<u64>> {
     let mut raw = vec![0_u8; bytes * count];
     setup.queue.read(buffer, &mut raw)?;
     let number = |chunk: &[u8]| chunk.iter().rev().fold(0, |bits, &byte| bits << 8 | u64::from(byte));

@@ -19,7 +19,10 @@ const CL30: [&str; 2] = [
     "-cl-ext=-all,+cl_khr_fp64,+__opencl_c_fp64,+cl_khr_int64_base_atomics,+cl_khr_int64_extended_atomics,\
      +cl_khr_3d_image_writes,+__opencl_c_3d_image_writes,+__opencl_c_images,+__opencl_c_int64,\
      +__opencl_c_atomic_order_acq_rel,+__opencl_c_atomic_order_seq_cst,+__opencl_c_atomic_scope_device,\
-     +__opencl_c_atomic_scope_all_devices",
+     +__opencl_c_atomic_scope_all_devices,+__opencl_c_work_group_collective_functions,+__opencl_c_subgroups,\
+     +cl_khr_subgroup_ballot,+cl_khr_subgroup_clustered_reduce,+cl_khr_subgroup_extended_types,\
+     +cl_khr_subgroup_non_uniform_arithmetic,+cl_khr_subgroup_non_uniform_vote,+cl_khr_subgroup_rotate,\
+     +cl_khr_subgroup_shuffle,+cl_khr_subgroup_shuffle_relative",
 ];
 
 fn clang(version: [&str; 2], mode: &[&str], input: &str) -> String {

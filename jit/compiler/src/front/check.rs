@@ -156,7 +156,7 @@ fn version(module: View, options: &CompileOptions) -> Result<(), CompileError> {
 
 /// What `opencl.used.extensions` and `opencl.used.optional.core.features` may name (SPIR 2.0, 2.11; SPIR 1.2, 2.12): what
 /// this device has. A name here concerns code; sharing with other interfaces doesn't.
-const PROVIDED: [&str; 21] = [
+const PROVIDED: [&str; 30] = [
     "cl_doubles",
     "cl_images",
     "cl_khr_3d_image_writes",
@@ -176,6 +176,16 @@ const PROVIDED: [&str; 21] = [
     "cl_khr_media_sharing",
     "cl_khr_select_fprounding_mode",
     "cl_khr_spir",
+    // Only without the promise of independent progress, which code can't be seen to rely on.
+    "cl_khr_subgroups",
+    "cl_khr_subgroup_ballot",
+    "cl_khr_subgroup_clustered_reduce",
+    "cl_khr_subgroup_extended_types",
+    "cl_khr_subgroup_non_uniform_arithmetic",
+    "cl_khr_subgroup_non_uniform_vote",
+    "cl_khr_subgroup_rotate",
+    "cl_khr_subgroup_shuffle",
+    "cl_khr_subgroup_shuffle_relative",
     "cl_khr_icd",
     "cl_khr_image2d_from_buffer",
 ];

@@ -7,8 +7,9 @@ use crate::{Function, Op, Passing, Terminator, WorkItemQuery};
 /// several launches: that is why the offset, which theirs may differ in, counts too.
 pub fn sees_group(kernel: &Function) -> bool {
     let asks = |op: &Op| match op {
-        Op::LocalAddress { .. } | Op::GroupReduce { .. } | Op::GroupScan { .. } => true,
+        Op::LocalAddress { .. } | Op::GroupReduce { .. } | Op::GroupScan { .. } | Op::SubGroup { .. } => true,
         Op::WorkItem { query, .. } => {
+            // How a range is divided is seen in sub-groups, too.
             !matches!(query, WorkItemQuery::GlobalId | WorkItemQuery::GlobalSize | WorkItemQuery::WorkDim)
         }
         _ => false,
@@ -20,6 +21,15 @@ pub fn sees_group(kernel: &Function) -> bool {
             matches!(block.terminator, Terminator::Barrier(_))
                 || block.insts.iter().any(|&inst| asks(kernel.op(inst)))
         })
+}
+
+/// Whether anything in it depends on how work-groups are divided into sub-groups.
+pub fn sees_sub_groups(body: &Function) -> bool {
+    body.insts().any(|inst| match body.op(inst) {
+        Op::SubGroup { .. } => true,
+        Op::WorkItem { query, .. } => query.sees_sub_groups(),
+        _ => false,
+    })
 }
 
 #[cfg(test)]

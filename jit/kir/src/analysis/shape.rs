@@ -7,7 +7,7 @@
 use super::{ControlFlow, Edge, Level, LoopId, Loops, Node, To};
 use crate::transform::ContextKind;
 use crate::{
-    BinaryOp, Block, CastOp, Constant, Flags, Function, Inst, Op, Scalar, Type, Value, ValueDef,
+    BinaryOp, Block, CastOp, Constant, Flags, Function, Inst, Op, Scalar, SubGroupOp, Type, Value, ValueDef,
     WorkItemQuery,
 };
 use fixedbitset::FixedBitSet;
@@ -259,6 +259,14 @@ impl Solver<'_> {
             Op::WorkItem { query: WorkItemQuery::GlobalId | WorkItemQuery::LocalId, dimension: 0 } => {
                 Shape::Affine { stride: 1, exact: true }
             }
+            Op::WorkItem { query: WorkItemQuery::SubGroupLocalId, .. } => {
+                Shape::Affine { stride: 1, exact: true }
+            }
+            Op::SubGroup { op, .. } => match op {
+                SubGroupOp::Reduce(_) | SubGroupOp::Ballot => Shape::Uniform,
+                SubGroupOp::Shuffle if shapes[1] == Shape::Uniform => Shape::Uniform,
+                _ => Shape::Varying,
+            },
             Op::SlotAddress(slot) => affine(self.memory.slot_strides[slot.index()], false),
             Op::ContextAddress(slot) | Op::ContextLoad(slot) => self.context(op, slot.0 as usize),
             Op::AtomicRmw { .. } | Op::CompareExchange { .. } | Op::ContextScan { .. } => Shape::Varying,

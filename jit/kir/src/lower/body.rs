@@ -23,6 +23,17 @@ pub(super) struct BodyCopy<'a> {
     blocks: Vec<Option<Block>>,
     flow: ControlFlow,
     item: Option<Item>,
+    /// Whom it is for.
+    pub kind: Kind,
+}
+
+/// For how many work-items a body is.
+#[derive(Clone, Copy, PartialEq)]
+pub(super) enum Kind {
+    Item,
+    Pack,
+    /// Less than a pack.
+    Tail,
 }
 
 /// The work-item that a loop is at, or a pack's first.
@@ -35,7 +46,7 @@ pub(super) struct Item {
 }
 
 impl<'a> BodyCopy<'a> {
-    pub fn new(body: &'a Function, region: &'a Region, parallel: Option<AccessGroup>) -> Self {
+    pub fn new(body: &'a Function, region: &'a Region, parallel: Option<AccessGroup>, kind: Kind) -> Self {
         BodyCopy {
             body,
             region,
@@ -44,7 +55,13 @@ impl<'a> BodyCopy<'a> {
             blocks: vec![None; body.blocks.len()],
             flow: ControlFlow::new(body),
             item: None,
+            kind,
         }
+    }
+
+    /// The work-item that it is copied for.
+    pub fn item(&self) -> Item {
+        self.item.unwrap_or_else(|| unreachable!("what is done once for the group has no work-item"))
     }
 }
 
@@ -164,6 +181,10 @@ impl Lowering<'_, '_> {
                 let pointer = self.value(copy, arguments[0]);
                 Some(self.memory.spaces.test(&mut self.out, *intrinsic, pointer))
             }
+            Op::SubGroup { op, arguments } => {
+                let value = self.value(copy, arguments[0]);
+                Some(self.alone(*op, value))
+            }
             op => {
                 let mut op = op.clone();
                 for operand in op.operands_mut() {
@@ -191,10 +212,10 @@ impl Lowering<'_, '_> {
     }
 
     fn query(&mut self, copy: &BodyCopy, query: WorkItemQuery, d: usize) -> Value {
-        let local = |copy: &BodyCopy| match &copy.item {
-            Some(item) => item.local[d],
-            None => unreachable!("what is done once for the group has no work-item"),
-        };
+        let local = |copy: &BodyCopy| copy.item().local[d];
+        if query.sees_sub_groups() {
+            return self.sub_group_query(copy, query);
+        }
         match query {
             WorkItemQuery::GlobalId => self.out.binary(BinaryOp::Add, NO_WRAP, self.bases[d], local(copy)),
             WorkItemQuery::LocalId => local(copy),
@@ -211,12 +232,13 @@ impl Lowering<'_, '_> {
                 Some(value) => value,
                 None => unreachable!("asked for where stores may go past the caches only"),
             },
+            _ => unreachable!("asked of sub-groups above"),
         }
     }
 
     /// The address of this work-item's element of a slot's array.
     fn context_element(&mut self, copy: &BodyCopy, slot: ContextSlot) -> Value {
-        let Some(item) = &copy.item else { unreachable!("the group has no element of an array") };
+        let item = copy.item();
         let size = element_size(&self.group.context[slot.0 as usize]);
         self.out.element(self.memory.context[slot.0 as usize], item.linear, size, 0)
     }

@@ -2,6 +2,7 @@
 
 use super::Lowering;
 use super::launch::{Memory, NO_WRAP, Parameters, Sizes};
+use super::sub_groups::SubGroups;
 use crate::analysis::ID_LIMIT;
 use crate::builder::Builder;
 use crate::transform::WorkGroup;
@@ -14,24 +15,27 @@ pub(super) fn count_packs(out: &mut Builder, group: &WorkGroup, sizes: &Sizes) -
     if lanes.is_empty() {
         return BTreeMap::new();
     }
-    let limit = out.int((ID_LIMIT / 2) as u64);
-    let mut small: Option<Value> = None;
-    for d in 0..3 {
-        for size in [sizes.global_offset[d], sizes.global_size[d]] {
-            let fits = out.compare(IntPredicate::Ule, size, limit);
-            small = Some(match small {
-                Some(before) => out.binary(BinaryOp::And, 0, before, fits),
-                None => fits,
-            });
-        }
-    }
+    let small = ids_are_small(out, sizes);
+    let sub_groups = SubGroups::new(out, group, sizes, true);
+    let fits = if group.sub_group_size > 1 { sub_groups.are_packs } else { small };
     let none = out.int(0);
     let mut count = |lanes: u32| {
         let mask = out.int(u64::from(lanes).wrapping_neg());
         let all = out.binary(BinaryOp::And, 0, sizes.local_size[0], mask);
-        small.map_or(all, |small| out.select(small, all, none))
+        out.select(fits, all, none)
     };
     lanes.into_iter().map(|lanes| (lanes, count(lanes))).collect()
+}
+
+/// Whether all ids fit 32-bit arithmetic.
+pub(super) fn ids_are_small(out: &mut Builder, sizes: &Sizes) -> Value {
+    let limit = out.int((ID_LIMIT / 2) as u64);
+    let sizes = (0..3).flat_map(|d| [sizes.global_offset[d], sizes.global_size[d]]);
+    let all = sizes.fold(None, |before: Option<Value>, size| {
+        let fits = out.compare(IntPredicate::Ule, size, limit);
+        Some(before.map_or(fits, |before| out.binary(BinaryOp::And, 0, before, fits)))
+    });
+    all.unwrap_or_else(|| out.function.int(Type::BOOL, 1))
 }
 
 /// Writes the loop with all that is in it; the entry block, in which `out` writes, leads to it.
@@ -41,6 +45,7 @@ pub(super) fn write(
     (sizes, memory, packs): (Sizes, Memory, Option<BTreeMap<u32, Value>>),
 ) {
     let entry = out.at;
+    let sub_groups = SubGroups::new(&mut out, group, &sizes, packs.is_some());
     let [enter, start] = std::array::from_fn(|_| out.function.add_block());
     let [linear, ids @ ..]: [Value; 4] =
         std::array::from_fn(|_| out.function.add_block_param(start, Type::I64));
@@ -50,7 +55,8 @@ pub(super) fn write(
         let first = out.binary(BinaryOp::Mul, NO_WRAP, group, sizes.enqueued_local_size[d]);
         out.binary(BinaryOp::Add, NO_WRAP, first, sizes.global_offset[d])
     });
-    let mut lowering = Lowering { group, sizes, memory, packs, ids, bases, ends: Vec::new(), out };
+    let mut lowering =
+        Lowering { group, sizes, memory, packs, sub_groups, ids, bases, ends: Vec::new(), out };
     let starts = lowering.regions();
     let [end, done] = std::array::from_fn(|_| lowering.out.function.add_block());
     lowering.leave_regions(&starts, end);

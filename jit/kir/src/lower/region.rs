@@ -1,7 +1,7 @@
 //! Lowering: a region in the loops over a group's work-items, and the way on to the next region.
 
 use super::Lowering;
-use super::body::{BodyCopy, Item};
+use super::body::{BodyCopy, Item, Kind};
 use super::launch::NO_WRAP;
 use crate::transform::{ContextKind, Region, RegionExit};
 use crate::{AccessGroup, BinaryOp, Block, IntPredicate, LoopHints, Target, Terminator, Type, Value};
@@ -28,12 +28,17 @@ impl Lowering<'_, '_> {
         }
         // Without loops there is nothing to be parallel.
         let parallel = (!region.once).then_some(AccessGroup(number as u32));
-        let mut scalar = BodyCopy::new(&region.body, region, parallel);
+        let mut scalar = BodyCopy::new(&region.body, region, parallel, Kind::Item);
         self.copy_group_block(&mut scalar);
         let wide = region.wide.as_ref().filter(|_| self.packs.is_some());
-        let mut wide = wide.map(|wide| (BodyCopy::new(&wide.body, region, parallel), wide.lanes));
+        let mut wide = wide.map(|wide| (BodyCopy::new(&wide.body, region, parallel, Kind::Pack), wide.lanes));
         if let Some((wide, _)) = &mut wide {
             self.copy_group_block(wide);
+        }
+        let tail = region.tail.as_ref().filter(|_| self.packs.is_some());
+        let mut tail = tail.map(|tail| BodyCopy::new(&tail.body, region, parallel, Kind::Tail));
+        if let Some(tail) = &mut tail {
+            self.copy_group_block(tail);
         }
         self.begin_collectives(region);
         let end = if region.once {
@@ -43,7 +48,7 @@ impl Lowering<'_, '_> {
             self.finish_copy(&mut scalar, latch);
             latch
         } else {
-            self.items(scalar, wide)
+            self.items(scalar, wide, tail)
         };
         self.out.at = end;
         self.end_collectives(region);
@@ -52,7 +57,12 @@ impl Lowering<'_, '_> {
     }
 
     /// The loops over dimensions 2, 1 and 0, with the packs of a row in front of the innermost. Returns the block behind them.
-    fn items(&mut self, mut scalar: BodyCopy, wide: Option<(BodyCopy, u32)>) -> Block {
+    fn items(
+        &mut self,
+        mut scalar: BodyCopy,
+        wide: Option<(BodyCopy, u32)>,
+        tail: Option<BodyCopy>,
+    ) -> Block {
         let zero = self.out.int(0);
         let [x, y, _] = self.sizes.local_size;
         let (parallel, is_wide) = (scalar.parallel, wide.is_some());
@@ -77,10 +87,14 @@ impl Lowering<'_, '_> {
         let [latch, next_row, next_plane, end] = std::array::from_fn(|_| self.out.function.add_block());
         self.finish_copy(&mut scalar, latch);
         if let Some(packs) = packs {
+            let rest = match tail {
+                Some(tail) => self.tail(tail, (row_start, [row.id, plane.id]), (item.header, next_row)),
+                None => item.header,
+            };
             self.out.at = packs.enter;
-            self.out.branch(packs.some, (packs.header, &[zero]), (item.header, &[zero]));
+            self.out.branch(packs.some, (packs.header, &[zero]), (rest, &[zero]));
             self.out.at = packs.rest;
-            self.out.branch(packs.left, (item.header, &[packs.items]), (next_row, &[]));
+            self.out.branch(packs.left, (rest, &[packs.items]), (next_row, &[]));
         }
         let ends = [(latch, item, next_row), (next_row, row, next_plane), (next_plane, plane, end)];
         for (d, (latch, of, out_of)) in ends.into_iter().enumerate() {

@@ -3,7 +3,7 @@
 use super::{Parse, Parser};
 use crate::{
     BinaryOp, Block, CastOp, ContextSlot, Flags, FloatPredicate, IntPredicate, Intrinsic, Op, Ordering,
-    Predicate, ReduceOp, RmwOp, Slot, Target, Terminator, UnaryOp, Value, WorkItemQuery,
+    Predicate, ReduceOp, RmwOp, Slot, SubGroupOp, Target, Terminator, UnaryOp, Value, WorkItemQuery,
 };
 use std::sync::Arc;
 
@@ -116,6 +116,19 @@ impl Parser<'_> {
                 let inclusive = self.inclusive()?;
                 let slot = ContextSlot(self.prefixed("#")?);
                 Ok(Op::ContextScan { slot, inclusive, value: self.value()? })
+            }
+            "sub_group" => {
+                let name = self.next();
+                let op = match name {
+                    "reduce" => SubGroupOp::Reduce(self.reduction()?),
+                    "clustered_reduce" => SubGroupOp::ClusteredReduce(self.reduction()?),
+                    "scan_inclusive" => SubGroupOp::InclusiveScan(self.reduction()?),
+                    "scan_exclusive" => SubGroupOp::ExclusiveScan(self.reduction()?),
+                    "shuffle" => SubGroupOp::Shuffle,
+                    "ballot" => SubGroupOp::Ballot,
+                    _ => return self.fail(format!("no operation of sub-groups `{name}`")),
+                };
+                Ok(Op::SubGroup { op, arguments: self.arguments()? })
             }
             "context_load" => Ok(Op::ContextLoad(ContextSlot(self.prefixed("#")?))),
             "context_store" => Ok(Op::ContextStore(ContextSlot(self.prefixed("#")?), self.value()?)),

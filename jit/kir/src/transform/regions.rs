@@ -29,7 +29,7 @@ pub fn form_regions(mut kernel: Function) -> WorkGroup {
     }
     let mut regions: Vec<Region> = (0..former.starts.len()).map(|r| former.form(r)).collect();
     expand_shared_slots(&mut regions, &mut former.context);
-    WorkGroup { context: former.context.kinds, regions, streams: false }
+    WorkGroup { context: former.context.kinds, regions, streams: false, sub_group_size: 1 }
 }
 
 struct Former {
@@ -98,7 +98,7 @@ impl Former {
         let Builder { mut body, exits, .. } = builder;
         remove_dead_code(&mut body);
         let once = self.runs_once(&flow, &body);
-        Region { body, exits, once, wide: None }
+        Region { body, exits, once, wide: None, tail: None }
     }
 
     /// Whether one work-item's walk through the region stands for all.

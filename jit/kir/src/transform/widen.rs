@@ -22,7 +22,7 @@ mod slots;
 mod values;
 mod variables;
 
-pub use choice::{Choice, choose};
+pub use choice::{Choice, choose, choose_sub_groups};
 
 use super::{ContextKind, Region};
 use crate::analysis::{ControlFlow, LoopId, Loops, Mask, Masks, MemoryShape, Node, Shape, Shapes};

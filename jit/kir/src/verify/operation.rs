@@ -2,8 +2,8 @@
 
 use super::tables::is_alignment;
 use crate::{
-    AddressSpace, BinaryOp, CastOp, Function, Inst, Op, Ordering, Predicate, RmwOp, Scalar, Type, UnaryOp,
-    Value, WorkItemQuery,
+    AddressSpace, BinaryOp, CastOp, Function, Inst, Op, Ordering, Predicate, RmwOp, Scalar, SubGroupOp, Type,
+    UnaryOp, Value, WorkItemQuery,
 };
 
 /// Checks one instruction, whose indices are known to be right. Says what doesn't fit.
@@ -110,6 +110,7 @@ impl Typed<'_> {
                 same(&[*value]) && op.takes(ty)
             }
             Op::ContextScan { value, .. } => same(&[*value]),
+            Op::SubGroup { op, arguments } => return Ok(self.sub_group(*op, arguments, ty)),
             Op::Call { .. } | Op::ContextLoad(_) => true,
             _ => return Err("the operation yields nothing".into()),
         })
@@ -164,6 +165,25 @@ impl Typed<'_> {
             _ => return false,
         };
         same && is_i64 && *ty == expected
+    }
+
+    fn sub_group(&self, op: SubGroupOp, arguments: &[Value], ty: &Type) -> bool {
+        use SubGroupOp::*;
+        match (op, arguments) {
+            (Reduce(op) | InclusiveScan(op) | ExclusiveScan(op), &[value]) => {
+                self.ty(value) == ty && op.takes(ty)
+            }
+            (ClusteredReduce(op), &[value, size]) => {
+                let size = self.function.constant_int(size);
+                self.ty(value) == ty && op.takes(ty) && size.is_some_and(|size| size.is_power_of_two())
+            }
+            (Shuffle, &[value, index]) => {
+                let scalar = matches!(ty, Type::Scalar(_));
+                self.ty(value) == ty && scalar && *self.ty(index) == Type::I32
+            }
+            (Ballot, &[condition]) => *self.ty(condition) == Type::BOOL && *ty == Type::I64,
+            _ => false,
+        }
     }
 
     fn intrinsic(&self, op: &Op, result: Option<&Type>) -> Result<bool, String> {

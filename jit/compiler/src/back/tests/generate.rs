@@ -1,10 +1,10 @@
 //! Random kernels: nested branches and loops, uniform and divergent, with barriers wherever all work-items pass
-//! together, switches, loops with several exits, private arrays, atomics, integers of all widths, and work-items that return
+//! together, work-group functions there too, switches, loops with several exits, private arrays, atomics, integers of all widths, and work-items that return
 //! early. No races, so that there is one right answer.
 
 use spirula_kir::{
-    BinaryOp, Block, CastOp, Flags, Function, IntPredicate, Op, Ordering, Passing, Predicate, RmwOp, Slot,
-    Target, Terminator, Type, Value, WorkItemQuery,
+    BinaryOp, Block, CastOp, Flags, Function, IntPredicate, Op, Ordering, Passing, Predicate, ReduceOp,
+    RmwOp, Slot, Target, Terminator, Type, Value, WorkItemQuery,
 };
 
 /// A small generator of random numbers (xorshift64*): the seed names the kernel.
@@ -119,7 +119,8 @@ impl Generator {
                 0 => self.arithmetic(),
                 1 => self.private_array(),
                 2 => self.global_memory(),
-                3 | 4 if together => self.exchange(),
+                3 if together => self.combine(),
+                4 if together => self.exchange(),
                 3 => self.arithmetic(),
                 4 => self.atomic(),
                 5 => self.choose(),
@@ -310,6 +311,21 @@ impl Generator {
         let got = self.load(other);
         self.barrier();
         if everyone_reads_first { self.uniform.push(got) } else { self.varying.push(got) }
+    }
+
+    /// What all work-items bring, or those up to each.
+    fn combine(&mut self) {
+        use ReduceOp::*;
+        let op = self.random.pick(&[Add, And, Or, Xor, SMin, SMax, UMin, UMax]);
+        let value = self.value();
+        if self.random.below(2) == 0 {
+            let all = self.push(Type::I32, Op::GroupReduce { op, value });
+            self.uniform.push(all);
+        } else {
+            let inclusive = self.random.below(2) == 0;
+            let sum = self.push(Type::I32, Op::GroupScan { op, inclusive, value });
+            self.varying.push(sum);
+        }
     }
 
     fn barrier(&mut self) {

@@ -2,8 +2,8 @@
 //! Covers what the generator makes: arithmetic of integers up to 64 bits, memory, branches.
 
 use spirula_kir::{
-    BinaryOp, Block, CastOp, Constant, Function, IntPredicate, Op, Predicate, RmwOp, Target, Terminator,
-    Type, Value, ValueDef, WorkItemQuery,
+    BinaryOp, Block, CastOp, Constant, Function, Inst, IntPredicate, Op, Predicate, ReduceOp, RmwOp, Target,
+    Terminator, Type, Value, ValueDef, WorkItemQuery,
 };
 
 /// The memory that a work-group sees: 32-bit words.
@@ -22,8 +22,11 @@ struct Item {
     group: u64,
     values: Vec<u64>,
     slots: Vec<Vec<i32>>,
-    /// Where it goes on; none when it has returned.
+    /// Where it goes on, by block and instruction; none when it has returned.
     block: Option<Block>,
+    position: usize,
+    /// The work-group function that it waits in.
+    waits_in: Option<Inst>,
 }
 
 /// Runs one work-group of a one-dimensional launch.
@@ -35,12 +38,72 @@ pub fn run_group(kernel: &Function, memory: &mut Memory, group: u64, local_size:
             values: vec![0; kernel.value_count()],
             slots: kernel.slots.iter().map(|s| vec![0; s.size as usize / 4]).collect(),
             block: Some(Block(0)),
+            position: 0,
+            waits_in: None,
         })
         .collect();
     while items.iter().any(|item| item.block.is_some()) {
         for item in items.iter_mut().filter(|item| item.block.is_some()) {
             Walk { kernel, memory: &mut *memory, local_size, number, item }.run_until_barrier();
         }
+        combine(kernel, &mut items, number);
+    }
+}
+
+/// Gives those that wait in a work-group function their results: all that have not returned.
+fn combine(kernel: &Function, items: &mut [Item], number: i32) {
+    let mut sum: Option<u32> = None;
+    let mut before = Vec::new();
+    let waiting = items.iter().filter_map(|item| Some((item, item.waits_in?)));
+    for (item, inst) in waiting {
+        let (Op::GroupReduce { op, value } | Op::GroupScan { op, value, .. }) = *kernel.op(inst) else {
+            panic!("waits in no work-group function")
+        };
+        let own = match kernel.def(value) {
+            ValueDef::Constant(Constant::Int(bits)) => *bits as u32,
+            ValueDef::Param(_) => number as u32,
+            _ => item.values[value.index()] as u32,
+        };
+        let next = sum.map_or(own, |sum| combined(op, sum, own));
+        before.push((sum.unwrap_or(identity(op)), next));
+        sum = Some(next);
+    }
+    let waiting = items.iter_mut().filter(|item| item.waits_in.is_some());
+    for (item, (before, up_to)) in waiting.zip(before) {
+        let Some(inst) = item.waits_in.take() else { continue };
+        let yields = match kernel.op(inst) {
+            Op::GroupScan { inclusive: true, .. } => up_to,
+            Op::GroupScan { .. } => before,
+            _ => sum.unwrap_or(0),
+        };
+        if let Some(result) = kernel.result(inst) {
+            item.values[result.index()] = yields.into();
+        }
+        item.position += 1;
+    }
+}
+
+fn combined(op: ReduceOp, a: u32, b: u32) -> u32 {
+    let signed = |choose: fn(i32, i32) -> i32| choose(a as i32, b as i32) as u32;
+    match op {
+        ReduceOp::Add => a.wrapping_add(b),
+        ReduceOp::And => a & b,
+        ReduceOp::Or => a | b,
+        ReduceOp::Xor => a ^ b,
+        ReduceOp::SMin => signed(i32::min),
+        ReduceOp::SMax => signed(i32::max),
+        ReduceOp::UMin => a.min(b),
+        ReduceOp::UMax => a.max(b),
+        other => panic!("{other:?}"),
+    }
+}
+
+fn identity(op: ReduceOp) -> u32 {
+    match op {
+        ReduceOp::And | ReduceOp::UMin => u32::MAX,
+        ReduceOp::SMin => i32::MAX as u32,
+        ReduceOp::SMax => i32::MIN as u32,
+        _ => 0,
     }
 }
 
@@ -56,7 +119,12 @@ impl Walk<'_, '_> {
     fn run_until_barrier(&mut self) {
         while let Some(block) = self.item.block {
             let data = self.kernel.block(block);
-            for &inst in &data.insts {
+            while let Some(&inst) = data.insts.get(self.item.position) {
+                if matches!(self.kernel.op(inst), Op::GroupReduce { .. } | Op::GroupScan { .. }) {
+                    self.item.waits_in = Some(inst);
+                    return;
+                }
+                self.item.position += 1;
                 let result = self.evaluate(self.kernel.op(inst), self.kernel.result(inst));
                 if let Some(value) = self.kernel.result(inst) {
                     self.item.values[value.index()] = truncate(result, self.kernel.ty(value));
@@ -86,6 +154,7 @@ impl Walk<'_, '_> {
             self.item.values[param.index()] = argument;
         }
         self.item.block = Some(target.block);
+        self.item.position = 0;
     }
 
     fn get(&self, value: Value) -> u64 {

@@ -7,7 +7,20 @@ use crate::front::intrinsics::{self, Meaning};
 use crate::llvm::{Call, Value};
 use inkwell::llvm_sys::LLVMValueKind;
 use spirula_kir as kir;
-use spirula_kir::{Constant, Flags, Intrinsic, Op, ReduceOp, Shape, Type, WorkItemQuery};
+use spirula_kir::{Constant, Flags, Intrinsic, Op, ReduceOp, Shape, SubGroupOp, Type, WorkItemQuery};
+
+/// The primitives of work-group functions and sub-groups.
+const COLLECTIVES: [&str; 9] = [
+    "group_reduce",
+    "group_scan_inclusive",
+    "group_scan_exclusive",
+    "sub_group_reduce",
+    "sub_group_clustered_reduce",
+    "sub_group_scan_inclusive",
+    "sub_group_scan_exclusive",
+    "sub_group_shuffle",
+    "sub_group_ballot",
+];
 
 /// The primitives that compute something of their arguments are Kernel IR's intrinsics.
 fn of_primitive(name: &str) -> Option<Intrinsic> {
@@ -28,14 +41,13 @@ impl<'m> Importer<'m, '_> {
             && callee.is_declaration()
         {
             let kind = primitive.split('.').next();
-            return match (of_primitive(primitive), kind) {
+            let is_collective = kind.is_some_and(|kind| COLLECTIVES.contains(&kind));
+            return match (of_primitive(primitive), is_collective) {
                 (Some(intrinsic), _) => {
                     let arguments = self.arguments(source)?;
                     self.result(source, Op::Intrinsic { intrinsic, flags: Flags::NONE, arguments })
                 }
-                (None, Some("group_reduce" | "group_scan_inclusive" | "group_scan_exclusive")) => {
-                    self.collective(primitive, source)
-                }
+                (None, true) => self.collective(primitive, source),
                 _ => self.primitive(primitive),
             };
         }
@@ -69,15 +81,30 @@ impl<'m> Importer<'m, '_> {
     /// `group_reduce.add.i32`, `group_scan_exclusive.fmin.f64`, …
     fn collective(&mut self, name: &str, source: Value<'m>) -> Import<Option<kir::Value>> {
         let mut words = name.split('.');
-        let (kind, op) = (words.next(), words.next().and_then(ReduceOp::from_name));
-        let (Some(kind), Some(op)) = (kind, op) else {
-            return Err(format!("calls the unknown primitive `spirula.{name}`"));
-        };
-        let value = self.operand(source, 0)?;
-        let inclusive = kind == "group_scan_inclusive";
-        let op = match kind {
-            "group_reduce" => Op::GroupReduce { op, value },
-            _ => Op::GroupScan { op, inclusive, value },
+        let (kind, by) = (words.next().unwrap_or_default(), words.next().and_then(ReduceOp::from_name));
+        let arguments = self.arguments(source)?;
+        let value = arguments[0];
+        let op = match (kind, by) {
+            ("group_reduce", Some(op)) => Op::GroupReduce { op, value },
+            ("group_scan_inclusive", Some(op)) => Op::GroupScan { op, inclusive: true, value },
+            ("group_scan_exclusive", Some(op)) => Op::GroupScan { op, inclusive: false, value },
+            _ => {
+                let op = match (kind, by) {
+                    ("sub_group_reduce", Some(op)) => SubGroupOp::Reduce(op),
+                    ("sub_group_clustered_reduce", Some(op)) => SubGroupOp::ClusteredReduce(op),
+                    ("sub_group_scan_inclusive", Some(op)) => SubGroupOp::InclusiveScan(op),
+                    ("sub_group_scan_exclusive", Some(op)) => SubGroupOp::ExclusiveScan(op),
+                    ("sub_group_shuffle", _) => SubGroupOp::Shuffle,
+                    ("sub_group_ballot", _) => SubGroupOp::Ballot,
+                    _ => return Err(format!("calls the unknown primitive `spirula.{name}`")),
+                };
+                if matches!(op, SubGroupOp::ClusteredReduce(_))
+                    && !self.function.constant_int(arguments[1]).is_some_and(u128::is_power_of_two)
+                {
+                    return Err("reduces clusters whose size is no constant power of two".into());
+                }
+                Op::SubGroup { op, arguments }
+            }
         };
         self.result(source, op)
     }

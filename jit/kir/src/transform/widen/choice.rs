@@ -2,8 +2,9 @@
 
 use super::cost::cost;
 use super::{Facts, WideBody, widen};
-use crate::transform::{ContextKind, Region, RegionExit};
-use crate::{Op, Scalar, Type};
+use crate::builder::Builder;
+use crate::transform::{ContextKind, Region, RegionExit, WorkGroup};
+use crate::{Block, Function, IntPredicate, Op, Scalar, Terminator, Type, WorkItemQuery};
 use spirula_interface::target::TargetFacts;
 
 /// What was decided for a region.
@@ -29,24 +30,8 @@ pub fn choose(
     forced_lanes: Option<u32>,
 ) -> Choice {
     let no = |reason: &str| Choice { wide: None, reason: reason.into() };
-    if region.once {
-        return no("runs once for the group");
-    }
-    let insts = || region.body.blocks.iter().flat_map(|b| &b.insts).map(|&i| region.body.op(i));
-    if insts().count() > MAX_INSTRUCTIONS {
-        return no("too large");
-    }
-    let odd_context = |op: &Op| match op {
-        Op::ContextLoad(slot) | Op::ContextStore(slot, _) => {
-            let kind = &context[slot.0 as usize];
-            let for_group =
-                matches!(kind, ContextKind::Uniform(_) | ContextKind::Reduction(..) | ContextKind::Carry(..));
-            !for_group && super::Widener::context_elements(kind).is_none()
-        }
-        _ => false,
-    };
-    if insts().any(odd_context) {
-        return no("keeps structures over a barrier");
+    if let Some(reason) = obstacle(region, context) {
+        return no(reason);
     }
     let lanes = forced_lanes.unwrap_or_else(|| natural_lanes(region, context, facts));
     if lanes < 2 {
@@ -62,13 +47,90 @@ pub fn choose(
     if forced_lanes.is_none() && gain <= LEAST_GAIN {
         return no(&format!("scalar: {lanes} lanes would be {gain:.1} times as fast by estimate"));
     }
-    let return_exit = region.exits.iter().position(|e| *e == RegionExit::Return).map(|k| k as u32);
-    match widen(region, return_exit, context, lanes) {
+    match widen(region, return_exit(region), context, lanes) {
         Some(wide) => {
             Choice { wide: Some(wide), reason: format!("{lanes} lanes, {gain:.1} times as fast by estimate") }
         }
         None => no("a loop with several entries"),
     }
+}
+
+/// Why a region stays scalar in any case.
+fn obstacle(region: &Region, context: &[ContextKind]) -> Option<&'static str> {
+    if region.once {
+        return Some("runs once for the group");
+    }
+    let insts = || region.body.blocks.iter().flat_map(|b| &b.insts).map(|&i| region.body.op(i));
+    if insts().count() > MAX_INSTRUCTIONS {
+        return Some("too large");
+    }
+    let odd_context = |op: &Op| match op {
+        Op::ContextLoad(slot) | Op::ContextStore(slot, _) => {
+            let kind = &context[slot.0 as usize];
+            let for_group =
+                matches!(kind, ContextKind::Uniform(_) | ContextKind::Reduction(..) | ContextKind::Carry(..));
+            !for_group && super::Widener::context_elements(kind).is_none()
+        }
+        _ => false,
+    };
+    insts().any(odd_context).then_some("keeps structures over a barrier")
+}
+
+/// Decides for all regions of a kernel that uses sub-groups, which are packs: of one size, and also at the end of a row, where less
+/// than a pack is left. What can't be widened has sub-groups of one work-item. Yields the size, and why for the build log.
+pub fn choose_sub_groups(
+    group: &mut WorkGroup,
+    facts: &TargetFacts,
+    forced_lanes: Option<u32>,
+) -> (u32, String) {
+    let lanes = forced_lanes.unwrap_or(facts.vector_bits / 32);
+    if lanes < 2 {
+        return (1, "sub-groups of 1 work-item, as asked for".into());
+    }
+    let mut bodies = Vec::new();
+    for (number, region) in group.regions.iter().enumerate().filter(|(_, region)| !region.once) {
+        let widen = |region: &Region| widen(region, return_exit(region), &group.context, lanes);
+        let tail = Region { body: with_guard(&region.body), ..region.clone() };
+        match (obstacle(region, &group.context), widen(region), widen(&tail)) {
+            (None, Some(wide), Some(tail)) => bodies.push((number, wide, tail)),
+            (reason, ..) => {
+                let reason = reason.unwrap_or("a loop with several entries");
+                return (
+                    1,
+                    format!("sub-groups of 1 work-item, for region {number} can't be widened: {reason}"),
+                );
+            }
+        }
+    }
+    for (number, wide, tail) in bodies {
+        (group.regions[number].wide, group.regions[number].tail) = (Some(wide), Some(tail));
+    }
+    (lanes, format!("sub-groups of {lanes} work-items"))
+}
+
+/// The body for those lanes only that are within their row.
+fn with_guard(body: &Function) -> Function {
+    const ITEM: Block = Block(1);
+    let mut body = body.clone();
+    let [within, beyond] = std::array::from_fn(|_| body.add_block());
+    let data = &mut body.blocks[ITEM.index()];
+    let insts = std::mem::take(&mut data.insts);
+    let terminator = std::mem::replace(&mut data.terminator, Terminator::Unreachable);
+    for inst in insts {
+        body.append(within, inst);
+    }
+    body.set_terminator(within, terminator);
+    body.set_terminator(beyond, Terminator::Return(None));
+    let mut builder = Builder { function: &mut body, at: ITEM };
+    let [id, size] = [WorkItemQuery::LocalId, WorkItemQuery::LocalSize]
+        .map(|query| builder.push(Type::I64, Op::WorkItem { query, dimension: 0 }));
+    let is_within = builder.compare(IntPredicate::Ult, id, size);
+    builder.branch(is_within, (within, &[]), (beyond, &[]));
+    body
+}
+
+fn return_exit(region: &Region) -> Option<u32> {
+    region.exits.iter().position(|exit| *exit == RegionExit::Return).map(|exit| exit as u32)
 }
 
 /// How many times as fast packs would be by estimate, for long rows or those of so many work-items, of which some

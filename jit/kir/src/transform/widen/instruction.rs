@@ -20,6 +20,7 @@ impl Widener<'_> {
                 let lanes = self.scan(slot, inclusive, operand);
                 self.define_lanes(value, vec![lanes]);
             }
+            (Op::SubGroup { op, arguments }, Some(value), _) => self.sub_group(*op, arguments, value),
             (Op::Fence(_), ..) => {
                 self.out.function.push_effect(self.at, op);
             }

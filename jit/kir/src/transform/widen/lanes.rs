@@ -93,7 +93,7 @@ impl Widener<'_> {
         copy
     }
 
-    fn lane_value(&mut self, original: Value, lanes: &[Value], lane: Value) -> Value {
+    pub(super) fn lane_value(&mut self, original: Value, lanes: &[Value], lane: Value) -> Value {
         let mut parts = Vec::new();
         for &all in lanes {
             let scalar = Type::Scalar(self.ty(all).scalar().unwrap_or(Scalar::Int(32)));

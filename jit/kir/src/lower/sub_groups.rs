@@ -1,0 +1,114 @@
+//! Lowering: sub-groups. They are packs if rows end where packs do, or if there is one row only; else, so that all but the last are
+//! of one size, each work-item is one of its own.
+
+use super::Lowering;
+use super::body::{BodyCopy, Item, Kind};
+use super::groups::ids_are_small;
+use super::launch::{NO_WRAP, Sizes};
+use crate::builder::Builder;
+use crate::transform::WorkGroup;
+use crate::{BinaryOp, Block, CastOp, IntPredicate, SubGroupOp, Type, Value, WorkItemQuery};
+
+/// How a launch's work-groups are divided.
+#[derive(Clone, Copy)]
+pub(super) struct SubGroups {
+    /// Whether sub-groups are packs.
+    pub are_packs: Value,
+    /// Lanes of a pack.
+    lanes: u32,
+    /// Work-items in a sub-group.
+    size: Value,
+}
+
+impl SubGroups {
+    /// `packs`: whether there are packs at all.
+    pub fn new(out: &mut Builder, group: &WorkGroup, sizes: &Sizes, packs: bool) -> SubGroups {
+        let one = out.int(1);
+        let lanes = group.sub_group_size;
+        if lanes < 2 || !packs {
+            return SubGroups { are_packs: out.function.int(Type::BOOL, 0), lanes: 1, size: one };
+        }
+        let [x, y, z] = sizes.local_size;
+        let (most, zero) = (out.int(u64::from(lanes - 1)), out.int(0));
+        let over = out.binary(BinaryOp::And, 0, x, most);
+        let rows_fit = out.compare(IntPredicate::Eq, over, zero);
+        let rows = out.binary(BinaryOp::Mul, NO_WRAP, y, z);
+        let one_row = out.compare(IntPredicate::Eq, rows, one);
+        let fits = out.binary(BinaryOp::Or, 0, rows_fit, one_row);
+        let small = ids_are_small(out, sizes);
+        let are_packs = out.binary(BinaryOp::And, 0, fits, small);
+        let size = out.int(lanes.into());
+        SubGroups { are_packs, lanes, size: out.select(are_packs, size, one) }
+    }
+
+    /// How many sub-groups a group of that size has.
+    fn count(&self, out: &mut Builder, [x, y, z]: [Value; 3]) -> Value {
+        let row = out.binary(BinaryOp::Mul, NO_WRAP, x, y);
+        let items = out.binary(BinaryOp::Mul, NO_WRAP, row, z);
+        let most = out.int(u64::from(self.lanes - 1));
+        let up = out.binary(BinaryOp::Add, NO_WRAP, items, most);
+        let shift = out.int(self.lanes.ilog2().into());
+        let packs = out.binary(BinaryOp::LShr, 0, up, shift);
+        out.select(self.are_packs, packs, items)
+    }
+}
+
+impl Lowering<'_, '_> {
+    /// What a work-item, or a pack's first, is told of its sub-group.
+    pub(super) fn sub_group_query(&mut self, copy: &BodyCopy, query: WorkItemQuery) -> Value {
+        let groups = self.sub_groups;
+        match (query, copy.kind) {
+            (WorkItemQuery::MaxSubGroupSize, _) => groups.size,
+            (WorkItemQuery::NumSubGroups, _) => groups.count(&mut self.out, self.sizes.local_size),
+            (WorkItemQuery::EnqueuedNumSubGroups, _) => {
+                groups.count(&mut self.out, self.sizes.enqueued_local_size)
+            }
+            (WorkItemQuery::SubGroupLocalId, _) => self.out.int(0),
+            (WorkItemQuery::SubGroupSize, Kind::Item) => self.out.int(1),
+            (WorkItemQuery::SubGroupSize, Kind::Pack) => self.out.int(groups.lanes.into()),
+            (WorkItemQuery::SubGroupSize, Kind::Tail) => {
+                let first = copy.item().local[0];
+                self.out.binary(BinaryOp::Sub, NO_WRAP, self.sizes.local_size[0], first)
+            }
+            (_, Kind::Item) => copy.item().linear,
+            _ => {
+                let shift = self.out.int(groups.lanes.ilog2().into());
+                self.out.binary(BinaryOp::LShr, 0, copy.item().linear, shift)
+            }
+        }
+    }
+
+    /// What a sub-group of one work-item does together; packs know it already.
+    pub(super) fn alone(&mut self, op: SubGroupOp, value: Value) -> Value {
+        match op {
+            SubGroupOp::ExclusiveScan(op) => {
+                let ty = self.out.ty(value);
+                op.identity_of(self.out.function, &ty)
+            }
+            SubGroupOp::Ballot => self.out.cast(CastOp::ZExt, Type::I64, value),
+            _ => value,
+        }
+    }
+
+    /// The last sub-group of a row: less than a pack, or one work-item after the other. Returns the block that begins it, whose
+    /// parameter is the number of the first in the row.
+    pub(super) fn tail(
+        &mut self,
+        mut tail: BodyCopy,
+        (row_start, [row, plane]): (Value, [Value; 2]),
+        (item, next_row): (Block, Block),
+    ) -> Block {
+        let [choose, pack, latch] = std::array::from_fn(|_| self.out.function.add_block());
+        let first = self.out.function.add_block_param(choose, Type::I64);
+        self.out.at = choose;
+        self.out.branch(self.sub_groups.are_packs, (pack, &[]), (item, &[first]));
+        self.out.at = pack;
+        let linear = self.out.binary(BinaryOp::Add, NO_WRAP, row_start, first);
+        let begin = self.begin_copy(&mut tail, Some(Item { linear, local: [first, row, plane] }));
+        self.out.jump(begin, &[]);
+        self.finish_copy(&mut tail, latch);
+        self.out.at = latch;
+        self.out.jump(next_row, &[]);
+        choose
+    }
+}
