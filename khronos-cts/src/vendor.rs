@@ -30,7 +30,7 @@ impl Vendor {
         let beside = self.library.parent().map(Path::to_path_buf);
         let inherited = env::var_os("LD_LIBRARY_PATH").unwrap_or_default();
         let libraries = env::join_paths(beside.into_iter().chain(env::split_paths(&inherited)));
-        command.env("OCL_ICD_VENDORS", self.folder.path());
+        command.env("OCL_ICD_VENDORS", self.folder.path()).env(spirula_tests::icd::CACHE_VARIABLE, "");
         if let Ok(libraries) = libraries {
             command.env("LD_LIBRARY_PATH", libraries);
         }

@@ -5,7 +5,7 @@ use crate::memory::svm::Svm;
 use crate::platform::device::Device;
 use std::cell::Cell;
 use std::fmt::Display;
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Mutex, Once, PoisonError, Weak};
 
 /// Called with what went wrong: clCreateContext's `pfn_notify`.
 pub type ErrorCallback = Box<dyn Fn(&str) + Send + Sync>;
@@ -34,6 +34,11 @@ impl Context {
     /// `devices` must not be empty (CL_INVALID_VALUE is the caller's check). A compiler is started in the background: who
     /// makes a context will build a program for it.
     pub fn new(devices: Vec<Arc<Device>>, properties: Vec<isize>, listener: &Arc<Listener>) -> Arc<Context> {
+        static SAID: Once = Once::new();
+        SAID.call_once(|| {
+            spirula_service::cache_problem()
+                .inspect(|why| log::warn(format_args!("no programs are kept: {why}")));
+        });
         spirula_service::warm_up();
         Arc::new(Context { devices, properties, svm: Svm::default(), listener: Arc::downgrade(listener) })
     }

@@ -8,6 +8,9 @@ pub const LIBRARY_VARIABLE: &str = "SPIRULA_LIB";
 /// Where ocl-icd and Khronos's loader look for `.icd` files when it is set.
 const VENDORS_VARIABLE: &str = "OCL_ICD_VENDORS";
 
+/// Where the library keeps what it compiled; empty: nowhere. So it is in tests: what is tested is compiled.
+pub const CACHE_VARIABLE: &str = "SPIRULA_CACHE_DIR";
+
 /// The library under test: `$SPIRULA_LIB`, or the `libspirula.so` built next to this program, or the release build.
 pub fn library() -> Result<PathBuf, String> {
     if let Some(path) = env::var_os(LIBRARY_VARIABLE) {

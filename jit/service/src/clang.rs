@@ -2,6 +2,7 @@
 
 use crate::settings;
 use spirula_interface::translation::{BASE_HEADER, Clang};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::LazyLock;
 
@@ -46,6 +47,17 @@ fn clang_at(path: &Path) -> Option<Clang> {
     Some(Clang { program, headers })
 }
 
+/// Bytes that are others when the compiler or its own headers were replaced. None if they are gone.
+pub fn fingerprint(clang: &Clang) -> Option<Vec<u8>> {
+    let mut bytes = Vec::new();
+    for path in [&clang.program, &clang.headers, &clang.headers.join(BASE_HEADER)] {
+        let file = std::fs::metadata(path).ok()?;
+        let told = [file.dev(), file.ino(), file.len(), file.mtime() as u64, file.mtime_nsec() as u64];
+        bytes.extend(told.map(u64::to_le_bytes).concat());
+    }
+    Some(bytes)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -71,6 +83,12 @@ mod tests {
         assert_eq!(choose(Some(&folder.join("other/bin/clang-21")), &path), None);
         assert_eq!(choose(Some(Path::new("/bin/sh")), &path), None);
         assert_eq!(choose(Some(Path::new("/nowhere/clang-22")), &path), None);
+        let clang = choose(None, &path).unwrap();
+        let before = fingerprint(&clang).unwrap();
+        assert_eq!(fingerprint(&clang).unwrap(), before);
+        fs::write(&clang.program, "another").unwrap();
+        assert_ne!(fingerprint(&clang).unwrap(), before);
         fs::remove_dir_all(folder).unwrap();
+        assert_eq!(fingerprint(&clang), None);
     }
 }

@@ -5,16 +5,18 @@
 //! bytes -> check, link, build -> process -> CompiledProgram -> load -> loader -> LoadedKernel, callable
 //! ```
 
+pub mod cache;
 mod clang;
 mod loader;
 mod per_process;
 pub mod process;
+mod processor;
 pub mod settings;
 mod variables;
 
 pub use clang::find as find_clang;
 pub use loader::{LoadError, LoadedProgram};
-pub use process::warm_up;
+pub use process::{cache_problem, warm_up};
 pub use variables::{Variables, VariablesError};
 
 use process::Request;
@@ -46,7 +48,7 @@ pub fn link(modules: &[&[u8]], options: &CompileOptions) -> Result<Vec<u8>, Comp
 /// Builds an executable program from one or more modules.
 pub fn build(modules: &[&[u8]], options: &CompileOptions) -> Result<CompiledProgram, CompileError> {
     let job = Job::Build { modules: modules.to_vec(), inputs: inputs(options)? };
-    match process::run(Request::repeatable(&job)?)? {
+    match process::run(Request::repeatable(&job, &[])?)? {
         Product::Built(program) => Ok(program),
         _ => Err(wrong_product()),
     }
@@ -54,9 +56,13 @@ pub fn build(modules: &[&[u8]], options: &CompileOptions) -> Result<CompiledProg
 
 /// Translates OpenCL C to SPIR. Errors: [`CompileError::Failed`] with the compiler's diagnostics.
 pub fn translate(translation: Translation) -> Result<Translated, CompileError> {
-    let repeatable = process::is_repeatable(&translation);
+    // What is asked says where clang is; what it is may change.
+    let clang = clang::fingerprint(&translation.clang).filter(|_| process::is_repeatable(&translation));
     let job = Job::Translate(translation);
-    let request = if repeatable { Request::repeatable(&job)? } else { Request::anew(&job)? };
+    let request = match clang {
+        Some(clang) => Request::repeatable(&job, &clang)?,
+        None => Request::anew(&job)?,
+    };
     match process::run(request)? {
         Product::Translated(translated) => Ok(translated),
         _ => Err(wrong_product()),

@@ -9,7 +9,8 @@
 //! ```
 //!
 //! There is no compiling inside the application. A process that can't be started is an error of the build that needed it,
-//! which says what was tried; the next build tries again. The answers to the last requests are kept (`recent`).
+//! which says what was tried; the next build tries again. The answers to the last requests are kept in memory (`recent`)
+//! and, for other processes, on disk ([`crate::cache`]).
 //!
 //! The border keeps crashes, hangs and memory away from the application. It is no sandbox: who takes over LLVM with a
 //! module of evil intent has the rights of the user, in the worker and through the code it returns.
@@ -20,15 +21,21 @@ pub mod pool;
 mod recent;
 pub mod spawn;
 
+use crate::cache::{Cache, Key};
 use crate::per_process::PerProcess;
+use crate::processor;
 use crate::settings;
 use pool::{Pool, PoolError};
 use recent::Recent;
 pub use recent::is_repeatable;
+use serde::de::DeserializeOwned;
 use spirula_interface::options::CompileError;
 use spirula_interface::protocol::{self, Conditions, Job, Product};
 use spirula_interface::target::Target;
+use std::sync::OnceLock;
 
+static CACHE: PerProcess<Option<Result<Cache, String>>> = PerProcess::new(open_cache, |_| {});
+static TARGET: PerProcess<OnceLock<Target>> = PerProcess::new(OnceLock::new, |_| {});
 static RECENT: PerProcess<Recent> = PerProcess::new(Recent::new, |_| {});
 static POOL: PerProcess<Pool> = PerProcess::new(|| Pool::new(locate::compiler), Pool::disown);
 
@@ -39,39 +46,63 @@ pub struct Request {
     pub job: Vec<u8>,
     /// See [`Job::verb`].
     pub verb: &'static str,
-    /// Whether the same bytes have the same answer tomorrow.
-    repeatable: bool,
+    /// If the same question has the same answer tomorrow: what that is kept under.
+    key: Option<Key>,
 }
 
 impl Request {
     /// A job that is to be done each time it is asked for.
     pub fn anew(job: &Job) -> Result<Request, CompileError> {
-        Request::new(job, false)
-    }
-
-    /// A job whose answer depends on nothing but its bytes, and may be remembered.
-    pub fn repeatable(job: &Job) -> Result<Request, CompileError> {
-        Request::new(job, true)
-    }
-
-    fn new(job: &Job, repeatable: bool) -> Result<Request, CompileError> {
         let too_large = |error| CompileError::Failed(format!("error: the modules can't be sent: {error}\n"));
-        Ok(Request { job: protocol::encode(job).map_err(too_large)?, verb: job.verb(), repeatable })
+        Ok(Request { job: protocol::encode(job).map_err(too_large)?, verb: job.verb(), key: None })
+    }
+
+    /// A job whose answer depends on nothing but its bytes and these, and may be remembered.
+    pub fn repeatable(job: &Job, more: &[u8]) -> Result<Request, CompileError> {
+        let request = Request::anew(job)?;
+        Ok(Request { key: Some(Key::of("job", &[&request.job, more])), ..request })
     }
 }
 
-/// Has a compiler process do a job, unless it was done lately.
+/// Has a compiler process do a job, unless its answer is known.
 pub fn run(request: Request) -> Result<Product, CompileError> {
     // What is dumped is written by the compiler at work.
-    let remembered = request.repeatable && settings::get().dump.is_none();
-    if remembered && let Some(product) = RECENT.get().find(&request.job) {
+    let Some(key) = request.key.filter(|_| settings::get().dump.is_none()) else { return run_anew(&request) };
+    if let Some(product) = RECENT.get().find(&key) {
+        return Ok(product);
+    }
+    if let Some(product) = kept(&key) {
+        RECENT.get().keep(key, &product);
         return Ok(product);
     }
     let product = run_anew(&request)?;
-    if remembered {
-        RECENT.get().keep(request.job, &product);
+    RECENT.get().keep(key, &product);
+    if let (Some(cache), Ok(answer)) = (cache(), protocol::encode(&product)) {
+        cache.keep(&key, &answer);
     }
     Ok(product)
+}
+
+/// What an earlier process kept on disk.
+fn kept<T: DeserializeOwned>(key: &Key) -> Option<T> {
+    let cache = cache()?;
+    let value = protocol::decode(&cache.find(key)?);
+    // Whole, and yet no answer: it is of no use to anybody.
+    value.inspect_err(|_| cache.remove(key)).ok()
+}
+
+fn cache() -> Option<&'static Cache> {
+    CACHE.get().as_ref()?.as_ref().ok()
+}
+
+fn open_cache() -> Option<Result<Cache, String>> {
+    let settings = settings::get();
+    settings.cache_folder.as_ref().map(|folder| Cache::open(folder, settings.cache_size))
+}
+
+/// Why nothing is kept on disk, though it should be.
+pub fn cache_problem() -> Option<&'static str> {
+    CACHE.get().as_ref()?.as_ref().err().map(String::as_str)
 }
 
 fn run_anew(request: &Request) -> Result<Product, CompileError> {
@@ -89,7 +120,26 @@ fn run_anew(request: &Request) -> Result<Product, CompileError> {
 
 /// What code is to be generated for: this machine, as the compiler sees it.
 pub fn target() -> Result<Target, CompileError> {
-    POOL.get().target().map_err(|error| unavailable(&error))
+    if let Some(target) = TARGET.get().get() {
+        return Ok(target.clone());
+    }
+    let identity = processor::identity();
+    let key = Key::of("target", &[&identity]);
+    let known = if identity.is_empty() { None } else { kept(&key) };
+    let found = match known {
+        Some(target) => target,
+        None => {
+            let target = POOL.get().target().map_err(|error| unavailable(&error))?;
+            if let (Some(cache), Ok(bytes), false) = (cache(), protocol::encode(&target), identity.is_empty())
+            {
+                cache.keep(&key, &bytes);
+            }
+            target
+        }
+    };
+    let threads = std::thread::available_parallelism().map_or(1, |count| count.get());
+    let target = Target { threads: u32::try_from(threads).unwrap_or(1), ..found };
+    Ok(TARGET.get().get_or_init(|| target).clone())
 }
 
 fn unavailable(error: &str) -> CompileError {

@@ -21,6 +21,16 @@ pub struct Variable {
 /// Every variable that is read.
 pub const VARIABLES: &[Variable] = &[
     Variable {
+        name: "SPIRULA_CACHE_DIR",
+        values: "a folder, or nothing",
+        meaning: "keeps what was compiled; without it `spirula` in `XDG_CACHE_HOME` or in `~/.cache`; nothing: none is kept",
+    },
+    Variable {
+        name: "SPIRULA_CACHE_SIZE",
+        values: "MiB, 512 by default",
+        meaning: "how much is kept; what was not used for longest is removed",
+    },
+    Variable {
         name: "SPIRULA_CLANG",
         values: "a path",
         meaning: "the clang 22 that translates OpenCL C; without it `clang-22` or `clang` in `PATH`, then the one beside \
@@ -89,6 +99,10 @@ pub const VARIABLES: &[Variable] = &[
 pub struct UserSettings {
     /// What changes the code that is made.
     pub compiler: Settings,
+    /// `SPIRULA_CACHE_DIR`, or the user's folder for caches; None if nothing is to be kept.
+    pub cache_folder: Option<PathBuf>,
+    /// `SPIRULA_CACHE_SIZE`, in bytes.
+    pub cache_size: u64,
     /// `SPIRULA_CLANG`.
     pub clang: Option<PathBuf>,
     /// `PATH`, which a program with more rights than its user does not search.
@@ -128,6 +142,8 @@ impl UserSettings {
                 remarks: variable("SPIRULA_REMARKS").is_some(),
                 verify: variable("SPIRULA_VERIFY").map_or(VERIFY_BY_DEFAULT, |value| value != "0"),
             },
+            cache_folder: cache_folder(&variable),
+            cache_size: u64::from(number("SPIRULA_CACHE_SIZE").unwrap_or(512)) << 20,
             clang: path("SPIRULA_CLANG"),
             search_path: paths("PATH"),
             compiler_program: path("SPIRULA_COMPILER"),
@@ -141,6 +157,16 @@ impl UserSettings {
                 .map(|_| [folders("SPIRULA_INCLUDE_ONLY"), folders("SPIRULA_INCLUDE")].concat()),
         }
     }
+}
+
+/// By the XDG base directory specification, unless the user names another one.
+fn cache_folder(variable: &impl Fn(&str) -> Option<OsString>) -> Option<PathBuf> {
+    if let Some(named) = variable("SPIRULA_CACHE_DIR") {
+        return std::path::absolute(named).ok();
+    }
+    let folder = |name: &str| variable(name).map(PathBuf::from).filter(|path| path.is_absolute());
+    let caches = folder("XDG_CACHE_HOME").or_else(|| Some(folder("HOME")?.join(".cache")))?;
+    Some(caches.join("spirula"))
 }
 
 /// The settings of this process.
@@ -174,10 +200,23 @@ mod tests {
             assert!(changes("16") || changes("0"), "{} is listed but not read", variable.name);
         }
         UserSettings::read(|name| {
-            let known = name == "PATH" || VARIABLES.iter().any(|variable| variable.name == name);
+            let known = ["PATH", "HOME", "XDG_CACHE_HOME"].contains(&name)
+                || VARIABLES.iter().any(|variable| variable.name == name);
             assert!(known, "{name} is read but not listed");
             None
         });
+    }
+
+    #[test]
+    fn caches_lie_where_the_user_has_them() {
+        let folder = |variables: &[(&str, &str)]| read(variables).cache_folder;
+        let home = ("HOME", "/home/me");
+        assert_eq!(folder(&[home]), Some("/home/me/.cache/spirula".into()));
+        assert_eq!(folder(&[home, ("XDG_CACHE_HOME", "/c")]), Some("/c/spirula".into()));
+        assert_eq!(folder(&[home, ("XDG_CACHE_HOME", "relative")]), Some("/home/me/.cache/spirula".into()));
+        assert_eq!(folder(&[home, ("SPIRULA_CACHE_DIR", "/mine")]), Some("/mine".into()));
+        assert_eq!(folder(&[home, ("SPIRULA_CACHE_DIR", "")]), None);
+        assert_eq!(folder(&[]), None);
     }
 
     #[test]

@@ -206,7 +206,10 @@ impl<'a> Fuzzer<'a> {
         let exe = env::current_exe().map_err(|e| e.to_string())?;
         let mut command = Command::new(exe);
         command.arg("--child").arg(seeds).arg(self.path(input)).arg(self.path(output));
-        command.env(self.environment.0, &self.environment.1).env("SPIRULA_VECTOR_WIDTH", lanes.to_string());
+        command
+            .env(self.environment.0, &self.environment.1)
+            .env("SPIRULA_VECTOR_WIDTH", lanes.to_string())
+            .env(icd::CACHE_VARIABLE, "");
         let done = supervise::run(&mut command, Duration::from_secs(300)).map_err(|e| e.to_string())?;
         let said = String::from_utf8_lossy(&done.stderr).into_owned();
         match done.status {

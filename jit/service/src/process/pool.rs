@@ -220,8 +220,7 @@ impl Worker {
             protocol::receive(worker.until(Instant::now() + HELLO_LIMIT)).map_err(|_| named(&silent))?;
         match protocol::decode::<Hello>(&payload) {
             Ok(hello) if tag == Tag::Hello && hello.build == identity::BUILD => {
-                let threads = std::thread::available_parallelism().map_or(1, |count| count.get());
-                worker.host = Target { threads: u32::try_from(threads).unwrap_or(1), ..hello.host };
+                worker.host = hello.host;
                 Ok(worker)
             }
             Ok(hello) if tag == Tag::Hello => {

@@ -1,12 +1,13 @@
 //! What was compiled lately is not compiled again: applications build one program for each of their contexts, devices or
-//! objects. A question's bytes lead to the answer's, up to a number of bytes altogether.
+//! objects. A question's key leads to the answer's bytes, up to a number of them altogether.
 
+use crate::cache::Key;
 use spirula_interface::protocol::Product;
 use spirula_interface::translation::Translation;
 use std::collections::VecDeque;
 use std::sync::{Mutex, PoisonError};
 
-/// Bytes of questions and answers that are kept.
+/// Bytes of answers that are kept.
 const CAPACITY: usize = 16 << 20;
 
 /// Whether a translation depends on nothing but what it says: files and clocks change. (No option names a file: they come from
@@ -37,7 +38,7 @@ fn may_look_around(text: &str) -> bool {
 
 /// Answers to the last questions.
 #[derive(Default)]
-pub struct Recent(Mutex<VecDeque<(Vec<u8>, Vec<u8>)>>);
+pub struct Recent(Mutex<VecDeque<(Key, Vec<u8>)>>);
 
 impl Recent {
     /// Nothing yet.
@@ -46,7 +47,7 @@ impl Recent {
     }
 
     /// The answer, if it is still known.
-    pub fn find(&self, key: &[u8]) -> Option<Product> {
+    pub fn find(&self, key: &Key) -> Option<Product> {
         let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let place = known.iter().position(|(question, _)| question == key)?;
         let entry = known.remove(place)?;
@@ -56,13 +57,13 @@ impl Recent {
     }
 
     /// Keeps an answer; the ones that were not asked for longest make room.
-    pub fn keep(&self, key: Vec<u8>, product: &Product) {
+    pub fn keep(&self, key: Key, product: &Product) {
         let Ok(answer) = postcard::to_stdvec(product) else { return };
         let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         known.push_front((key, answer));
         let mut bytes = 0;
-        let fitting = known.iter().take_while(|(question, answer)| {
-            bytes += question.len() + answer.len();
+        let fitting = known.iter().take_while(|(_, answer)| {
+            bytes += answer.len();
             bytes <= CAPACITY
         });
         let fitting = fitting.count();
@@ -89,18 +90,19 @@ mod tests {
     #[test]
     fn the_same_question_has_the_same_answer_until_others_need_the_room() {
         let recent = Recent::new();
-        assert_eq!(size(recent.find(b"a")), None);
+        let key = |text: &str| Key::of("test", &[text.as_bytes()]);
+        let find = |text: &str| size(recent.find(&key(text)));
+        assert_eq!(find("a"), None);
         let part = CAPACITY / 4;
-        for (text, size) in [(b"a", part), (b"b", part + 1), (b"c", part + 2)] {
-            recent.keep(text.to_vec(), &product(size));
+        for (text, size) in [("a", part), ("b", part + 1), ("c", part + 2)] {
+            recent.keep(key(text), &product(size));
         }
-        assert_eq!(size(recent.find(b"a")), Some(part));
+        assert_eq!(find("a"), Some(part));
         // Now "b" is the one that nobody has asked for longest.
-        recent.keep(b"d".to_vec(), &product(part + 3));
-        let found = [b"a", b"b", b"c", b"d"].map(|text| size(recent.find(text)));
-        assert_eq!(found, [Some(part), None, Some(part + 2), Some(part + 3)]);
-        recent.keep(b"e".to_vec(), &product(CAPACITY));
-        assert_eq!(size(recent.find(b"e")), None);
+        recent.keep(key("d"), &product(part + 3));
+        assert_eq!(["a", "b", "c", "d"].map(find), [Some(part), None, Some(part + 2), Some(part + 3)]);
+        recent.keep(key("e"), &product(CAPACITY));
+        assert_eq!(find("e"), None);
     }
 
     #[test]
