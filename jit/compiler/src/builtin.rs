@@ -34,6 +34,7 @@ mod values;
 mod work_group;
 mod work_item;
 
+pub use c11_atomic::{C11_ORDER, SPIR_ORDER};
 pub use mangle::Spelling;
 
 use emit::{Emitter, Ir, Lane, Value};
@@ -91,9 +92,14 @@ pub fn resolve(symbol: &str, declared: &Signature, math: MathOptions) -> Resolut
                 && pairs().all(|((a, b), ty)| same(*a, *b) || is_pointer_to_bits(*a, ty))
         });
     match given {
-        Some(given) if fits => {
-            Resolution::Definition(define(symbol, row, &overload, (&given, &wanted), declared, math))
-        }
+        Some(given) if fits => Resolution::Definition(define(
+            symbol,
+            row,
+            (&overload, &parameters),
+            (&given, &wanted),
+            declared,
+            math,
+        )),
         _ => Resolution::WrongSignature { expected: declaration(symbol, result, &wanted) },
     }
 }
@@ -126,7 +132,7 @@ fn find(symbol: &str) -> Option<(&'static Row, Overload, Vec<Type>)> {
 fn define(
     symbol: &str,
     row: &Row,
-    overload: &Overload,
+    (overload, parameters): (&Overload, &[Type]),
     (given, wanted): (&[Ir], &[Ir]),
     declared: &Signature,
     math: MathOptions,
@@ -147,7 +153,14 @@ fn define(
         })
         .collect();
     let result = Ir::of(&overload.result);
-    let call = Call { arguments: &arguments, element: binding.element, width: binding.width, result, math };
+    let call = Call {
+        arguments: &arguments,
+        parameters,
+        element: binding.element,
+        width: binding.width,
+        result,
+        math,
+    };
     let value = match &row.how {
         How::Intrinsic(name) => emitter.intrinsic(name, &arguments),
         How::Library(name) => emitter.library(&call.library_function(name), result.lane, &arguments),

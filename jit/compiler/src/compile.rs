@@ -59,6 +59,7 @@ pub fn build(modules: &[&[u8]], inputs: &Inputs, dump: Dump) -> Result<CompiledP
         specialize(&mut kernels, wanted);
     }
     let passes = pass_options(inputs);
+    module.functions.iter_mut().for_each(spirula_kir::transform::infer_spaces);
     let stack = module.stack_sizes();
     let (mut infos, mut remarks) = (Vec::new(), Vec::new());
     let mut lowered = Vec::new();

@@ -1,6 +1,6 @@
 //! From SPIR bytes to Kernel IR, one stage a file, in this order:
 //!
-//! bytes -> `read` -> `check` -> `opaque` -> `link::join` -> `metadata` -> [`SpirModule`] -> `harden` -> [`HardenedModule`]
+//! bytes -> `read` -> `check` -> `memory_orders` -> `opaque` -> `link::join` -> `metadata` -> [`SpirModule`] -> `harden` -> [`HardenedModule`]
 //! -> `printf` -> `link` (the builtins) -> [`LinkedModule`] -> `cleanup` -> [`CleanModule`] -> `import` -> [`Imported`]
 //!
 //! LLVM's C API is touched in `crate::llvm` only.
@@ -15,6 +15,7 @@ mod import;
 mod intrinsics;
 mod limits;
 mod link;
+mod memory_orders;
 mod metadata;
 mod opaque;
 mod printf;
@@ -83,6 +84,7 @@ pub fn read_modules<'s>(
         let mut module = read::read(session, bytes)?;
         check::check(&module, options)?;
         contraction::allow(&mut module);
+        memory_orders::tell_apart(&mut module);
         list.push(opaque::replace(session, module)?);
     }
     let several = list.len() > 1;
@@ -149,5 +151,83 @@ mod tests {
             let read = read.unwrap_or_else(|e| panic!("{name}: {e}\n{module}"));
             assert_eq!(read.to_string(), text, "{name}");
         }
+    }
+
+    /// What a kernel becomes that calls this function with a generic pointer `%q` and other values.
+    fn calling(result: &str, name: &str, types: &str, values: &str) -> String {
+        let text = format!(
+            "declare spir_func {result} @{name}({types})\ndefine spir_kernel void @k(ptr addrspace(1) %p) {{
+             %q = addrspacecast ptr addrspace(1) %p to ptr addrspace(4)
+             call spir_func {result} @{name}({values})\n ret void\n}}"
+        );
+        let session = Session::new();
+        let machine = llvm::machine(&llvm::host(), true).unwrap();
+        let options = CompileOptions::default();
+        let spir = read_modules(&session, &[&testing::bitcode(&text)], &options).unwrap();
+        lower(&session, spir, &machine, &options).unwrap().module.to_string()
+    }
+
+    #[test]
+    fn orders_are_kept_as_written_by_either_producer() {
+        // SPIR's number, C11's, and the orders of a change, a load, a store, and an exchange's success and failure.
+        let orders = [
+            (0, 0, ["monotonic", "monotonic", "monotonic", "monotonic monotonic"]),
+            (1, 2, ["acquire", "acquire", "seq_cst", "acquire acquire"]),
+            (2, 3, ["release", "seq_cst", "release", "release monotonic"]),
+            (3, 4, ["acq_rel", "seq_cst", "seq_cst", "acq_rel acquire"]),
+            (4, 5, ["seq_cst", "seq_cst", "seq_cst", "seq_cst seq_cst"]),
+        ];
+        let pointer = "ptr addrspace(4)";
+        for (spir, c11, [change, load, store, exchange]) in orders {
+            for (number, object, generic) in
+                [(spir, "PVU3AS4U7_Atomici", "PU3AS4i"), (c11, "PU3AS4VU7_Atomici", "PU3AS4i")]
+            {
+                let check = |order: &str,
+                             result: &str,
+                             name: &str,
+                             (types, mangled, values): (&str, &str, &str)| {
+                    let name = format!("_Z{}{name}{object}{mangled}12memory_order", name.len());
+                    let two = name.contains("compare");
+                    let (name, again) = if two {
+                        (format!("{name}S4_12memory_scope"), format!(", i32 {number}, i32 2"))
+                    } else {
+                        (format!("{name}12memory_scope"), ", i32 2".to_string())
+                    };
+                    let types = format!("{pointer}{types}, i32, i32{}", if two { ", i32" } else { "" });
+                    let text =
+                        calling(result, &name, &types, &format!("{pointer} %q{values}, i32 {number}{again}"));
+                    assert!(text.contains(&format!(" {order} ")), "{number} {name}: {text}");
+                };
+                let operand = (", i32", "i", ", i32 7");
+                check(change, "i32", "atomic_fetch_add_explicit", operand);
+                check(load, "i32", "atomic_load_explicit", ("", "", ""));
+                check(store, "void", "atomic_store_explicit", operand);
+                let compared = (
+                    &*format!(", {pointer}, i32"),
+                    &*format!("{generic}i"),
+                    &*format!(", {pointer} %q, i32 7"),
+                );
+                check(exchange, "i1", "atomic_compare_exchange_weak_explicit", compared);
+            }
+        }
+    }
+
+    #[test]
+    fn fences_within_a_work_group_cost_nothing() {
+        let fence = |order: u32, scope: u32| {
+            let name = "_Z22atomic_work_item_fencej12memory_order12memory_scope";
+            let values = format!("i32 3, i32 {order}, i32 {scope}");
+            let text = calling("void", name, "i32, i32, i32", &values);
+            text.lines().find_map(|line| line.trim().strip_prefix("fence ")).unwrap_or("none").to_string()
+        };
+        // In C11's numbers: nothing says that the module is of another producer.
+        assert_eq!(
+            [0, 2, 3, 4, 5].map(|order| fence(order, 2)),
+            ["none", "acquire", "release", "acq_rel", "seq_cst"]
+        );
+        assert_eq!(
+            [0, 1, 2, 3, 4].map(|scope| fence(5, scope)),
+            ["acq_rel", "acq_rel", "seq_cst", "seq_cst", "acq_rel"]
+        );
     }
 }

@@ -16,6 +16,7 @@ pub use control_flow::ControlFlow;
 pub use dominators::Dominators;
 pub use effects::find_effects;
 pub use escape::escaping_slots;
+pub(crate) use escape::place_count;
 pub use groups::{sees_group, sees_sub_groups};
 pub use liveness::Liveness;
 pub use loops::{Edge, Level, LoopId, Loops, Node, To, linear_order};

@@ -318,6 +318,11 @@ impl Function {
         &self.values[value.index()].ty
     }
 
+    /// Changes a value's type; who uses it must be changed too.
+    pub(crate) fn retype(&mut self, value: Value, ty: Type) {
+        self.values[value.index()].ty = ty;
+    }
+
     /// A value's type, if there is such a value.
     pub(crate) fn type_of(&self, value: Value) -> Option<&Type> {
         self.values.get(value.index()).map(|data| &data.ty)

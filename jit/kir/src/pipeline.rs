@@ -37,10 +37,15 @@ enum Run {
 }
 
 /// The passes in order.
-pub const PASSES: [Pass; 7] = [
+pub const PASSES: [Pass; 8] = [
+    Pass {
+        name: "spaces",
+        reason: "first: what else is decided goes by who may share the memory that a pointer leads to",
+        run: Run::Function(|function, _| transform::infer_spaces(function)),
+    },
     Pass {
         name: "regions",
-        reason: "first: what stands between two barriers runs in a loop over work-items",
+        reason: "behind `spaces`, before all that works on regions: what stands between two barriers runs in a loop over work-items",
         run: Run::Cut(transform::form_regions),
     },
     Pass {

@@ -1,7 +1,7 @@
 //! Passes over Kernel IR, one per file; [`crate::pipeline`] says in which order they run, and why.
 //!
-//! `regions` cuts a kernel into what lies between its barriers: `collectives` makes barriers of work-group functions,
-//! `borders` says where to cut, `context` how each value gets over.
+//! `spaces` finds out where generic pointers lead. `regions` cuts a kernel into what lies between its barriers: `collectives`
+//! makes barriers of work-group functions, `borders` says where to cut, `context` how each value gets over.
 //! `widen` makes a second body for packs of work-items in SIMD lanes, and `streaming` lets stores of packs go past the caches.
 //! Behind [`crate::lower`], `local_atomics` and `reciprocal_root` replace operations by simpler ones, and `dead_code`
 //! removes what is computed for nobody.
@@ -15,6 +15,7 @@ mod dead_code;
 mod local_atomics;
 mod reciprocal_root;
 mod regions;
+mod spaces;
 mod streaming;
 pub mod widen;
 
@@ -22,6 +23,7 @@ pub use dead_code::remove_dead_code;
 pub use local_atomics::expand_local_atomics;
 pub use reciprocal_root::expand_reciprocal_roots;
 pub use regions::form_regions;
+pub use spaces::infer_spaces;
 pub use streaming::stream_stores;
 
 use crate::{ContextSlot, Function, ReduceOp, Type};

@@ -22,6 +22,7 @@ mod sub_devices;
 mod sub_groups;
 mod svm;
 mod threads;
+mod variables;
 mod work_groups;
 
 use spirula_tests::isolate::{self, ExpectedFailures};
@@ -38,6 +39,7 @@ fn main() -> ExitCode {
         forged::tests(),
         sources::tests(),
         generic::tests(),
+        variables::tests(),
         kernels::tests(),
         printf::tests(),
         math_options::tests(),

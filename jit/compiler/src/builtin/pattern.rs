@@ -7,6 +7,7 @@
 //! like an opaque type, `#memory_order` and the like an enumeration. A width may follow a letter (`T4`) when `T` is a scalar. `*`, `const*`, `atomic*`, `_Atomic*`,
 //! `global*` … before a token make pointers.
 
+use super::c11_atomic::is_order;
 use super::types::{Element, Qualifiers, Type, image_kind};
 
 /// What `T` ranges over.
@@ -109,6 +110,7 @@ impl Token<'_> {
         let Some(wanted) = self.target(binding) else { return false };
         match (self.pointer, ty) {
             (None, Type::Named(name)) => {
+                let name = if is_order(name) { "memory_order" } else { name };
                 matches!(wanted, Type::Named(w) if image_kind(&w) == image_kind(name))
             }
             (None, ty) => *ty == wanted,

@@ -4,7 +4,7 @@
 
 use super::emit::{Emitter, Ir, Lane, Value};
 use super::pattern::Generic;
-use super::types::Element;
+use super::types::{Element, Type};
 use super::{
     address_space, async_copy, atomic, c11_atomic, common, convert, geometric, image, integer, math, memory,
     relational, shuffle, sub_group, work_group, work_item,
@@ -18,6 +18,8 @@ use std::sync::LazyLock;
 pub struct Call<'a> {
     /// The arguments; those whose pattern is `E` are widened to `T`'s width.
     pub arguments: &'a [Value],
+    /// Their types.
+    pub parameters: &'a [Type],
     /// `T`'s element.
     pub element: Element,
     /// `T`'s width.
@@ -197,7 +199,7 @@ pub const SECTIONS: [Section; 16] = [
     ("Address spaces (OpenCL C 2.0, 6.13.9)", address_space::rows),
     ("Async copies (6.12.10)", async_copy::rows),
     ("Atomics (6.12.11)", atomic::rows),
-    ("Atomics of OpenCL C 3.0 (6.15.12)", c11_atomic::rows),
+    ("Atomics after C11 (OpenCL C 2.0, 6.13.11)", c11_atomic::rows),
     ("Vectors (6.12.12)", shuffle::rows),
     ("Images (6.12.14)", image::rows),
     ("Conversions (6.2.3)", convert::rows),

@@ -1,5 +1,6 @@
 //! Builtins, the vocabulary: OpenCL C types as mangled names spell them.
 
+use super::c11_atomic::is_order;
 use std::fmt;
 
 /// An OpenCL C scalar type (6.1.1). `size_t` is `ULong` in 64-bit SPIR.
@@ -136,6 +137,7 @@ impl fmt::Display for Type {
             Type::Value(element, 1) => f.write_str(element.name()),
             Type::Value(element, width) => write!(f, "{}{width}", element.name()),
             Type::Atomic(inner) => write!(f, "_Atomic({inner})"),
+            Type::Named(name) if is_order(name) => f.write_str("memory_order"),
             Type::Named(name) => match name.strip_prefix("ocl_") {
                 Some(opaque) => f.write_str(&opaque_name(opaque)),
                 None => f.write_str(name),

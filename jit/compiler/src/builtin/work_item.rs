@@ -1,5 +1,6 @@
 //! Builtins: work-item functions (6.12.1), barriers and fences (6.12.8, 6.12.9).
 
+use super::c11_atomic::beyond_work_group;
 use super::emit::{Emitter, Ir, Lane, Value};
 use super::table::{Call, Effect, FIXED, Rows, nothing};
 
@@ -28,7 +29,10 @@ pub fn rows(rows: &mut Rows) {
     for pattern in ["void(uint)", "void(uint,#memory_scope)"] {
         let names = if pattern == "void(uint)" { "barrier work_group_barrier" } else { "work_group_barrier" };
         rows.expand(names, FIXED, pattern, |e, call| {
+            let scope = call.arguments.get(1);
+            scope.into_iter().for_each(|scope| fence_of(e, scope, "release"));
             barrier(e, &call.arguments[0]);
+            scope.into_iter().for_each(|scope| fence_of(e, scope, "acquire"));
             nothing()
         });
     }
@@ -57,6 +61,17 @@ fn linear(e: &mut Emitter, what: &str, has_offset: bool) -> Value {
         }
         e.binary("add", &scaled, &id)
     })
+}
+
+/// A fence if others than the work-group are to see what it did: those of the group have one thread.
+fn fence_of(e: &mut Emitter, scope: &Value, order: &str) {
+    let [wide, done] = [0; 2].map(|_| e.fresh());
+    let is_wide = beyond_work_group(e, scope);
+    e.effect(&format!("br {is_wide}, label %{wide}, label %{done}"));
+    e.label(&wide);
+    e.effect(&format!("fence {order}"));
+    e.effect(&format!("br label %{done}"));
+    e.label(&done);
 }
 
 /// Waits for the work-group, with memory fences as `flags` say.

@@ -11,15 +11,10 @@ pub fn escaping_slots(function: &Function) -> FixedBitSet {
     addresses.spread();
     for inst in function.insts() {
         let op = function.op(inst);
-        let through = places(op);
-        op.visit_operands(|operand| {
-            // As a place for one operand it may still be the value of another.
-            let as_place = through.iter().filter(|&&place| place == operand).count();
-            let uses = op.operands().iter().filter(|&&other| other == operand).count();
-            if !hands_on(op) && uses > as_place {
-                escaping.union_with(&addresses.of[operand.index()]);
-            }
-        });
+        if !hands_on(op) {
+            let kept = &op.operands()[place_count(op)..];
+            kept.iter().for_each(|value| escaping.union_with(&addresses.of[value.index()]));
+        }
     }
     for block in &function.blocks {
         if let Terminator::Return(Some(value)) = block.terminator {
@@ -40,22 +35,22 @@ fn hands_on(op: &Op) -> bool {
     }
 }
 
-/// The operands by which an operation accesses memory.
-fn places(op: &Op) -> Vec<Value> {
+/// How many of an operation's first operands are the places where it accesses memory.
+pub(crate) fn place_count(op: &Op) -> usize {
     match op {
-        Op::Load { pointer, .. }
-        | Op::Store { pointer, .. }
-        | Op::NontemporalStore { pointer, .. }
-        | Op::MaskedLoad { pointer, .. }
-        | Op::MaskedStore { pointer, .. }
-        | Op::AtomicRmw { pointer, .. }
-        | Op::CompareExchange { pointer, .. } => vec![*pointer],
-        Op::Intrinsic { intrinsic, arguments, .. } => match intrinsic.shape() {
-            Shape::Copy => arguments[..2].to_vec(),
-            Shape::Fill | Shape::Prefetch => arguments[..1].to_vec(),
-            _ => Vec::new(),
+        Op::Load { .. }
+        | Op::Store { .. }
+        | Op::NontemporalStore { .. }
+        | Op::MaskedLoad { .. }
+        | Op::MaskedStore { .. }
+        | Op::AtomicRmw { .. }
+        | Op::CompareExchange { .. } => 1,
+        Op::Intrinsic { intrinsic, .. } => match intrinsic.shape() {
+            Shape::Copy => 2,
+            Shape::Fill | Shape::Prefetch => 1,
+            _ => 0,
         },
-        _ => Vec::new(),
+        _ => 0,
     }
 }
 
