@@ -52,7 +52,7 @@ fn shared_by_kernels_and_variants() -> Outcome {
         launch(&setup, &many, &buffer, NdRange::new(&[items], &[7]), Some(3000))?;
         launch(&setup, &one, &buffer, NdRange::new(&[1], &[1]), Some(2))?;
     }
-    let (launches, items) = (launches as i32, items as i32);
+    let items = items as i32;
     assert_eq!(read(&setup, &program, "report", 3)?, [1000 + launches * (items + 2), launches, launches]);
     // Another queue's kernels see them too.
     let other = Queue::new(&setup.context, setup.device)?;
