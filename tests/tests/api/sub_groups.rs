@@ -64,6 +64,7 @@ const SAID: &str = "
 /// The work-items of each sub-group in order, as the kernel divided them; checks that it may.
 fn sub_groups(range: &Range, said: &[u32], claimed: impl Fn(&[usize]) -> usize) -> Vec<Vec<usize>> {
     let mut found = Vec::new();
+    let enqueued = range.local.iter().product::<usize>().div_ceil(claimed(&range.local)) as u32;
     for group in range.groups() {
         let most = said[group[0] * 6 + 3];
         let whole = range.group_size(group[0]) == range.local;
@@ -74,11 +75,8 @@ fn sub_groups(range: &Range, said: &[u32], claimed: impl Fn(&[usize]) -> usize) 
         for (number, &item) in group.iter().enumerate() {
             let (id, local_id) = (number as u32 / most, number as u32 % most);
             let size = most.min(group.len() as u32 - id * most);
-            let expected = [id, local_id, size, most, count(group.len())];
-            assert_eq!(said[item * 6..item * 6 + 5], expected, "work-item {item} of {range:?}");
-            if whole {
-                assert_eq!(said[item * 6 + 5], count(group.len()), "work-item {item} of {range:?}");
-            }
+            let expected = [id, local_id, size, most, count(group.len()), enqueued];
+            assert_eq!(said[item * 6..item * 6 + 6], expected, "work-item {item} of {range:?}");
         }
         found.extend(group.chunks(most as usize).map(<[usize]>::to_vec));
     }
@@ -280,7 +278,11 @@ fn check(seed: u64, some: bool) -> Outcome {
             setup.queue.read(&saying, &mut said)?;
             let found = numbers(&setup, &output, bytes, functions.len() * n)?;
             let untouched = 0xa5a5_a5a5_a5a5_a5a5_u64 >> (64 - 8 * bytes);
-            for group in sub_groups(&range, &said, |_| said[range.groups()[0][0] * 6 + 3] as usize) {
+            let claimed = |local: &[usize]| {
+                let name = CL_KERNEL_MAX_SUB_GROUP_SIZE_FOR_NDRANGE;
+                info::<1>(&setup, &kernel, name, local).expect("an answer")[0]
+            };
+            for group in sub_groups(&range, &said, claimed) {
                 let here = |&item: &usize| !some || (item * 7 + seed) % 5 < 3;
                 let lanes: Vec<usize> = (0..group.len()).filter(|&lane| here(&group[lane])).collect();
                 let sub = Sub {

@@ -14,6 +14,8 @@ use crate::{BinaryOp, Block, CastOp, IntPredicate, SubGroupOp, Type, Value, Work
 pub(super) struct SubGroups {
     /// Whether sub-groups are packs.
     pub are_packs: Value,
+    /// The same of the groups that are as large as the launch asked for.
+    whole_are_packs: Value,
     /// Lanes of a pack.
     lanes: u32,
     /// Work-items in a sub-group.
@@ -26,30 +28,33 @@ impl SubGroups {
         let one = out.int(1);
         let lanes = group.sub_group_size;
         if lanes < 2 || !packs {
-            return SubGroups { are_packs: out.function.int(Type::BOOL, 0), lanes: 1, size: one };
+            let never = out.function.int(Type::BOOL, 0);
+            return SubGroups { are_packs: never, whole_are_packs: never, lanes: 1, size: one };
         }
-        let [x, y, z] = sizes.local_size;
-        let (most, zero) = (out.int(u64::from(lanes - 1)), out.int(0));
-        let over = out.binary(BinaryOp::And, 0, x, most);
-        let rows_fit = out.compare(IntPredicate::Eq, over, zero);
-        let rows = out.binary(BinaryOp::Mul, NO_WRAP, y, z);
-        let one_row = out.compare(IntPredicate::Eq, rows, one);
-        let fits = out.binary(BinaryOp::Or, 0, rows_fit, one_row);
         let small = ids_are_small(out, sizes);
-        let are_packs = out.binary(BinaryOp::And, 0, fits, small);
+        let mut are_packs = |[x, y, z]: [Value; 3]| {
+            let (most, zero) = (out.int(u64::from(lanes - 1)), out.int(0));
+            let over = out.binary(BinaryOp::And, 0, x, most);
+            let rows_fit = out.compare(IntPredicate::Eq, over, zero);
+            let rows = out.binary(BinaryOp::Mul, NO_WRAP, y, z);
+            let one_row = out.compare(IntPredicate::Eq, rows, one);
+            let fits = out.binary(BinaryOp::Or, 0, rows_fit, one_row);
+            out.binary(BinaryOp::And, 0, fits, small)
+        };
+        let [are_packs, whole_are_packs] = [sizes.local_size, sizes.enqueued_local_size].map(&mut are_packs);
         let size = out.int(lanes.into());
-        SubGroups { are_packs, lanes, size: out.select(are_packs, size, one) }
+        SubGroups { are_packs, whole_are_packs, lanes, size: out.select(are_packs, size, one) }
     }
 
     /// How many sub-groups a group of that size has.
-    fn count(&self, out: &mut Builder, [x, y, z]: [Value; 3]) -> Value {
+    fn count(&self, out: &mut Builder, [x, y, z]: [Value; 3], are_packs: Value) -> Value {
         let row = out.binary(BinaryOp::Mul, NO_WRAP, x, y);
         let items = out.binary(BinaryOp::Mul, NO_WRAP, row, z);
         let most = out.int(u64::from(self.lanes - 1));
         let up = out.binary(BinaryOp::Add, NO_WRAP, items, most);
         let shift = out.int(self.lanes.ilog2().into());
         let packs = out.binary(BinaryOp::LShr, 0, up, shift);
-        out.select(self.are_packs, packs, items)
+        out.select(are_packs, packs, items)
     }
 }
 
@@ -59,9 +64,11 @@ impl Lowering<'_, '_> {
         let groups = self.sub_groups;
         match (query, copy.kind) {
             (WorkItemQuery::MaxSubGroupSize, _) => groups.size,
-            (WorkItemQuery::NumSubGroups, _) => groups.count(&mut self.out, self.sizes.local_size),
+            (WorkItemQuery::NumSubGroups, _) => {
+                groups.count(&mut self.out, self.sizes.local_size, groups.are_packs)
+            }
             (WorkItemQuery::EnqueuedNumSubGroups, _) => {
-                groups.count(&mut self.out, self.sizes.enqueued_local_size)
+                groups.count(&mut self.out, self.sizes.enqueued_local_size, groups.whole_are_packs)
             }
             (WorkItemQuery::SubGroupLocalId, _) => self.out.int(0),
             (WorkItemQuery::SubGroupSize, Kind::Item) => self.out.int(1),
