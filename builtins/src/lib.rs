@@ -18,6 +18,7 @@ mod inverse_trig;
 mod log;
 mod modulo;
 mod native;
+pub mod pipe;
 mod polynomial;
 mod power;
 mod representation;
@@ -58,6 +59,7 @@ mod exports {
     pub use crate::log::*;
     pub use crate::modulo::*;
     pub use crate::native::*;
+    pub use crate::pipe::*;
     pub use crate::power::*;
     pub use crate::representation::*;
     pub use crate::trig::*;

@@ -175,17 +175,21 @@ fn same_context(a: &Mem, b: &Mem) -> Result<()> {
     }
 }
 
-/// CL_INVALID_MEM_OBJECT for images.
+/// CL_INVALID_MEM_OBJECT for images and pipes.
 fn expect_buffer(mem: &Mem) -> Result<()> {
-    match mem.image_info() {
-        None => Ok(()),
-        Some(_) => Err(Status::InvalidMemObject.because("an image where a buffer is needed")),
+    match mem.is_buffer() {
+        true => Ok(()),
+        false => {
+            Err(Status::InvalidMemObject.because(format!("{} where a buffer is needed", mem.kind.name())))
+        }
     }
 }
 
-/// CL_INVALID_MEM_OBJECT for buffers.
+/// CL_INVALID_MEM_OBJECT for buffers and pipes.
 fn expect_image(mem: &Mem) -> Result<&ImageInfo> {
-    mem.image_info().ok_or_else(|| Status::InvalidMemObject.because("a buffer where an image is needed"))
+    mem.image_info().ok_or_else(|| {
+        Status::InvalidMemObject.because(format!("{} where an image is needed", mem.kind.name()))
+    })
 }
 
 /// CL_INVALID_VALUE unless `offset..offset + size` is inside the object and not empty.

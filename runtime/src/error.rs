@@ -89,6 +89,7 @@ statuses! {
     InvalidCompilerOptions = -66, "CL_INVALID_COMPILER_OPTIONS";
     InvalidLinkerOptions = -67, "CL_INVALID_LINKER_OPTIONS";
     InvalidDevicePartitionCount = -68, "CL_INVALID_DEVICE_PARTITION_COUNT";
+    InvalidPipeSize = -69, "CL_INVALID_PIPE_SIZE";
     InvalidGlSharegroupReference = -1000, "CL_INVALID_GL_SHAREGROUP_REFERENCE_KHR";
 }
 

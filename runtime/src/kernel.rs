@@ -6,7 +6,7 @@ use crate::execute::launch::{ArgumentBlock, Code, Invocation};
 use crate::execute::scheduler::Pace;
 use crate::execute::variants::{Specialized, Variant};
 use crate::memory::sampler::Sampler;
-use crate::memory::{Mem, MemFlags};
+use crate::memory::{Mem, MemFlags, MemKind};
 use crate::platform::device::{Device, MAX_WORK_GROUP_SIZE};
 use crate::program::Program;
 use spirula_interface::program::{AccessQualifier, ArgumentKind, KernelInfo, Launch};
@@ -37,6 +37,7 @@ pub(crate) enum Argument {
     Bytes(Vec<u8>),
     Buffer(Option<Weak<Mem>>),
     Image(Weak<Mem>),
+    Pipe(Weak<Mem>),
     Sampler(Arc<Sampler>),
     Local(usize),
 }
@@ -46,7 +47,7 @@ pub(crate) enum Argument {
 pub enum ArgumentValue<'a> {
     /// For `Value`.
     Bytes(&'a [u8]),
-    /// For `Buffer` (None: a null pointer) and `Image`.
+    /// For `Buffer` (None: a null pointer), `Image` and `Pipe`.
     Memory(Option<Arc<Mem>>),
     /// For `Sampler`.
     Sampler(Arc<Sampler>),
@@ -79,16 +80,21 @@ impl ArgumentSlot<'_> {
             (ArgumentKind::Local, ArgumentValue::Local(given)) if given == size => Argument::Local(size),
             (ArgumentKind::Buffer, ArgumentValue::Memory(None)) => Argument::Buffer(None),
             (ArgumentKind::Buffer, ArgumentValue::Memory(Some(mem))) => {
-                kernel.check_memory(index, &mem, false)?;
+                kernel.check_memory(index, &mem, kind)?;
                 Argument::Buffer(Some(Arc::downgrade(&mem)))
             }
-            (ArgumentKind::Image(_), ArgumentValue::Memory(None)) => {
-                return Err(kernel.wrong(Status::InvalidMemObject, index, "is an image, but was given none"));
+            (ArgumentKind::Image(_) | ArgumentKind::Pipe, ArgumentValue::Memory(None)) => {
+                let what = format!("is {}, but was given none", Declared(kind));
+                return Err(kernel.wrong(Status::InvalidMemObject, index, what));
             }
             (ArgumentKind::Image(_), ArgumentValue::Memory(Some(mem))) => {
-                kernel.check_memory(index, &mem, true)?;
+                kernel.check_memory(index, &mem, kind)?;
                 kernel.check_image(index, &mem)?;
                 Argument::Image(Arc::downgrade(&mem))
+            }
+            (ArgumentKind::Pipe, ArgumentValue::Memory(Some(mem))) => {
+                kernel.check_memory(index, &mem, kind)?;
+                Argument::Pipe(Arc::downgrade(&mem))
             }
             (ArgumentKind::Sampler, ArgumentValue::Sampler(sampler)) => Argument::Sampler(sampler),
             (kind, value) => {
@@ -110,6 +116,7 @@ impl Display for Declared {
             ArgumentKind::Value { size } => write!(f, "a value of {size} bytes"),
             ArgumentKind::Buffer => f.write_str("a buffer"),
             ArgumentKind::Image(kind) => write!(f, "an image ({kind:?})"),
+            ArgumentKind::Pipe => f.write_str("a pipe"),
             ArgumentKind::Sampler => f.write_str("a sampler"),
             ArgumentKind::Local => f.write_str("local memory"),
         }
@@ -187,7 +194,7 @@ impl Kernel {
         let fits = match kind {
             ArgumentKind::Value { size: wanted } => size == wanted as usize,
             ArgumentKind::Local => size > 0,
-            ArgumentKind::Buffer | ArgumentKind::Image(_) | ArgumentKind::Sampler => {
+            ArgumentKind::Buffer | ArgumentKind::Image(_) | ArgumentKind::Pipe | ArgumentKind::Sampler => {
                 size == size_of::<usize>()
             }
         };
@@ -198,7 +205,10 @@ impl Kernel {
         let null_is_right = match kind {
             ArgumentKind::Buffer => true,
             ArgumentKind::Local => is_null,
-            ArgumentKind::Value { .. } | ArgumentKind::Image(_) | ArgumentKind::Sampler => !is_null,
+            ArgumentKind::Value { .. }
+            | ArgumentKind::Image(_)
+            | ArgumentKind::Pipe
+            | ArgumentKind::Sampler => !is_null,
         };
         if !null_is_right {
             let status = match kind {
@@ -250,12 +260,16 @@ impl Kernel {
         status.because(format!("kernel {}: argument {index}{name} {what}", self.info.signature.name))
     }
 
-    /// CL_INVALID_MEM_OBJECT unless it is of the program's context, and an image exactly where one is declared.
-    fn check_memory(&self, index: usize, mem: &Mem, image: bool) -> Result<()> {
-        if mem.image_info().is_some() != image {
-            let given =
-                if image { "an image, but was given a buffer" } else { "a buffer, but was given an image" };
-            return Err(self.wrong(Status::InvalidMemObject, index, format!("is {given}")));
+    /// CL_INVALID_MEM_OBJECT unless it is of the program's context, and a buffer, an image or a pipe as declared.
+    fn check_memory(&self, index: usize, mem: &Mem, kind: ArgumentKind) -> Result<()> {
+        let fits = match mem.kind {
+            MemKind::Buffer | MemKind::SubBuffer { .. } => kind == ArgumentKind::Buffer,
+            MemKind::Image(_) => matches!(kind, ArgumentKind::Image(_)),
+            MemKind::Pipe(_) => kind == ArgumentKind::Pipe,
+        };
+        if !fits {
+            let what = format!("is {}, but was given {}", Declared(kind), mem.kind.name());
+            return Err(self.wrong(Status::InvalidMemObject, index, what));
         }
         match Arc::ptr_eq(&mem.context, &self.program.context) {
             true => Ok(()),
@@ -354,6 +368,11 @@ impl Kernel {
                 Argument::Image(mem) => {
                     let mem = live(mem)?;
                     put_word(mem.descriptor().map_or(0, |image| image as *const _ as usize));
+                    kept.push(mem);
+                }
+                Argument::Pipe(mem) => {
+                    let mem = live(mem)?;
+                    put_word(mem.address() as usize);
                     kept.push(mem);
                 }
                 Argument::Local(size) => put_word(local.place(*size) as usize),

@@ -1,8 +1,9 @@
-//! Memory objects: buffers, sub-buffers and images over one kind of storage; mappings and destructor callbacks.
+//! Memory objects: buffers, sub-buffers, images and pipes over one kind of storage; mappings and destructor callbacks.
 
 pub mod flags;
 pub mod format;
 pub mod image;
+mod pipe;
 pub mod raw;
 pub(crate) mod rect;
 pub mod sampler;
@@ -11,6 +12,7 @@ pub mod svm;
 pub use flags::{MapFlags, MemFlags};
 pub use format::ImageFormat;
 pub use image::{ImageDescription, ImageInfo};
+pub use pipe::PipeInfo;
 pub use raw::HostPtr;
 
 use crate::context::Context;
@@ -18,7 +20,7 @@ use crate::error::{Error, Result, Status};
 use raw::{Allocation, DescriptorBox, PAGE, Span};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// A `cl_mem`: a buffer, a sub-buffer or an image.
+/// A `cl_mem`: a buffer, a sub-buffer, an image or a pipe.
 pub struct Mem {
     /// CL_MEM_CONTEXT.
     pub context: Arc<Context>,
@@ -50,6 +52,19 @@ pub enum MemKind {
     },
     /// clCreateImage's.
     Image(ImageInfo),
+    /// clCreatePipe's.
+    Pipe(PipeInfo),
+}
+
+impl MemKind {
+    /// What it is, in words.
+    pub(crate) fn name(&self) -> &'static str {
+        match self {
+            MemKind::Buffer | MemKind::SubBuffer { .. } => "a buffer",
+            MemKind::Image(_) => "an image",
+            MemKind::Pipe(_) => "a pipe",
+        }
+    }
 }
 
 /// Where the bytes are; shared by a buffer and what is made of it.
@@ -204,7 +219,7 @@ impl Mem {
     /// CL_MEM_ASSOCIATED_MEMOBJECT: a sub-buffer's parent, a 1-D image buffer's buffer.
     pub fn associated(&self) -> Option<&Arc<Mem>> {
         match &self.kind {
-            MemKind::Buffer => None,
+            MemKind::Buffer | MemKind::Pipe(_) => None,
             MemKind::SubBuffer { parent, .. } => Some(parent),
             MemKind::Image(info) => info.buffer.as_ref(),
         }
@@ -224,10 +239,23 @@ impl Mem {
             + self.image_info().and_then(|info| info.buffer.as_ref()).map_or(0, |buffer| buffer.offset())
     }
 
-    /// What an image is; None for buffers.
+    /// Whether it is a buffer or a sub-buffer.
+    pub fn is_buffer(&self) -> bool {
+        matches!(self.kind, MemKind::Buffer | MemKind::SubBuffer { .. })
+    }
+
+    /// What an image is; None for everything else.
     pub fn image_info(&self) -> Option<&ImageInfo> {
         match &self.kind {
             MemKind::Image(info) => Some(info),
+            _ => None,
+        }
+    }
+
+    /// What a pipe is; None for everything else.
+    pub fn pipe_info(&self) -> Option<PipeInfo> {
+        match self.kind {
+            MemKind::Pipe(info) => Some(info),
             _ => None,
         }
     }

@@ -206,7 +206,7 @@ pub fn get_info(
 ) -> Status {
     let image = image.get()?;
     let info = image.core.image_info();
-    let info = info.or_fail(cl::CL_INVALID_MEM_OBJECT, "a buffer where an image is needed")?;
+    let info = info.or_fail(cl::CL_INVALID_MEM_OBJECT, "no image where one is needed")?;
     query(param_value_size, param_value, param_value_size_ret, |answer| match param_name {
         cl::CL_IMAGE_FORMAT => answer.value(cl::cl_image_format {
             image_channel_order: info.format.channel_order,

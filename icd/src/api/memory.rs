@@ -94,7 +94,11 @@ pub fn create_sub_buffer(
 
 /// CL_MEM_TYPE.
 fn object_type(mem: &Core) -> cl::cl_mem_object_type {
-    mem.image_info().map_or(cl::CL_MEM_OBJECT_BUFFER, |info| super::image::type_of(info.kind))
+    match &mem.kind {
+        MemKind::Buffer | MemKind::SubBuffer { .. } => cl::CL_MEM_OBJECT_BUFFER,
+        MemKind::Image(info) => super::image::type_of(info.kind),
+        MemKind::Pipe(_) => cl::CL_MEM_OBJECT_PIPE,
+    }
 }
 
 /// CL_MEM_USES_SVM_POINTER: "created with CL_MEM_USE_HOST_PTR or is a sub-buffer object of a buffer object that was … and

@@ -18,7 +18,9 @@ mod integer;
 mod mangle;
 mod math;
 mod memory;
+mod named;
 mod pattern;
+mod pipe;
 pub mod printf;
 mod relational;
 #[cfg(test)]
@@ -81,7 +83,13 @@ pub enum Resolution {
 
 /// Defines the builtin that `symbol` names; of functions that a program may have less accurate, a quicker one.
 pub fn resolve(symbol: &str, declared: &Signature, math: MathOptions) -> Resolution {
-    let Some((row, overload, parameters)) = find(symbol) else { return Resolution::Unknown };
+    let Some((row, overload, parameters)) = find(symbol) else {
+        return match named::find(symbol, declared) {
+            Some(named::Found::Definition(definition)) => Resolution::Definition(definition),
+            Some(named::Found::Other(expected)) => Resolution::WrongSignature { expected },
+            None => Resolution::Unknown,
+        };
+    };
     let result = Ir::of(&overload.result);
     let wanted: Vec<Ir> = parameters.iter().map(Ir::of).collect();
     let given: Option<Vec<Ir>> = declared.params.iter().map(|text| Ir::parse(text)).collect();
@@ -199,7 +207,7 @@ pub fn demangle(symbol: &str) -> Option<String> {
 
 /// Whether calls of `symbol` synchronize a work-group: they must be marked convergent before any pass runs.
 pub fn is_barrier(symbol: &str) -> bool {
-    find(symbol).is_some_and(|(row, ..)| row.effect == Effect::Barrier)
+    find(symbol).is_some_and(|(row, ..)| row.effect == Effect::Barrier) || named::is_barrier(symbol)
 }
 
 /// Whether `symbol` is pure (`memory(none)`), whatever the module's stale attributes say.

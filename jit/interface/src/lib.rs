@@ -13,3 +13,4 @@ pub mod target;
 pub mod translation;
 
 pub use spirula_builtins::image::ImageDescriptor;
+pub use spirula_builtins::pipe::{self, Pipe};

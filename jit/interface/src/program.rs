@@ -193,6 +193,8 @@ pub enum ArgumentKind {
     Local,
     /// An image: 8 bytes, the address of an [`crate::ImageDescriptor`].
     Image(ImageKind),
+    /// A pipe: 8 bytes, the address of a [`crate::Pipe`].
+    Pipe,
     /// A sampler: 4 bytes, SPIR's sampler bits (addressing 0 2 4 6 8, filter 0x10/0x20, normalized 1).
     Sampler,
 }

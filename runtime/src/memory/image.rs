@@ -129,12 +129,12 @@ impl ImageInfo {
     /// What an image over a buffer must be: CL_INVALID_IMAGE_FORMAT_DESCRIPTOR ("a 2D image is created from a 2D image object and the
     /// rules are not followed": no two of our formats may share a texel), CL_INVALID_IMAGE_DESCRIPTOR, CL_INVALID_IMAGE_SIZE.
     fn check_buffer(&self, buffer: &Mem) -> Result<()> {
-        if buffer.image_info().is_some() {
+        if !buffer.is_buffer() {
             let status = match self.kind {
                 ImageKind::Image2d => Status::InvalidImageFormatDescriptor,
                 _ => Status::InvalidImageDescriptor,
             };
-            return Err(status.because("an image over an image"));
+            return Err(status.because(format!("an image over {}", buffer.kind.name())));
         }
         match self.byte_size() <= buffer.size {
             true => Ok(()),

@@ -15,15 +15,14 @@ use std::ffi::c_void;
 pub(super) fn image(object: &Handle<Mem>) -> Status<Ref<Mem>> {
     let mem = object.get()?;
     let image = mem.core.image_info().is_some();
-    fail_if(!image, cl::CL_INVALID_MEM_OBJECT, "a buffer where an image is needed")?;
+    fail_if(!image, cl::CL_INVALID_MEM_OBJECT, "no image where one is needed")?;
     Ok(mem)
 }
 
 /// CL_INVALID_MEM_OBJECT if buffer is not a valid buffer object.
 pub(super) fn buffer(object: &Handle<Mem>) -> Status<Ref<Mem>> {
     let mem = object.get()?;
-    let image = mem.core.image_info().is_some();
-    fail_if(image, cl::CL_INVALID_MEM_OBJECT, "an image where a buffer is needed")?;
+    fail_if(!mem.core.is_buffer(), cl::CL_INVALID_MEM_OBJECT, "no buffer where one is needed")?;
     Ok(mem)
 }
 

@@ -122,8 +122,8 @@ pub fn native(
         "mem_list or args_mem_loc is NULL where num_mem_objects is not 0, or the other way round",
     )?;
     let objects = mem_list.get(num_mem_objects)?;
-    let image = objects.iter().any(|object| object.core.image_info().is_some());
-    fail_if(image, cl::CL_INVALID_MEM_OBJECT, "an object in mem_list is an image")?;
+    let other = objects.iter().any(|object| !object.core.is_buffer());
+    fail_if(other, cl::CL_INVALID_MEM_OBJECT, "an object in mem_list is no buffer")?;
     let wait = wait_list(num_events, &event_wait_list)?;
 
     // The function gets a copy of its arguments with the buffers' addresses where the application has put their handles.

@@ -165,6 +165,11 @@ impl Emitter {
         (self.body, self.declarations)
     }
 
+    /// A line that must stand in the module, once.
+    pub fn declare(&mut self, line: &str) {
+        self.declarations.insert(line.to_owned());
+    }
+
     /// A fresh name for a value or label.
     pub fn fresh(&mut self) -> String {
         self.next += 1;

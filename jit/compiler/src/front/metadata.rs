@@ -166,6 +166,7 @@ fn argument<'m>(
     let by_value = function.parameter_type_attribute(index as u32, "byval");
     let image = image_kind(&base_type).or_else(|| image_kind(&type_name));
     let is_sampler = base_type == "sampler_t" || type_name == "sampler_t";
+    let qualifiers = type_qualifiers(&nodes.text("kernel_arg_type_qual", index).unwrap_or_default());
     let ty = parameter.ty();
     let mut alignment = 8;
     let kind = if let Some(structure) = by_value {
@@ -178,6 +179,8 @@ fn argument<'m>(
     } else if ty.is_pointer() && is_sampler {
         // Clang 3.9 to 16: the bits as a pointer, which is read whole.
         ArgumentKind::Sampler
+    } else if ty.is_pointer() && qualifiers.is_pipe {
+        ArgumentKind::Pipe
     } else if ty.is_pointer() {
         match ty.address_space() {
             1 | 2 => ArgumentKind::Buffer,
@@ -200,7 +203,7 @@ fn argument<'m>(
         address_space: address_qualifier(kind, nodes.number("kernel_arg_addr_space", index), ty),
         access: access_qualifier(&nodes.text("kernel_arg_access_qual", index).unwrap_or_default()),
         type_name,
-        type_qualifiers: type_qualifiers(&nodes.text("kernel_arg_type_qual", index).unwrap_or_default()),
+        type_qualifiers: qualifiers,
         name: nodes.text("kernel_arg_name", index),
     };
     Ok((info, alignment))
@@ -232,7 +235,7 @@ fn image_kind(name: &str) -> Option<ImageKind> {
 fn address_qualifier(kind: ArgumentKind, listed: Option<u64>, ty: Type) -> AddressQualifier {
     let number = match kind {
         ArgumentKind::Value { .. } | ArgumentKind::Sampler => 0,
-        ArgumentKind::Image(_) => 1,
+        ArgumentKind::Image(_) | ArgumentKind::Pipe => 1,
         _ => listed.unwrap_or(u64::from(ty.address_space())),
     };
     match number {

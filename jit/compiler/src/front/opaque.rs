@@ -1,5 +1,5 @@
 //! Opaque types: today's clang writes images, samplers and events as `target("spirv.…")` types.
-//! They become what SPIR 1.2 has in their place, so that later stages know one form: pointers, and 32 bits for a sampler.
+//! They become what SPIR has in their place, so that later stages know one form: pointers, and 32 bits for a sampler.
 
 use crate::llvm::{self, Module, Session, Type};
 use spirula_interface::options::CompileError;
@@ -8,17 +8,21 @@ use spirula_interface::options::CompileError;
 const PREFIX: &str = "target(\"spirv.";
 
 /// What stands for a type, by the word behind "spirv.".
-const REPLACEMENTS: [(&str, &str); 4] = [
+const REPLACEMENTS: [(&str, &str); 8] = [
     ("Image\"", "ptr addrspace(1)"),
     ("SampledImage\"", "ptr addrspace(1)"),
     ("Sampler\"", "i32"),
     ("Event\"", "ptr"),
+    ("Pipe\"", "ptr addrspace(1)"),
+    ("ReserveId\"", "ptr"),
+    ("Queue\"", "ptr"),
+    ("DeviceEvent\"", "ptr"),
 ];
 
 /// Clang's conversion of a sampler's bits to a sampler: nothing is to be done once a sampler is its bits.
 pub(crate) const SAMPLER_INITIALIZER: &str = "__translate_sampler_initializer";
 
-/// Replaces a module that has such types. Errors: `Failed` if one has no counterpart in SPIR 1.2.
+/// Replaces a module that has such types. Errors: `Failed` if one has no counterpart in SPIR.
 pub(crate) fn replace<'s>(session: &'s Session, module: Module<'s>) -> Result<Module<'s>, CompileError> {
     if !module.view().functions().into_iter().any(|function| is_opaque(function.value_type())) {
         return Ok(module);
@@ -66,7 +70,8 @@ mod tests {
         let text =
             "declare i32 @f(target(\"spirv.Image\", void, 1, 0) %i, target(\"spirv.Sampler\") %s, ptr %p)";
         assert_eq!(rewrite(text).unwrap(), "declare i32 @f(ptr addrspace(1) %i, i32 %s, ptr %p)");
-        assert_eq!(rewrite("target(\"spirv.Queue\")").unwrap_err(), "Queue\"");
+        assert_eq!(rewrite("target(\"spirv.Pipe\", 1) %p").unwrap(), "ptr addrspace(1) %p");
+        assert_eq!(rewrite("target(\"spirv.Quux\")").unwrap_err(), "Quux\"");
     }
 
     #[test]
