@@ -9,6 +9,7 @@
 
 pub mod accuracy;
 mod double;
+pub mod enqueue;
 mod erf;
 mod exp;
 mod gamma;
@@ -50,6 +51,7 @@ mod exports {
     pub use crate::double::log::*;
     pub use crate::double::power::*;
     pub use crate::double::trig::*;
+    pub use crate::enqueue::*;
     pub use crate::erf::*;
     pub use crate::exp::*;
     pub use crate::gamma::*;

@@ -164,10 +164,11 @@ fn nothing_is_lost_between_threads() {
                 let wanted = (next % 3 + 1).min(EACH - next).min(max);
                 let reservation = memory.reserve(true, wanted);
                 if spirula_is_valid_reserve_id(reservation) {
-                    (0..wanted).for_each(|i| assert!(memory.put(reservation, i, writer << 24 | next + i)));
+                    (0..wanted)
+                        .for_each(|i| assert!(memory.put(reservation, i, (writer << 24) | (next + i))));
                     memory.commit(true, reservation);
                     next += wanted;
-                } else if memory.write(writer << 24 | next) {
+                } else if memory.write((writer << 24) | next) {
                     next += 1;
                 } else {
                     std::thread::yield_now();

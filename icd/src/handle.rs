@@ -173,6 +173,12 @@ impl<T: ClObject> Ref<T> {
         })
     }
 
+    /// Its handle for an application that gets it once more: one more reference.
+    pub fn retained(&self) -> Status<NewHandle> {
+        self.retain()?;
+        Ok(NewHandle(Some(self.slot)))
+    }
+
     /// The application's references.
     pub fn reference_count(&self) -> u32 {
         lock(&self.slot.state).retained
@@ -248,6 +254,11 @@ impl NewHandle {
         let slot = Slot::take();
         *lock(&slot.state) = State { object: Some(Arc::new(object)), retained: 1, linked: 0 };
         NewHandle(Some(slot))
+    }
+
+    /// The handle, which is not yet the application's.
+    pub fn address(&self) -> *mut c_void {
+        self.0.map_or(std::ptr::null_mut(), Slot::handle)
     }
 
     /// The handle, now the application's.

@@ -3,6 +3,7 @@
 use crate::log;
 use crate::memory::svm::Svm;
 use crate::platform::device::Device;
+use crate::queue::on_device::DeviceQueues;
 use std::cell::Cell;
 use std::fmt::Display;
 use std::sync::{Arc, Mutex, Once, PoisonError, Weak};
@@ -18,6 +19,8 @@ pub struct Context {
     pub properties: Vec<isize>,
     /// clSVMAlloc's memory.
     pub svm: Svm,
+    /// Queues on its devices, and their events.
+    pub device_queues: DeviceQueues,
     listener: Weak<Listener>,
 }
 
@@ -40,7 +43,13 @@ impl Context {
                 .inspect(|why| log::warn(format_args!("no programs are kept: {why}")));
         });
         spirula_service::warm_up();
-        Arc::new(Context { devices, properties, svm: Svm::default(), listener: Arc::downgrade(listener) })
+        Arc::new(Context {
+            devices,
+            properties,
+            svm: Svm::default(),
+            device_queues: DeviceQueues::default(),
+            listener: Arc::downgrade(listener),
+        })
     }
 
     /// Whom to tell; None when the application has released the context.

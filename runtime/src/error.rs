@@ -90,6 +90,7 @@ statuses! {
     InvalidLinkerOptions = -67, "CL_INVALID_LINKER_OPTIONS";
     InvalidDevicePartitionCount = -68, "CL_INVALID_DEVICE_PARTITION_COUNT";
     InvalidPipeSize = -69, "CL_INVALID_PIPE_SIZE";
+    InvalidDeviceQueue = -70, "CL_INVALID_DEVICE_QUEUE";
     InvalidGlSharegroupReference = -1000, "CL_INVALID_GL_SHAREGROUP_REFERENCE_KHR";
 }
 

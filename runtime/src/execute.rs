@@ -1,6 +1,7 @@
 //! Running kernels: a device's threads, what they call, the memory that they call it with, and what kernels print.
 
 pub(crate) mod arena;
+pub(crate) mod children;
 pub(crate) mod group_size;
 pub(crate) mod launch;
 pub(crate) mod output;

@@ -2,14 +2,14 @@
 
 use crate::error::{Error, Result, Status};
 use crate::execute::arena::{BLOCK_ALIGN, MAX_SCRATCH};
-use crate::execute::launch::{ArgumentBlock, Code, Invocation};
-use crate::execute::scheduler::Pace;
-use crate::execute::variants::{Specialized, Variant};
+use crate::execute::children::Enqueuing;
+use crate::execute::launch::{ArgumentBlock, Invocation};
 use crate::memory::sampler::Sampler;
 use crate::memory::{Mem, MemFlags, MemKind};
 use crate::platform::device::{Device, MAX_WORK_GROUP_SIZE};
-use crate::program::Program;
-use spirula_interface::program::{AccessQualifier, ArgumentKind, KernelInfo, Launch};
+use crate::program::{BuiltKernel, Program};
+use crate::queue::on_device::DeviceQueue;
+use spirula_interface::program::{AccessQualifier, ArgumentKind, HiddenKind, KernelInfo, Launch};
 use std::fmt::{self, Display, Formatter};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
@@ -20,12 +20,12 @@ pub struct Kernel {
     pub program: Arc<Program>,
     /// Name, attributes, arguments, work-group facts.
     pub info: Arc<KernelInfo>,
-    code: Code,
+    pub(crate) built: BuiltKernel,
+    /// All kernels of the program, among them those that this one enqueues.
+    pub(crate) siblings: Arc<[BuiltKernel]>,
     /// CL_KERNEL_WORK_GROUP_SIZE.
     max_group: usize,
     arguments: Mutex<Arc<Arguments>>,
-    pub(crate) pace: Arc<Pace>,
-    specialized: Arc<Specialized>,
 }
 
 /// The values set so far.
@@ -38,6 +38,7 @@ pub(crate) enum Argument {
     Buffer(Option<Weak<Mem>>),
     Image(Weak<Mem>),
     Pipe(Weak<Mem>),
+    Queue(Weak<DeviceQueue>),
     Sampler(Arc<Sampler>),
     Local(usize),
 }
@@ -49,6 +50,8 @@ pub enum ArgumentValue<'a> {
     Bytes(&'a [u8]),
     /// For `Buffer` (None: a null pointer), `Image` and `Pipe`.
     Memory(Option<Arc<Mem>>),
+    /// For `Queue`.
+    Queue(Arc<DeviceQueue>),
     /// For `Sampler`.
     Sampler(Arc<Sampler>),
     /// For `Local`: bytes.
@@ -96,6 +99,13 @@ impl ArgumentSlot<'_> {
                 kernel.check_memory(index, &mem, kind)?;
                 Argument::Pipe(Arc::downgrade(&mem))
             }
+            (ArgumentKind::Queue, ArgumentValue::Queue(queue)) => {
+                if !Arc::ptr_eq(&queue.context, &kernel.program.context) {
+                    let what = "was given another context's queue";
+                    return Err(kernel.wrong(Status::InvalidDeviceQueue, index, what));
+                }
+                Argument::Queue(Arc::downgrade(&queue))
+            }
             (ArgumentKind::Sampler, ArgumentValue::Sampler(sampler)) => Argument::Sampler(sampler),
             (kind, value) => {
                 let what = format!("is {}, but was given {value:?}", Declared(kind));
@@ -117,6 +127,7 @@ impl Display for Declared {
             ArgumentKind::Buffer => f.write_str("a buffer"),
             ArgumentKind::Image(kind) => write!(f, "an image ({kind:?})"),
             ArgumentKind::Pipe => f.write_str("a pipe"),
+            ArgumentKind::Queue => f.write_str("a queue on the device"),
             ArgumentKind::Sampler => f.write_str("a sampler"),
             ArgumentKind::Local => f.write_str("local memory"),
         }
@@ -142,7 +153,7 @@ impl Kernel {
     /// clCreateKernel. CL_INVALID_PROGRAM_EXECUTABLE, CL_INVALID_KERNEL_NAME.
     pub fn new(program: &Arc<Program>, name: &str) -> Result<Arc<Kernel>> {
         let kernels = program.attach_kernels(|kernels| {
-            let named = kernels.iter().find(|kernel| kernel.info.signature.name == name).cloned();
+            let named = kernels.into_iter().find(|kernel| kernel.info.signature.name == name);
             named.map(|kernel| vec![kernel]).ok_or_else(|| {
                 Status::InvalidKernelName.because(format!("the program has no kernel \"{name}\""))
             })
@@ -153,7 +164,7 @@ impl Kernel {
 
     /// clCreateKernelsInProgram: all, in the program's order. CL_INVALID_PROGRAM_EXECUTABLE.
     pub fn all(program: &Arc<Program>) -> Result<Vec<Arc<Kernel>>> {
-        let kernels = program.attach_kernels(|kernels| Ok(kernels.to_vec()))?;
+        let kernels = program.attach_kernels(Ok)?;
         Ok(Kernel::over(program, kernels))
     }
 
@@ -163,28 +174,29 @@ impl Kernel {
         Arc::new(Kernel {
             program: self.program.clone(),
             info: self.info.clone(),
-            code: self.code.clone(),
+            built: self.built.clone(),
+            siblings: self.siblings.clone(),
             max_group: self.max_group,
             arguments: Mutex::new(self.arguments()),
-            pace: self.pace.clone(),
-            specialized: self.specialized.clone(),
         })
     }
 
     /// The program counts them as attached; `drop` takes that back.
-    fn over(program: &Arc<Program>, kernels: Vec<crate::program::BuiltKernel>) -> Vec<Arc<Kernel>> {
-        let build = |kernel: crate::program::BuiltKernel| {
+    fn over(
+        program: &Arc<Program>,
+        (selected, siblings): (Vec<BuiltKernel>, Arc<[BuiltKernel]>),
+    ) -> Vec<Arc<Kernel>> {
+        let build = |built: BuiltKernel| {
             Arc::new(Kernel {
                 program: program.clone(),
-                max_group: max_group_size(&kernel.info),
-                arguments: Mutex::new(Arc::new(vec![None; kernel.info.signature.arguments.len()])),
-                info: kernel.info,
-                code: kernel.code,
-                pace: kernel.pace,
-                specialized: kernel.specialized,
+                max_group: max_group_size(&built.info),
+                arguments: Mutex::new(Arc::new(vec![None; built.info.signature.arguments.len()])),
+                info: built.info.clone(),
+                siblings: siblings.clone(),
+                built,
             })
         };
-        kernels.into_iter().map(build).collect()
+        selected.into_iter().map(build).collect()
     }
 
     /// The argument that clSetKernelArg is to set from `size` bytes, or from NULL. CL_INVALID_ARG_INDEX,
@@ -194,9 +206,11 @@ impl Kernel {
         let fits = match kind {
             ArgumentKind::Value { size: wanted } => size == wanted as usize,
             ArgumentKind::Local => size > 0,
-            ArgumentKind::Buffer | ArgumentKind::Image(_) | ArgumentKind::Pipe | ArgumentKind::Sampler => {
-                size == size_of::<usize>()
-            }
+            ArgumentKind::Buffer
+            | ArgumentKind::Image(_)
+            | ArgumentKind::Pipe
+            | ArgumentKind::Queue
+            | ArgumentKind::Sampler => size == size_of::<usize>(),
         };
         if !fits {
             let what = format!("is {}, but arg_size is {size}", Declared(kind));
@@ -208,11 +222,13 @@ impl Kernel {
             ArgumentKind::Value { .. }
             | ArgumentKind::Image(_)
             | ArgumentKind::Pipe
+            | ArgumentKind::Queue
             | ArgumentKind::Sampler => !is_null,
         };
         if !null_is_right {
             let status = match kind {
                 ArgumentKind::Sampler => Status::InvalidSampler,
+                ArgumentKind::Queue => Status::InvalidDeviceQueue,
                 _ => Status::InvalidArgValue,
             };
             let given = if is_null { "NULL" } else { "not NULL" };
@@ -375,6 +391,7 @@ impl Kernel {
                     put_word(mem.address() as usize);
                     kept.push(mem);
                 }
+                Argument::Queue(queue) => put_word(self.live_queue(index, queue)?.storage.address() as usize),
                 Argument::Local(size) => put_word(local.place(*size) as usize),
                 Argument::Sampler(sampler) => block.put(offset, &sampler.bits().to_ne_bytes()),
                 Argument::Bytes(bytes) => block.put(offset, bytes),
@@ -392,7 +409,7 @@ impl Kernel {
         let streams = u32::from(!fits_cache(&kept, &launch, device.info.cache_size));
         let launch = Launch { streams, ..launch };
         let invocation = Invocation {
-            code: self.code.clone(),
+            code: self.built.code.clone(),
             arguments: block,
             launch,
             local_size: local.size as usize,
@@ -401,21 +418,28 @@ impl Kernel {
         Ok((invocation, kept))
     }
 
-    /// The launch with the code of its local size, if that has its own by now.
-    pub(crate) fn specialize(&self, invocation: Invocation) -> Invocation {
-        let launch = &invocation.launch;
-        if launch.local_size != launch.enqueued_local_size {
-            return invocation;
+    /// The queue that an argument names. CL_INVALID_KERNEL_ARGS if it is gone.
+    fn live_queue(&self, index: usize, queue: &Weak<DeviceQueue>) -> Result<Arc<DeviceQueue>> {
+        let gone = || self.wrong(Status::InvalidKernelArgs, index, "names a released queue");
+        queue.upgrade().ok_or_else(gone)
+    }
+
+    /// What a launch on this device holds to enqueue kernels; None if it can't.
+    pub(crate) fn enqueuing(&self, arguments: &Arguments, device: &Arc<Device>) -> Result<Option<Enqueuing>> {
+        if self.info.signature.hidden_offset(HiddenKind::Parent).is_none() {
+            return Ok(None);
         }
-        let items = invocation.groups().saturating_mul(invocation.group_items());
-        let expected_ns = self.pace.estimate_ns(items);
-        match self.specialized.variant(&self.info, &invocation.launch, expected_ns) {
-            None => invocation,
-            Some(Variant { code, info }) => {
-                let scratch_size = info.code.scratch_size(invocation.group_items()) as usize;
-                Invocation { code, scratch_size, ..invocation }
+        let default = self.program.context.device_queues.default_of(device);
+        let mut queues: Vec<Arc<DeviceQueue>> = default.iter().cloned().collect();
+        for (index, argument) in arguments.iter().enumerate() {
+            if let Some(Argument::Queue(queue)) = argument {
+                let queue = self.live_queue(index, queue)?;
+                if queues.iter().all(|other| !Arc::ptr_eq(other, &queue)) {
+                    queues.push(queue);
+                }
             }
         }
+        Ok(Some(Enqueuing { kernels: self.siblings.clone(), queues, default }))
     }
 }
 
@@ -426,17 +450,17 @@ impl Drop for Kernel {
 }
 
 /// Local memory: the kernel's own variables, then its local arguments, each aligned.
-struct LocalLayout {
-    size: u64,
+pub(crate) struct LocalLayout {
+    pub size: u64,
 }
 
 impl LocalLayout {
-    fn new(info: &KernelInfo) -> LocalLayout {
+    pub(crate) fn new(info: &KernelInfo) -> LocalLayout {
         LocalLayout { size: info.code.static_local_size }
     }
 
     /// Appends an argument; returns its offset.
-    fn place(&mut self, size: usize) -> u64 {
+    pub(crate) fn place(&mut self, size: usize) -> u64 {
         let offset =
             self.size.saturating_add(BLOCK_ALIGN as u64 - 1) / BLOCK_ALIGN as u64 * BLOCK_ALIGN as u64;
         self.size = offset.saturating_add(size as u64);
@@ -445,7 +469,7 @@ impl LocalLayout {
 }
 
 /// The largest group whose scratch is bearable, a power of two; or the required one.
-fn max_group_size(info: &KernelInfo) -> usize {
+pub(crate) fn max_group_size(info: &KernelInfo) -> usize {
     let bearable = |items: &usize| info.code.scratch_size(*items as u64) <= MAX_SCRATCH;
     let mut sizes = std::iter::successors(Some(MAX_WORK_GROUP_SIZE), |size| (*size > 1).then_some(size / 2));
     let items = |size: [u32; 3]| size.iter().fold(1_usize, |all, &size| all.saturating_mul(size as usize));

@@ -3,7 +3,7 @@
 pub mod flags;
 pub mod format;
 pub mod image;
-mod pipe;
+pub(crate) mod pipe;
 pub mod raw;
 pub(crate) mod rect;
 pub mod sampler;

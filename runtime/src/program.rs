@@ -8,9 +8,9 @@ mod verify;
 
 use crate::context::Context;
 use crate::error::{Error, Result, Status};
-use crate::execute::launch::Code;
+use crate::execute::launch::{Code, Invocation};
 use crate::execute::scheduler::Pace;
-use crate::execute::variants::Specialized;
+use crate::execute::variants::{Specialized, Variant};
 use crate::log;
 use container::Contents;
 use options::{Options, Step};
@@ -66,6 +66,30 @@ pub(crate) struct BuiltKernel {
     pub code: Code,
     pub pace: Arc<Pace>,
     pub specialized: Arc<Specialized>,
+}
+
+impl BuiltKernel {
+    /// Whether only kernels can launch it.
+    pub(crate) fn is_blocks(&self) -> bool {
+        self.info.signature.block.is_some()
+    }
+
+    /// The launch with the code of its local size, if that has its own by now.
+    pub(crate) fn specialize(&self, invocation: Invocation) -> Invocation {
+        let launch = &invocation.launch;
+        if launch.local_size != launch.enqueued_local_size {
+            return invocation;
+        }
+        let items = invocation.groups().saturating_mul(invocation.group_items());
+        let expected_ns = self.pace.estimate_ns(items);
+        match self.specialized.variant(&self.info, &invocation.launch, expected_ns) {
+            None => invocation,
+            Some(Variant { code, info }) => {
+                let scratch_size = info.code.scratch_size(invocation.group_items()) as usize;
+                Invocation { code, scratch_size, ..invocation }
+            }
+        }
+    }
 }
 
 /// `cl_build_status`; discriminants are OpenCL's.
@@ -403,18 +427,21 @@ impl Program {
     /// CL_PROGRAM_KERNEL_NAMES and CL_PROGRAM_NUM_KERNELS. CL_INVALID_PROGRAM_EXECUTABLE without a built executable.
     pub fn kernel_names(&self) -> Result<Vec<String>> {
         let state = self.state();
-        Ok(state.executable()?.iter().map(|kernel| kernel.info.signature.name.clone()).collect())
+        let own = state.executable()?.iter().filter(|kernel| !kernel.is_blocks());
+        Ok(own.map(|kernel| kernel.info.signature.name.clone()).collect())
     }
 
-    /// The kernels that `select` picks, counted as attached from now on. CL_INVALID_PROGRAM_EXECUTABLE.
+    /// The kernels that `select` picks of those that an application can launch, counted as attached from now on, and all that
+    /// were built with them. CL_INVALID_PROGRAM_EXECUTABLE.
     pub(crate) fn attach_kernels(
         &self,
-        select: impl FnOnce(&[BuiltKernel]) -> Result<Vec<BuiltKernel>>,
-    ) -> Result<Vec<BuiltKernel>> {
+        select: impl FnOnce(Vec<BuiltKernel>) -> Result<Vec<BuiltKernel>>,
+    ) -> Result<(Vec<BuiltKernel>, Arc<[BuiltKernel]>)> {
         let mut state = self.state();
-        let selected = select(state.executable()?)?;
+        let all = state.executable()?.clone();
+        let selected = select(all.iter().filter(|kernel| !kernel.is_blocks()).cloned().collect())?;
         state.attached += selected.len();
-        Ok(selected)
+        Ok((selected, all))
     }
 
     /// One more kernel object exists beside another.
@@ -456,8 +483,8 @@ impl State {
         self.status = BuildStatus::Error;
     }
 
-    fn executable(&self) -> Result<&[BuiltKernel], Error> {
-        self.kernels.as_deref().filter(|_| self.status == BuildStatus::Success).ok_or_else(|| {
+    fn executable(&self) -> Result<&Arc<[BuiltKernel]>, Error> {
+        self.kernels.as_ref().filter(|_| self.status == BuildStatus::Success).ok_or_else(|| {
             Status::InvalidProgramExecutable.because(format!("the program was not built: {:?}", self.status))
         })
     }

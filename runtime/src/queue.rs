@@ -10,6 +10,7 @@
 mod callbacks;
 pub mod event;
 mod front;
+pub mod on_device;
 
 use crate::command::{Command, Work};
 use crate::context::Context;
@@ -334,7 +335,8 @@ impl Pending {
             return;
         }
         self.event.advance(status::RUNNING);
-        let result = catch_unwind(AssertUnwindSafe(|| perform(command.work, device)));
+        let ended = || self.event.kernel_ended();
+        let result = catch_unwind(AssertUnwindSafe(|| perform(command.work, device, &ended)));
         let result = result.unwrap_or_else(|panic| Err(Error::panicked(panic.as_ref())));
         // With `work` went the objects, as above.
         match result {
@@ -367,10 +369,10 @@ impl Drop for Pending {
     }
 }
 
-fn perform(work: Work, device: &Device) -> Result<()> {
+fn perform(work: Work, device: &Device, ended: &dyn Fn()) -> Result<()> {
     match work {
         Work::Nothing => Ok(()),
-        Work::Kernel(launch) => launch.run(device),
+        Work::Kernel(launch) => launch.run(device, ended),
         Work::Call(call) => call(),
     }
 }

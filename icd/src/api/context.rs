@@ -4,6 +4,7 @@ use crate::abi::{Handle, Handles, HostMut, In, Out};
 use crate::api::device::{self, Device};
 use crate::api::distinct;
 use crate::api::platform::Platform;
+use crate::api::queue::Queue;
 use crate::callback::{ContextNotify, ObjectNotify, Opaque};
 use crate::error::{OrFail, Status, fail, fail_if};
 use crate::handle::{ClObject, Link, NewHandle, Ref};
@@ -11,7 +12,7 @@ use crate::info::{query, unknown};
 use opencl_sys as cl;
 use spirula_runtime::context::{Context as CoreContext, Listener};
 use std::ffi::c_void;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// A `cl_context`.
 pub struct Context {
@@ -21,6 +22,8 @@ pub struct Context {
     pub devices: Vec<Link<Device>>,
     /// Whom it tells of errors and of its end: that it lives no longer than this.
     listener: Arc<Listener>,
+    /// Handles of queues on its devices; some may be gone.
+    on_device: Mutex<Vec<usize>>,
 }
 
 impl ClObject for Context {
@@ -32,6 +35,21 @@ impl ClObject for Context {
 }
 
 impl Context {
+    /// Handles that were remembered.
+    pub fn on_device(&self) -> Vec<*mut c_void> {
+        let list = self.on_device.lock().unwrap_or_else(PoisonError::into_inner);
+        list.iter().map(|&address| std::ptr::without_provenance_mut(address)).collect()
+    }
+
+    /// Remembers the handle of a queue on a device.
+    pub fn remember_on_device(&self, handle: *mut c_void) {
+        let mut list = self.on_device.lock().unwrap_or_else(PoisonError::into_inner);
+        list.retain(|&address| Ref::<Queue>::find(std::ptr::without_provenance_mut(address)).is_ok());
+        if !list.contains(&handle.addr()) {
+            list.push(handle.addr());
+        }
+    }
+
     /// This context's link to a device. Errors: CL_INVALID_DEVICE if the device is not of this context.
     pub fn device(&self, device: &Handle<Device>) -> Status<Link<Device>> {
         let device = device.get()?;
@@ -89,7 +107,8 @@ fn new(
 ) -> NewHandle {
     let cores = devices.iter().map(|device| Arc::clone(&device.core)).collect();
     let listener = Listener::new(notify.bind(user_data));
-    NewHandle::new(Context { core: CoreContext::new(cores, properties, &listener), devices, listener })
+    let core = CoreContext::new(cores, properties, &listener);
+    NewHandle::new(Context { core, devices, listener, on_device: Mutex::default() })
 }
 
 /// clCreateContext.

@@ -62,6 +62,10 @@ const ATOMIC_MEMORY: cl::cl_device_atomic_capabilities = cl::CL_DEVICE_ATOMIC_OR
 /// As above, of fences.
 const ATOMIC_FENCE: cl::cl_device_atomic_capabilities = ATOMIC_MEMORY | cl::CL_DEVICE_ATOMIC_SCOPE_WORK_ITEM;
 
+/// Kernels can enqueue kernels, and the default queue for them can be another.
+const ENQUEUE: cl::cl_device_device_enqueue_capabilities =
+    cl::CL_DEVICE_QUEUE_SUPPORTED | cl::CL_DEVICE_QUEUE_REPLACEABLE_DEFAULT;
+
 /// Limits that a device without images reports.
 const NO_IMAGES: ImageLimits = ImageLimits {
     max_2d: [0; 2],
@@ -228,24 +232,21 @@ fn newer_info(info: &DeviceInfo, param_name: cl::cl_device_info, answer: Answer)
         cl::CL_DEVICE_MAX_GLOBAL_VARIABLE_SIZE | cl::CL_DEVICE_GLOBAL_VARIABLE_PREFERRED_TOTAL_SIZE => {
             answer.value(info.max_global_variables)
         }
-        // Queues on the device: none.
-        cl::CL_DEVICE_QUEUE_ON_DEVICE_PROPERTIES | cl::CL_DEVICE_DEVICE_ENQUEUE_CAPABILITIES => {
-            answer.value::<cl::cl_bitfield>(0)
-        }
-        cl::CL_DEVICE_QUEUE_ON_DEVICE_PREFERRED_SIZE
-        | cl::CL_DEVICE_QUEUE_ON_DEVICE_MAX_SIZE
-        | cl::CL_DEVICE_MAX_ON_DEVICE_QUEUES
-        | cl::CL_DEVICE_MAX_ON_DEVICE_EVENTS => answer.value(0_u32),
-        // Pipes: none.
-        cl::CL_DEVICE_MAX_PIPE_ARGS
-        | cl::CL_DEVICE_PIPE_MAX_ACTIVE_RESERVATIONS
-        | cl::CL_DEVICE_PIPE_MAX_PACKET_SIZE => answer.value(0_u32),
+        cl::CL_DEVICE_QUEUE_ON_DEVICE_PROPERTIES => answer.value(QUEUE_PROPERTIES),
+        cl::CL_DEVICE_DEVICE_ENQUEUE_CAPABILITIES => answer.value(ENQUEUE),
+        cl::CL_DEVICE_QUEUE_ON_DEVICE_PREFERRED_SIZE => answer.value(info.device_queues.preferred_size),
+        cl::CL_DEVICE_QUEUE_ON_DEVICE_MAX_SIZE => answer.value(info.device_queues.max_size),
+        cl::CL_DEVICE_MAX_ON_DEVICE_QUEUES => answer.value(info.device_queues.max_queues),
+        cl::CL_DEVICE_MAX_ON_DEVICE_EVENTS => answer.value(info.device_queues.max_events),
+        cl::CL_DEVICE_PIPE_SUPPORT => answer.flag(true),
+        cl::CL_DEVICE_MAX_PIPE_ARGS => answer.value(info.pipes.max_args),
+        cl::CL_DEVICE_PIPE_MAX_ACTIVE_RESERVATIONS => answer.value(info.pipes.max_active_reservations),
+        cl::CL_DEVICE_PIPE_MAX_PACKET_SIZE => answer.value(info.pipes.max_packet_size),
         cl::CL_DEVICE_NON_UNIFORM_WORK_GROUP_SUPPORT => answer.flag(true),
         // Each work-item may be one, where rows end within packs.
         cl::CL_DEVICE_MAX_NUM_SUB_GROUPS => answer.value(info.max_work_group_size as u32),
         // Sub-groups run one after the other.
-        cl::CL_DEVICE_SUB_GROUP_INDEPENDENT_FORWARD_PROGRESS
-        | cl::CL_DEVICE_PIPE_SUPPORT => answer.flag(false),
+        cl::CL_DEVICE_SUB_GROUP_INDEPENDENT_FORWARD_PROGRESS => answer.flag(false),
         cl::CL_DEVICE_WORK_GROUP_COLLECTIVE_FUNCTIONS_SUPPORT => {
             answer.flag(info.has_feature("__opencl_c_work_group_collective_functions"))
         }

@@ -59,7 +59,7 @@ pub fn submit(
     blocking: cl::cl_bool,
     event: &Out<*mut c_void>,
 ) -> Status {
-    let core = queue.core.submit(command, wait, blocking != cl::CL_FALSE)?;
+    let core = queue.host()?.submit(command, wait, blocking != cl::CL_FALSE)?;
     if !event.is_null() {
         let (context, queue) = (queue.context.clone(), Some(queue.link()?));
         event.write(NewHandle::new(Event { core, context, queue }).into_raw());

@@ -113,8 +113,9 @@ pub fn get_profiling_info(
         cl::CL_PROFILING_COMMAND_QUEUED => answer.value(profile.queued),
         cl::CL_PROFILING_COMMAND_SUBMIT => answer.value(profile.submit),
         cl::CL_PROFILING_COMMAND_START => answer.value(profile.start),
-        // "If the command has no child commands": those are of queues on the device.
-        cl::CL_PROFILING_COMMAND_END | cl::CL_PROFILING_COMMAND_COMPLETE => answer.value(profile.end),
+        cl::CL_PROFILING_COMMAND_END => answer.value(profile.end),
+        // With all the child commands that kernels have enqueued.
+        cl::CL_PROFILING_COMMAND_COMPLETE => answer.value(profile.complete),
         _ => unknown(param_name),
     })
 }

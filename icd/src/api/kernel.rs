@@ -4,6 +4,7 @@ use crate::abi::{Handle, HostConst, HostMut, Out, Text};
 use crate::api::device::Device;
 use crate::api::memory::Mem;
 use crate::api::program::Program;
+use crate::api::queue::Queue;
 use crate::api::sampler::Sampler;
 use crate::error::{OrFail, Status, fail, fail_if};
 use crate::handle::{ClObject, Link, NewHandle, Ref};
@@ -81,6 +82,18 @@ pub fn set_arg(kernel: Handle<Kernel>, arg_index: u32, arg_size: usize, arg_valu
         ArgumentKind::Buffer | ArgumentKind::Image(_) | ArgumentKind::Pipe => {
             let object = arg_value.cast::<*mut c_void>().get().filter(|object| !object.is_null());
             ArgumentValue::Memory(object.map(Ref::<Mem>::find).transpose()?.map(|mem| mem.core.clone()))
+        }
+        // CL_INVALID_DEVICE_QUEUE for an argument declared to be of type queue_t when the specified arg_value is not a valid
+        // device queue object.
+        ArgumentKind::Queue => {
+            let object = arg_value.cast::<*mut c_void>().get();
+            let object = object.or_fail(cl::CL_INVALID_DEVICE_QUEUE, "arg_value is NULL")?;
+            let queue = Ref::<Queue>::find(object);
+            let queue = queue.map_err(|error| error.with_code(cl::CL_INVALID_DEVICE_QUEUE))?;
+            let on_device = queue.on_device().cloned();
+            let on_device =
+                on_device.or_fail(cl::CL_INVALID_DEVICE_QUEUE, "the queue is none on the device")?;
+            ArgumentValue::Queue(on_device)
         }
         // CL_INVALID_SAMPLER for an argument declared to be of type sampler_t when the specified arg_value is not a valid
         // sampler object.

@@ -68,7 +68,7 @@ pub fn enqueue_free(
     let pointers = svm_pointers.as_in().list(num_svm_pointers as usize).unwrap_or_default();
     let pointers: Vec<Opaque> = pointers.into_iter().map(Opaque::new).collect();
     let wait = wait_list(num_events, &event_wait_list)?;
-    let context = queue.core.context.clone();
+    let context = queue.host()?.context.clone();
     let free: Box<dyn FnOnce() + Send> =
         match pfn_free_func.bind(command_queue.address(), &pointers, user_data) {
             Some(callback) => {
@@ -104,7 +104,7 @@ pub fn enqueue_memcpy(
     // CL_INVALID_VALUE if dst_ptr or src_ptr are NULL. CL_MEM_COPY_OVERLAP if the values specified for dst_ptr, src_ptr and
     // size result in an overlapping copy.
     let (to, from) = (pointer(dst_ptr.pointer())?, pointer(src_ptr.pointer())?);
-    let command = svm::copy(&queue.core.context, to, from, size)?;
+    let command = svm::copy(&queue.host()?.context, to, from, size)?;
     submit(&queue, command, &wait, blocking_copy, &event)
 }
 
@@ -125,7 +125,7 @@ pub fn enqueue_fill(
     // CL_INVALID_VALUE if svm_ptr is NULL, or not aligned to pattern_size bytes; if size is not a multiple of pattern_size.
     let to = pointer(svm_ptr.pointer())?;
     let pattern = fill_pattern(&pattern, pattern_size)?;
-    let command = svm::fill(&queue.core.context, to, pattern, size)?;
+    let command = svm::fill(&queue.host()?.context, to, pattern, size)?;
     submit(&queue, command, &wait, cl::CL_FALSE, &event)
 }
 
@@ -146,7 +146,7 @@ pub fn enqueue_map(
     fail_if(svm_ptr.is_null() || size == 0, cl::CL_INVALID_VALUE, "svm_ptr is NULL or size is 0")?;
     let valid = MapFlags::from_bits(flags).is_some_and(MapFlags::is_consistent);
     fail_if(!valid, cl::CL_INVALID_VALUE, "flags has values that are not valid, or not together")?;
-    let command = svm::nothing(&queue.core.context, CommandType::SvmMap);
+    let command = svm::nothing(&queue.host()?.context, CommandType::SvmMap);
     submit(&queue, command, &wait, blocking_map, &event)
 }
 
@@ -161,7 +161,7 @@ pub fn enqueue_unmap(
     let queue = command_queue.get()?;
     let wait = wait_list(num_events, &event_wait_list)?;
     fail_if(svm_ptr.is_null(), cl::CL_INVALID_VALUE, "svm_ptr is NULL")?;
-    submit(&queue, svm::nothing(&queue.core.context, CommandType::SvmUnmap), &wait, cl::CL_FALSE, &event)
+    submit(&queue, svm::nothing(&queue.host()?.context, CommandType::SvmUnmap), &wait, cl::CL_FALSE, &event)
 }
 
 /// clEnqueueSVMMigrateMem (OpenCL 2.1).
@@ -185,8 +185,14 @@ pub fn enqueue_migrate(
     let count = num_svm_pointers as usize;
     let sizes = sizes.list(count).unwrap_or_else(|| vec![0; count]);
     let pointers = svm_pointers.as_in().list(count).unwrap_or_default();
-    let svm = &queue.core.context.svm;
+    let svm = &queue.host()?.context.svm;
     let inside = pointers.iter().zip(sizes).all(|(pointer, size)| svm.contains(pointer.addr(), size));
     fail_if(!inside, cl::CL_INVALID_VALUE, "memory that is not all of one clSVMAlloc")?;
-    submit(&queue, svm::nothing(&queue.core.context, CommandType::SvmMigrateMem), &wait, cl::CL_FALSE, &event)
+    submit(
+        &queue,
+        svm::nothing(&queue.host()?.context, CommandType::SvmMigrateMem),
+        &wait,
+        cl::CL_FALSE,
+        &event,
+    )
 }

@@ -12,6 +12,7 @@ mod convert;
 #[cfg(test)]
 mod coverage;
 mod emit;
+pub mod enqueue;
 mod geometric;
 mod image;
 mod integer;
@@ -38,6 +39,7 @@ mod work_item;
 
 pub use c11_atomic::{C11_ORDER, SPIR_ORDER};
 pub use mangle::Spelling;
+pub use named::source_name;
 
 use emit::{Emitter, Ir, Lane, Value};
 use pattern::Overload;

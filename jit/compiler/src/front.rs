@@ -5,6 +5,7 @@
 //!
 //! LLVM's C API is touched in `crate::llvm` only.
 
+mod blocks;
 mod call_graph;
 mod check;
 mod cleanup;
@@ -41,6 +42,8 @@ pub struct SpirModule<'s> {
     pub kernels: Vec<KernelSignature>,
     /// The options given, and those that all modules were compiled with.
     pub math: MathOptions,
+    /// Whether the options or a module say `-g`.
+    pub is_debug: bool,
 }
 
 /// SPIR's meaning made explicit: LLVM passes may run from here on.
@@ -49,6 +52,7 @@ pub struct HardenedModule<'s> {
     pub(crate) module: Module<'s>,
     pub(crate) kernels: Vec<KernelSignature>,
     pub(crate) math: MathOptions,
+    pub(crate) is_debug: bool,
 }
 
 /// Nothing is undefined but intrinsics and the work-item primitives, `spirula.*`.
@@ -98,11 +102,12 @@ pub fn read_modules<'s>(
     let kernels = metadata::kernels(&module)?.into_iter();
     // OpenCL C has known smaller groups at the ends of an NDRange since 2.0.
     let remainder_groups = !options.uniform_groups
-        && !recorded_options::asks_for_uniform_groups(&module)
+        && !recorded_options::any_says(&module, "cl-uniform-work-group-size")
         && check::language(&module) >= (2, 0);
     let kernels =
         kernels.map(|kernel| KernelSignature { denormals_are_zero, remainder_groups, ..kernel }).collect();
-    Ok(SpirModule { module, kernels, math })
+    let is_debug = options.debug || recorded_options::any_says(&module, "g");
+    Ok(SpirModule { module, kernels, math, is_debug })
 }
 
 #[cfg(test)]

@@ -12,5 +12,6 @@ pub mod settings;
 pub mod target;
 pub mod translation;
 
+pub use spirula_builtins::enqueue;
 pub use spirula_builtins::image::ImageDescriptor;
 pub use spirula_builtins::pipe::{self, Pipe};

@@ -12,6 +12,8 @@ pub struct CompileOptions {
     pub optimization_disabled: bool,
     /// `-cl-uniform-work-group-size`.
     pub uniform_groups: bool,
+    /// `-g`.
+    pub debug: bool,
     /// The options about arithmetic.
     pub math: MathOptions,
     /// Only this kernel, for this local size.

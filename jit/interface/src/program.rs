@@ -71,6 +71,9 @@ pub struct KernelSignature {
     pub denormals_are_zero: bool,
     /// What it prints; None if it can't reach a call of printf.
     pub printf: Option<Printf>,
+    /// Of a block that is enqueued, which an application can't launch: where what it captured begins, behind the block of
+    /// arguments, which is longer by as much.
+    pub block: Option<u32>,
 }
 
 /// A kernel's work-group function, and what it needs.
@@ -158,6 +161,8 @@ impl HiddenArgument {
 pub enum HiddenKind {
     /// The buffer that printf writes to; see [`crate::printf`].
     PrintfBuffer,
+    /// The launch's [`crate::enqueue::Parent`], for kernels that enqueue kernels or use their events.
+    Parent,
 }
 
 /// A kernel argument (OpenCL 1.2, 5.7.3).
@@ -195,6 +200,8 @@ pub enum ArgumentKind {
     Image(ImageKind),
     /// A pipe: 8 bytes, the address of a [`crate::Pipe`].
     Pipe,
+    /// A queue on the device: 8 bytes, the address of a [`crate::enqueue::Queue`].
+    Queue,
     /// A sampler: 4 bytes, SPIR's sampler bits (addressing 0 2 4 6 8, filter 0x10/0x20, normalized 1).
     Sampler,
 }

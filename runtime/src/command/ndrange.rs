@@ -1,7 +1,9 @@
 //! Kernel launches: the checks of clEnqueueNDRangeKernel and the choice of a work-group size.
 
 use super::{Command, CommandType, Work};
+use crate::context::Context;
 use crate::error::{Error, Result, Status};
+use crate::execute::children::Enqueuing;
 use crate::execute::group_size;
 use crate::execute::launch::Invocation;
 use crate::execute::output::{record, stdout};
@@ -19,33 +21,58 @@ pub(crate) struct KernelLaunch {
     rest: Vec<Invocation>,
     info: Arc<KernelInfo>,
     pace: Arc<Pace>,
+    /// What it enqueues kernels with, if it may.
+    enqueuing: Option<Enqueuing>,
+    context: Arc<Context>,
     /// The memory objects that its arguments name.
     _memory: Vec<Arc<Mem>>,
 }
 
 impl KernelLaunch {
-    /// Runs it, and prints what it printed. CL_OUT_OF_RESOURCES without memory.
-    pub(crate) fn run(self, device: &Device) -> Result<()> {
-        let KernelLaunch { invocation, rest, info, pace, _memory } = self;
-        let mut parts = std::iter::once(invocation).chain(rest);
-        let named =
-            |error: Error| error.status.because(format!("kernel {}: {}", info.signature.name, error.detail));
-        let run = |part| device.scheduler.run(&Arc::new(part), &pace).map_err(named);
-        let Some(calls) = &info.signature.printf else { return parts.try_for_each(run) };
-        let buffer = device.output_buffers.take().ok_or_else(|| {
-            Status::OutOfResources
-                .because(format!("kernel {}: no memory for what it prints", info.signature.name))
-        })?;
-        let result = parts.try_for_each(|mut part| {
-            if let Some(offset) = info.signature.hidden_offset(HiddenKind::PrintfBuffer) {
-                part.arguments.put(offset as usize, &buffer.address().to_ne_bytes());
-            }
-            run(part)
-        });
-        let records = device.output_buffers.give_back(buffer);
-        stdout::print(&record::text(calls, &records));
-        result
+    /// Runs it, prints what it printed, and runs what it enqueued. `ended` is called in between. CL_OUT_OF_RESOURCES without
+    /// memory, and what kernels that it enqueued ended with.
+    pub(crate) fn run(self, device: &Device, ended: &dyn Fn()) -> Result<()> {
+        let KernelLaunch { invocation, rest, info, pace, enqueuing, context, _memory } = self;
+        let parts = std::iter::once(invocation).chain(rest);
+        let Some(enqueuing) = enqueuing else { return run_kernel(device, &info, &pace, parts) };
+        let root = |address: u64| {
+            let parts = parts.map(|mut part| {
+                if let Some(offset) = info.signature.hidden_offset(HiddenKind::Parent) {
+                    part.arguments.put(offset as usize, &address.to_ne_bytes());
+                }
+                part
+            });
+            run_kernel(device, &info, &pace, parts)
+        };
+        enqueuing.run(device, &context.device_queues, root, ended)
     }
+}
+
+/// Runs the parts of a kernel's launch, and prints what they printed.
+pub(crate) fn run_kernel(
+    device: &Device,
+    info: &KernelInfo,
+    pace: &Pace,
+    parts: impl IntoIterator<Item = Invocation>,
+) -> Result<()> {
+    let mut parts = parts.into_iter();
+    let named =
+        |error: Error| error.status.because(format!("kernel {}: {}", info.signature.name, error.detail));
+    let run = |part| device.scheduler.run(&Arc::new(part), pace).map_err(named);
+    let Some(calls) = &info.signature.printf else { return parts.try_for_each(run) };
+    let buffer = device.output_buffers.take().ok_or_else(|| {
+        Status::OutOfResources
+            .because(format!("kernel {}: no memory for what it prints", info.signature.name))
+    })?;
+    let result = parts.try_for_each(|mut part| {
+        if let Some(offset) = info.signature.hidden_offset(HiddenKind::PrintfBuffer) {
+            part.arguments.put(offset as usize, &buffer.address().to_ne_bytes());
+        }
+        run(part)
+    });
+    let records = device.output_buffers.give_back(buffer);
+    stdout::print(&record::text(calls, &records));
+    result
 }
 
 /// Private memory of a group that fits any thread's stack.
@@ -56,7 +83,7 @@ const SMALL_STACK: u64 = 64 << 10;
 /// _WORK_GROUP_SIZE, _WORK_ITEM_SIZE, _GLOBAL_OFFSET, _KERNEL_ARGS, CL_OUT_OF_RESOURCES for too much local memory.
 pub fn ndrange(
     kernel: &Kernel,
-    device: &Device,
+    device: &Arc<Device>,
     offset: Option<&[usize]>,
     global: &[usize],
     local: Option<&[usize]>,
@@ -75,15 +102,21 @@ pub fn ndrange(
     let rest = rest.iter().map(|&part| Ok(kernel.invocation(&arguments, device, part)?.0));
     let rest = rest.collect::<Result<Vec<Invocation>>>()?;
     let items = range.global_size.iter().product();
-    let anywhere = kernel.info.code.private_size.saturating_mul(invocation.group_items()) <= SMALL_STACK;
-    let short = kernel.pace.is_short(items);
+    let enqueuing = kernel.enqueuing(&arguments, device)?;
+    // Nobody knows what the kernels that it enqueues need.
+    let alone = enqueuing.is_none();
+    let anywhere =
+        alone && kernel.info.code.private_size.saturating_mul(invocation.group_items()) <= SMALL_STACK;
+    let short = alone && kernel.built.pace.is_short(items);
     Ok(Command {
         command_type: CommandType::NdrangeKernel,
         work: Work::Kernel(Box::new(KernelLaunch {
-            invocation: kernel.specialize(invocation),
+            invocation: kernel.built.specialize(invocation),
             rest,
             info: kernel.info.clone(),
-            pace: kernel.pace.clone(),
+            pace: kernel.built.pace.clone(),
+            enqueuing,
+            context: kernel.program.context.clone(),
             _memory: memory,
         })),
         context: Some(kernel.program.context.clone()),
@@ -109,7 +142,7 @@ pub fn suggest(
 }
 
 /// clEnqueueTask.
-pub fn task(kernel: &Kernel, device: &Device) -> Result<Command> {
+pub fn task(kernel: &Kernel, device: &Arc<Device>) -> Result<Command> {
     let mut command = ndrange(kernel, device, None, &[1], Some(&[1]))?;
     command.command_type = CommandType::Task;
     Ok(command)

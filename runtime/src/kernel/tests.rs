@@ -5,6 +5,7 @@
 use super::*;
 use crate::command::ndrange::{ndrange, suggest, task};
 use crate::context::Context;
+use crate::execute::launch::Code;
 use crate::memory::raw::tests::HostMemory;
 use crate::platform::Platform;
 use crate::queue::Queue;
@@ -61,7 +62,9 @@ impl Kernel {
         let size = match &value {
             ArgumentValue::Bytes(bytes) => bytes.len(),
             ArgumentValue::Local(size) => *size,
-            ArgumentValue::Memory(_) | ArgumentValue::Sampler(_) => size_of::<usize>(),
+            ArgumentValue::Memory(_) | ArgumentValue::Queue(_) | ArgumentValue::Sampler(_) => {
+                size_of::<usize>()
+            }
         };
         self.argument(index, size, matches!(value, ArgumentValue::Local(_)))?.set(value)
     }

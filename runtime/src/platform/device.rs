@@ -5,7 +5,10 @@ use crate::execute::output::buffer::Buffers;
 use crate::execute::scheduler::Scheduler;
 use crate::machine::affinity::{self, Cpus, Domain};
 use crate::machine::{self, CpuInfo};
+use crate::memory::pipe::MAX_PACKET_SIZE;
 use crate::memory::raw::PAGE;
+use crate::queue::on_device;
+use spirula_interface::enqueue::MAX_QUEUES;
 use spirula_interface::program::MAX_PROGRAM_DATA;
 use std::sync::Arc;
 
@@ -97,6 +100,10 @@ pub struct DeviceInfo {
     pub opencl_c_features: &'static [Extension],
     /// CL_DEVICE_UUID: the same for the same processor, and for nothing else.
     pub uuid: [u8; 16],
+    /// Limits of pipes.
+    pub pipes: PipeLimits,
+    /// Limits of queues on the device.
+    pub device_queues: DeviceQueueLimits,
     /// Limits of images; None when the device has none (CL_DEVICE_IMAGE_SUPPORT).
     pub images: Option<ImageLimits>,
 }
@@ -131,6 +138,30 @@ pub struct ImageLimits {
     pub max_write_args: u32,
     /// CL_DEVICE_MAX_SAMPLERS.
     pub max_samplers: u32,
+}
+
+/// CL_DEVICE_*PIPE*.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PipeLimits {
+    /// CL_DEVICE_MAX_PIPE_ARGS.
+    pub max_args: u32,
+    /// CL_DEVICE_PIPE_MAX_ACTIVE_RESERVATIONS: of a work-item; more work as well.
+    pub max_active_reservations: u32,
+    /// CL_DEVICE_PIPE_MAX_PACKET_SIZE, in bytes.
+    pub max_packet_size: u32,
+}
+
+/// CL_DEVICE_*ON_DEVICE*.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DeviceQueueLimits {
+    /// CL_DEVICE_QUEUE_ON_DEVICE_PREFERRED_SIZE, in bytes.
+    pub preferred_size: u32,
+    /// CL_DEVICE_QUEUE_ON_DEVICE_MAX_SIZE, in bytes.
+    pub max_size: u32,
+    /// CL_DEVICE_MAX_ON_DEVICE_QUEUES, of a context.
+    pub max_queues: u32,
+    /// CL_DEVICE_MAX_ON_DEVICE_EVENTS, of a context.
+    pub max_events: u32,
 }
 
 /// CL_DEVICE_MAX_WORK_GROUP_SIZE.
@@ -243,6 +274,17 @@ impl DeviceInfo {
             opencl_c_versions: OPENCL_C_VERSIONS,
             opencl_c_features: OPENCL_C_FEATURES,
             uuid: uuid(&[vendor, model]),
+            pipes: PipeLimits {
+                max_args: 128,
+                max_active_reservations: 256,
+                max_packet_size: MAX_PACKET_SIZE,
+            },
+            device_queues: DeviceQueueLimits {
+                preferred_size: on_device::PREFERRED_SIZE,
+                max_size: on_device::MAX_SIZE,
+                max_queues: MAX_QUEUES as u32,
+                max_events: on_device::MAX_EVENTS,
+            },
             images: Some(ImageLimits {
                 max_2d: [16384, 16384],
                 max_3d: [2048, 2048, 2048],

@@ -89,7 +89,7 @@ const FLAGS: &[Flag] = &[
     ("-cl-no-subgroup-ifp", |_| (), &[Link]),
     ("-w", |_| (), &[Clang]),
     ("-Werror", |_| (), &[Clang]),
-    ("-g", |_| (), &[]),
+    ("-g", |options| options.compile.debug = true, &[]),
 ];
 
 /// What applications pass for other runtimes, which a device without them may ignore. These ask for no other meaning of a

@@ -170,6 +170,7 @@ pub(super) fn merge(link: &CompileOptions, objects: &[CompileOptions]) -> Compil
         spir_std: link.spir_std.clone(),
         optimization_disabled: objects.iter().any(|object| object.optimization_disabled),
         uniform_groups: objects.iter().any(|object| object.uniform_groups),
+        debug: link.debug || objects.iter().any(|object| object.debug),
         math: link.math | MathOptions::common(objects.iter().map(|object| object.math)),
         specialization: None,
     }

@@ -1,9 +1,12 @@
 //! What the runtime relies on in the description of a compiled program, whether that comes out of a program binary, which
 //! may be forged, or from the compiler process. The code itself is the loader's to check.
 
+use crate::execute::arena::BLOCK_ALIGN;
 use crate::platform::device::DeviceInfo;
 use spirula_interface::printf::{Argument, Printf, conversions};
-use spirula_interface::program::{CompiledProgram, HiddenArgument, HiddenKind, KernelInfo, KernelSignature};
+use spirula_interface::program::{
+    ArgumentKind, CompiledProgram, HiddenArgument, HiddenKind, KernelInfo, KernelSignature,
+};
 use std::collections::HashSet;
 
 /// Bytes of a kernel's arguments at most, those that Spirula adds and gaps included: many times what the device promises
@@ -34,6 +37,7 @@ fn verify_kernel(kernel: &KernelInfo, device: &DeviceInfo) -> Result<(), String>
     }
     let end = verify_arguments(signature)?;
     verify_hidden(signature, end)?;
+    verify_block(signature)?;
     if let Some(printf) = &signature.printf {
         verify_printf(printf)?;
         if signature.hidden_offset(HiddenKind::PrintfBuffer).is_none() {
@@ -91,6 +95,19 @@ fn verify_hidden(signature: &KernelSignature, arguments_end: u32) -> Result<(), 
             .ok_or_else(|| format!("has the {kind:?} at {offset}, between {end} and {block}"))?;
     }
     Ok(())
+}
+
+/// A block's captures lie behind all of its arguments, which are in local memory.
+fn verify_block(signature: &KernelSignature) -> Result<(), String> {
+    let Some(captures) = signature.block else { return Ok(()) };
+    let local = signature.arguments.iter().all(|argument| argument.kind == ArgumentKind::Local);
+    match local && captures == signature.argument_block_size && captures.is_multiple_of(BLOCK_ALIGN as u32) {
+        true => Ok(()),
+        false => Err(format!(
+            "is a block's with captures at {captures} behind {} bytes, and other arguments than blocks have",
+            signature.argument_block_size
+        )),
+    }
 }
 
 /// The arguments that a call converts have sizes that there are.

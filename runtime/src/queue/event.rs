@@ -37,8 +37,8 @@ pub struct Event {
     /// Who runs the command; None for user events.
     runner: Option<Weak<dyn Runner>>,
     status: AtomicI32,
-    /// Queued, submitted, started, ended; if the queue profiles.
-    times: Option<[AtomicU64; 4]>,
+    /// Queued, submitted, started, complete, and, if it has children, ended; if the queue profiles.
+    times: Option<[AtomicU64; 5]>,
     audience: Mutex<Audience>,
     ended: Condvar,
 }
@@ -63,6 +63,7 @@ pub struct Profile {
     pub submit: u64,
     pub start: u64,
     pub end: u64,
+    pub complete: u64,
 }
 
 impl Event {
@@ -184,8 +185,10 @@ impl Event {
         if self.now() != status::COMPLETE {
             return Err(missing("the command has not completed"));
         }
-        let [queued, submit, start, end] = times.each_ref().map(|time| time.load(Ordering::Relaxed));
-        Ok(Profile { queued, submit, start, end })
+        let [queued, submit, start, complete, own_end] =
+            times.each_ref().map(|time| time.load(Ordering::Relaxed));
+        let end = if own_end == 0 { complete } else { own_end };
+        Ok(Profile { queued, submit, start, end, complete })
     }
 
     /// clSetEventCallback: `callback` gets the status when it is reached, at once if it was already (an error counts as
@@ -221,6 +224,13 @@ impl Event {
         if let Some(times) = &self.times {
             let index = (status::QUEUED - status.max(status::COMPLETE)) as usize;
             times[index].store(timer(), Ordering::Relaxed);
+        }
+    }
+
+    /// Notes that its kernel has ended, which was not to be complete before those are that it enqueued.
+    pub(crate) fn kernel_ended(&self) {
+        if let Some(times) = &self.times {
+            times[4].store(timer(), Ordering::Relaxed);
         }
     }
 

@@ -3,6 +3,7 @@
 
 mod commands;
 mod conversions;
+mod device_queues;
 mod errors;
 mod events;
 mod forged;
@@ -13,6 +14,7 @@ mod kernels;
 mod lent;
 mod math_options;
 mod memory;
+mod pipes;
 mod platform;
 mod printf;
 mod programs;
@@ -48,6 +50,8 @@ fn main() -> ExitCode {
         commands::tests(),
         sub_devices::tests(),
         svm::tests(),
+        pipes::tests(),
+        device_queues::tests(),
         threads::tests(),
         lent::tests(),
         work_groups::tests(),

@@ -1,7 +1,8 @@
 //! What most tests start from.
 
-use spirula_tests::cl::sys::CL_SUCCESS;
+use spirula_tests::cl::sys::{CL_DEVICE_COMPILER_AVAILABLE, CL_SUCCESS, CL_TRUE};
 use spirula_tests::cl::{self, Context, Device, Kernel, Program, Queue, SPIR12, code_name};
+use spirula_tests::isolate::Failure;
 use spirula_tests::{fixtures, isolate, supervise};
 use std::time::Duration;
 
@@ -37,6 +38,17 @@ impl Setup {
     pub fn kernel(&self, fixture: &str, name: &str) -> Kernel {
         Kernel::new(&self.program(fixture), name).unwrap_or_else(|e| panic!("{fixture}, {name}: {e}"))
     }
+}
+
+/// A built program of OpenCL C 2.0; skipped on a device without a compiler.
+pub fn program_of_2_0(setup: &Setup, source: &str, options: &str) -> Result<Program, Failure> {
+    if setup.device.info::<u32>(CL_DEVICE_COMPILER_AVAILABLE)? != CL_TRUE {
+        return Err(Failure::Skipped("CL_DEVICE_COMPILER_AVAILABLE is false".into()));
+    }
+    let program = Program::from_source(&setup.context, source)?;
+    let log = || program.log(setup.device).unwrap_or_default();
+    program.build(&format!("-cl-std=CL2.0 {options}")).map_err(|error| format!("{error}: {}", log()))?;
+    Ok(program)
 }
 
 /// The status's name, for comparison.

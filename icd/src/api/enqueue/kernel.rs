@@ -16,7 +16,7 @@ use std::sync::Arc;
 
 /// CL_INVALID_CONTEXT if the context associated with command_queue and kernel is not the same.
 fn check_context(queue: &Ref<Queue>, kernel: &Ref<Kernel>) -> Status {
-    let same = Arc::ptr_eq(&queue.core.context, &kernel.core.program.context);
+    let same = Arc::ptr_eq(&queue.host()?.context, &kernel.core.program.context);
     fail_if(!same, cl::CL_INVALID_CONTEXT, "command_queue and kernel are of different contexts")
 }
 
@@ -50,7 +50,7 @@ pub fn ndrange(
     // after its event dependencies are satisfied" (since OpenCL 2.1).
     let global = global_work_size.list(dimensions).unwrap_or_else(|| vec![0; dimensions]);
     let (offset, local) = (global_work_offset.list(dimensions), local_work_size.list(dimensions));
-    let device = &queue.core.device;
+    let device = &queue.host()?.device;
     let command = ndrange::ndrange(&kernel.core, device, offset.as_deref(), &global, local.as_deref())?;
     submit(&queue, command, &wait, cl::CL_FALSE, &event)
 }
@@ -74,7 +74,7 @@ pub fn suggested_local_work_size(
     let nowhere = suggested_local_work_size.is_null();
     fail_if(nowhere, cl::CL_INVALID_VALUE, "suggested_local_work_size is NULL")?;
     let offset = global_work_offset.list(dimensions);
-    let local = ndrange::suggest(&kernel.core, &queue.core.device, offset.as_deref(), &global)?;
+    let local = ndrange::suggest(&kernel.core, &queue.host()?.device, offset.as_deref(), &global)?;
     suggested_local_work_size.write_list(&local[..dimensions]);
     Ok(())
 }
@@ -91,7 +91,7 @@ pub fn task(
     let kernel = kernel.get()?;
     check_context(&queue, &kernel)?;
     let wait = wait_list(num_events, &event_wait_list)?;
-    let command = ndrange::task(&kernel.core, &queue.core.device)?;
+    let command = ndrange::task(&kernel.core, &queue.host()?.device)?;
     submit(&queue, command, &wait, cl::CL_FALSE, &event)
 }
 

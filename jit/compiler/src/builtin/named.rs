@@ -4,7 +4,7 @@
 
 use super::emit::{Emitter, Ir, Lane, Value};
 use super::table::Effect;
-use super::{Definition, Signature, pipe};
+use super::{Definition, Signature, enqueue, pipe};
 
 /// A builtin.
 pub struct Named {
@@ -132,13 +132,14 @@ pub enum Found {
 
 /// Every builtin of this kind.
 fn all() -> Vec<Named> {
-    pipe::builtins()
+    pipe::builtins().into_iter().chain(enqueue::builtins()).collect()
 }
 
 fn of_name(symbol: &str) -> impl Iterator<Item = Named> {
     let name = source_name(symbol).to_owned();
     // A symbol that can't be one of them is most symbols: the list is made for a few calls of a few programs.
-    let worth_looking = ["pipe", "reserve_id"].iter().any(|word| name.contains(word));
+    const WORDS: [&str; 6] = ["pipe", "reserve_id", "ndrange_", "_event", "default_queue", "enqueue_marker"];
+    let worth_looking = WORDS.iter().any(|word| name.contains(word));
     let list = if worth_looking { all() } else { Vec::new() };
     list.into_iter().filter(move |builtin| builtin.names.contains(&name))
 }

@@ -1,9 +1,11 @@
 //! The rules of SPIR 1.2 and 2.0. What isn't of this device's kind is an invalid binary; a broken rule is
 //! a finding of the build log. What a producer did beyond the letter but without ambiguity is accepted.
 
+use super::blocks;
 use super::call_graph::CallGraph;
 use super::intrinsics;
 use super::limits;
+use crate::builtin::enqueue;
 use crate::llvm::{Function, Global, Instruction, Layout, Module, Symbol, Type, Value, View};
 use inkwell::llvm_sys::{LLVMLinkage, LLVMOpcode, LLVMTypeKind, LLVMValueKind};
 use spirula_interface::options::{CompileError, CompileOptions};
@@ -41,12 +43,35 @@ pub(crate) fn check(module: &Module, options: &CompileOptions) -> Result<(), Com
             limits::variable(layout, global, &mut data).into_iter().for_each(|finding| findings.add(finding));
         }
     }
-    module.functions().into_iter().for_each(|function| self::function(function, layout, &mut findings));
-    if let Some(cycle) = CallGraph::new(module).cycle() {
-        let path: Vec<String> = cycle.iter().map(|name| format!("`{name}`")).collect();
-        findings.add(format!("recursion is not allowed in OpenCL C (6.9.i): {}", path.join(" calls ")));
+    let has_blocks = may_have_blocks(module);
+    for function in module.functions() {
+        self::function(function, layout, has_blocks, &mut findings);
     }
+    recursion(module).unwrap_or_else(|finding| findings.add(finding));
     findings.into_result()
+}
+
+/// Whether a module is of OpenCL C 2.0 or later.
+fn may_have_blocks(module: View) -> bool {
+    let versions = versions(module, c"opencl.ocl.version").unwrap_or_default();
+    versions.into_iter().any(|version| version >= (2, 0))
+}
+
+/// The finding if functions call each other in a circle.
+pub(crate) fn recursion(module: View) -> Result<(), String> {
+    let Some(cycle) = CallGraph::new(module).cycle() else { return Ok(()) };
+    let path: Vec<String> = cycle.iter().map(|name| format!("`{name}`")).collect();
+    Err(format!("recursion is not allowed in OpenCL C (6.9.i): {}", path.join(" calls ")))
+}
+
+/// Whether a function is used for anything but to be called.
+pub(crate) fn has_address_taken<'m>(function: Function<'m>) -> bool {
+    let calls = |user: Value<'m>| {
+        user.as_call().is_some_and(|call| {
+            call.called_function() == Some(function) && call.arguments().iter().all(|a| *a != **function)
+        })
+    };
+    !function.users().into_iter().all(calls)
 }
 
 struct Findings(Vec<String>);
@@ -270,19 +295,14 @@ fn global_variable(global: Global, findings: &mut Findings) {
     }
 }
 
-fn function<'m>(function: Function<'m>, layout: Layout<'m>, findings: &mut Findings) {
+fn function<'m>(function: Function<'m>, layout: Layout<'m>, has_blocks: bool, findings: &mut Findings) {
     let name = function.name();
     if name.starts_with("llvm.") {
         intrinsic(function, findings);
         return;
     }
     linkage(*function, findings);
-    let called_only = function.users().into_iter().all(|user| {
-        user.as_call().is_some_and(|call| {
-            call.called_function() == Some(function) && call.arguments().iter().all(|a| *a != **function)
-        })
-    });
-    if !called_only {
+    if !has_blocks && has_address_taken(function) {
         findings.add(format!(
             "the address of the function `{name}` is taken; OpenCL C has no function pointers (6.9.a)"
         ));
@@ -297,7 +317,14 @@ fn function<'m>(function: Function<'m>, layout: Layout<'m>, findings: &mut Findi
         {
             findings.add(format!("the function `{name}` has {what}"));
         }
-        if let Some(what) = forbidden(instruction) {
+        if let Some(other) = has_blocks.then(|| misused_function(instruction)).flatten() {
+            let other = other.name();
+            findings.add(format!(
+                "the function `{name}` uses the address of `{other}` for something else than a block; OpenCL C has \
+                 no function pointers (6.9.a)"
+            ));
+        }
+        if let Some(what) = forbidden(instruction, has_blocks) {
             findings.add(format!("the function `{name}` contains {what}, which SPIR doesn't allow"));
         }
         if let Some(call) = instruction.as_call()
@@ -330,8 +357,45 @@ fn intrinsic(function: Function, findings: &mut Findings) {
     }
 }
 
+/// A value without the casts around it.
+fn without_casts<'m>(mut value: Value<'m>) -> Value<'m> {
+    use LLVMOpcode::*;
+    while matches!(value.operation(), Some(LLVMBitCast | LLVMAddrSpaceCast))
+        && let Some(operand) = value.operand(0)
+    {
+        value = operand;
+    }
+    value
+}
+
+/// A function whose address an instruction uses otherwise than to make or to enqueue a block (SPIR 2.0, 2.1.3.7): today's
+/// clang also keeps it in the block's memory.
+fn misused_function<'m>(instruction: Instruction<'m>) -> Option<Function<'m>> {
+    use LLVMOpcode::*;
+    let address = |value: &Value<'m>| without_casts(*value).as_function();
+    match instruction.opcode() {
+        LLVMStore => address(&instruction.operand(1)?),
+        LLVMBitCast | LLVMAddrSpaceCast => None,
+        LLVMCall => {
+            let call = instruction.as_call()?;
+            let takes_blocks =
+                call.called_function().is_some_and(|callee| blocks::is_of_blocks(&callee.name()));
+            call.arguments().iter().filter(|_| !takes_blocks).find_map(address)
+        }
+        _ => instruction.operands().iter().find_map(address),
+    }
+}
+
+/// Whether what is called may be a block's function: SPIR's, or what clang reads from a block.
+fn is_blocks_call(callee: Value) -> bool {
+    let callee = without_casts(callee);
+    let is_read = callee.operation() == Some(LLVMOpcode::LLVMLoad);
+    let function = callee.as_instruction().and_then(Instruction::called_function);
+    is_read || function.is_some_and(|function| function.name() == enqueue::INVOKE)
+}
+
 /// What is wrong with an instruction (SPIR 1.2, tables 14 and 15), in words.
-fn forbidden(instruction: Instruction) -> Option<String> {
+fn forbidden(instruction: Instruction, has_blocks: bool) -> Option<String> {
     use LLVMOpcode::*;
     let what = match instruction.opcode() {
         LLVMIndirectBr => "an indirectbr",
@@ -345,6 +409,9 @@ fn forbidden(instruction: Instruction) -> Option<String> {
         LLVMCall => match instruction.as_call()?.callee().kind() {
             LLVMValueKind::LLVMFunctionValueKind => return type_of(instruction),
             LLVMValueKind::LLVMInlineAsmValueKind => "inline assembly",
+            _ if has_blocks && is_blocks_call(instruction.as_call()?.callee()) => {
+                return type_of(instruction);
+            }
             _ => "a call through a pointer",
         },
         _ => return type_of(instruction),

@@ -18,7 +18,7 @@ const KEPT_ATTRIBUTES: [&str; 2] = ["alwaysinline", "noinline"];
 
 /// Makes an executable's module safe to optimize for the machine.
 pub fn harden<'s>(spir: SpirModule<'s>, machine: &TargetMachine) -> HardenedModule<'s> {
-    let SpirModule { mut module, kernels, math } = spir;
+    let SpirModule { mut module, kernels, math, is_debug } = spir;
     llvm::set_target(&mut module, machine);
     let names: Vec<&str> = kernels.iter().map(|kernel| kernel.name.as_str()).collect();
     module.edit(|edit| {
@@ -31,7 +31,7 @@ pub fn harden<'s>(spir: SpirModule<'s>, machine: &TargetMachine) -> HardenedModu
             harden_instruction(edit, instruction, fast_math);
         }
     });
-    HardenedModule { module, kernels, math }
+    HardenedModule { module, kernels, math, is_debug }
 }
 
 const KERNEL_PREFIX: &str = "spirula.kernel.";
@@ -190,7 +190,12 @@ fn freeze_result<'e>(edit: Edit<'e>, conversion: Instruction<'e>) {
 }
 
 fn harden_call<'e>(edit: Edit<'e>, call: Call<'e>) {
-    let Some(callee) = call.called_function() else { return };
+    let Some(callee) = call.called_function() else {
+        // A block's function, as all functions from here on.
+        edit.use_c_convention(call);
+        edit.drop_attributes(call, &[]);
+        return;
+    };
     let name = callee.name();
     if name.starts_with("llvm.") {
         return;
@@ -230,7 +235,7 @@ mod tests {
         let module = testing::module(&session, text);
         let kernels = metadata::kernels(&module).unwrap();
         let machine = llvm::machine(&llvm::host(), true).unwrap();
-        let result = harden(SpirModule { module, kernels, math }, &machine);
+        let result = harden(SpirModule { module, kernels, math, is_debug: false }, &machine);
         llvm::verify(&result.module).unwrap_or_else(|e| panic!("{e}"));
         llvm::print_text(&result.module)
     }

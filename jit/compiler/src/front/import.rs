@@ -123,7 +123,12 @@ fn kernel<'m>(module: View<'m>, info: &KernelSignature, shared: &Shared<'m, '_>)
         let value = importer.function.add_param(ty, hidden.offset, Passing::Direct);
         match hidden.kind {
             HiddenKind::PrintfBuffer => importer.printf_buffer = Some(value),
+            HiddenKind::Parent => importer.parent = Some(value),
         }
+    }
+    if let (Some(offset), Some(captures)) = (info.block, source.parameters().last()) {
+        let value = importer.function.add_param(types::import(captures.ty())?, offset, Passing::ByAddress);
+        importer.values.insert(**captures, value);
     }
     importer.body(source)?;
     Ok(importer.function)
@@ -174,8 +179,9 @@ struct Importer<'m, 's> {
     blocks: HashMap<Block<'m>, kir::Block>,
     /// Offsets of the local variables.
     local: HashMap<Value<'m>, u64>,
-    /// The parameter behind the kernel's own.
+    /// Parameters behind the kernel's own.
     printf_buffer: Option<kir::Value>,
+    parent: Option<kir::Value>,
     /// Where instructions go.
     at: kir::Block,
 }
@@ -189,6 +195,7 @@ impl<'m, 's> Importer<'m, 's> {
             blocks: HashMap::new(),
             local: HashMap::new(),
             printf_buffer: None,
+            parent: None,
             at: kir::Block(0),
         }
     }

@@ -4,13 +4,14 @@
 use super::call_graph::CallGraph;
 use super::harden::{kernel_symbol, own_globals};
 use super::opaque::SAMPLER_INITIALIZER;
-use super::{HardenedModule, LinkedModule, printf};
+use super::{HardenedModule, LinkedModule, blocks, printf};
+use crate::builtin::enqueue::Options;
 use crate::builtin::{self, Resolution, Signature};
 use crate::llvm::{self, Function, LlvmError, Module, Session, Symbol, Type, Value, View};
 use inkwell::llvm_sys::LLVMLinkage;
 use inkwell::targets::TargetMachine;
 use spirula_interface::options::{CompileError, MathOptions};
-use spirula_interface::program::KernelSignature;
+use spirula_interface::program::{HiddenKind, KernelSignature};
 use std::collections::{BTreeSet, HashMap};
 use std::sync::OnceLock;
 
@@ -97,8 +98,10 @@ pub fn link<'s>(
     machine: &TargetMachine,
 ) -> Result<LinkedModule<'s>, CompileError> {
     let mut hardened = hardened;
+    let options = Options { names_errors: hardened.is_debug };
+    blocks::resolve(session, &mut hardened, machine, options)?;
     printf::replace(session, &mut hardened, machine)?;
-    let HardenedModule { mut module, kernels, math } = hardened;
+    let HardenedModule { mut module, mut kernels, math, .. } = hardened;
     for _ in 0..MAX_ROUNDS {
         let definitions = resolve(module.view(), &kernels, math)?;
         if definitions.is_empty() {
@@ -109,6 +112,7 @@ pub fn link<'s>(
     if module.view().functions().into_iter().any(is_library_symbol) {
         llvm::link_lazily(session, &mut module, library(machine)?).map_err(|error| internal(&error))?;
     }
+    describe(module.view(), &mut kernels);
     unify(&mut module, &kernels);
     missing(module.view())?;
     llvm::verify(&module).map_err(|error| internal(&error))?;
@@ -265,6 +269,26 @@ fn library(machine: &TargetMachine) -> Result<&'static [u8], CompileError> {
         Ok(llvm::write_bitcode(&module))
     });
     prepared.as_deref().map_err(internal)
+}
+
+/// What the memory of a block's captures is aligned to: that of the argument block.
+const CAPTURES_ALIGN: u32 = 128;
+
+/// Gives the kernels that use device queues a place for the launch's parent behind their arguments, and those of blocks one for
+/// what was captured.
+fn describe(module: View, kernels: &mut [KernelSignature]) {
+    let primitive = module.function_named("spirula.enqueue_parent");
+    let graph = CallGraph::new(module);
+    let users: BTreeSet<String> = graph.reaching(primitive).iter().map(|function| function.name()).collect();
+    for kernel in kernels {
+        if users.contains(&kernel_symbol(&kernel.name)) {
+            kernel.take_hidden(HiddenKind::Parent);
+        }
+        if let Some(captures) = &mut kernel.block {
+            *captures = kernel.argument_block_size.next_multiple_of(CAPTURES_ALIGN);
+            kernel.argument_block_size = *captures;
+        }
+    }
 }
 
 /// Linked-in functions become the program's own: one calling convention, internal linkage.

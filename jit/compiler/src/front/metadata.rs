@@ -2,6 +2,7 @@
 //! listed by `opencl.kernels`, or attached to the function as today's clang does. Typed pointers don't survive LLVM's
 //! reader, so that argument types come from here.
 
+use super::check;
 use crate::llvm::{Function, Layout, Module, Parameter, Type, Value};
 use inkwell::llvm_sys::LLVMTypeKind;
 use spirula_interface::options::CompileError;
@@ -34,7 +35,9 @@ pub(crate) fn kernels(module: &Module) -> Result<Vec<KernelSignature>, CompileEr
         }
     }
     for function in module.defined_functions() {
-        if function.calling_convention() == SPIR_KERNEL && seen.insert(function) {
+        // Of a kernel only clang takes the address, if it calls a block that is enqueued: nobody else can launch it.
+        let is_blocks = check::has_address_taken(function);
+        if function.calling_convention() == SPIR_KERNEL && !is_blocks && seen.insert(function) {
             list.push(kernel(function, &Nodes::attached(function), layout)?);
         }
     }
@@ -150,6 +153,7 @@ fn read_kernel<'m>(
         attributes: attributes(nodes),
         denormals_are_zero: false,
         printf: None,
+        block: None,
     })
 }
 
@@ -185,6 +189,7 @@ fn argument<'m>(
         match ty.address_space() {
             1 | 2 => ArgumentKind::Buffer,
             3 => ArgumentKind::Local,
+            0 if base_type == "queue_t" || type_name == "queue_t" => ArgumentKind::Queue,
             0 => return Err("is a private pointer".into()),
             _ => return Err("is a generic pointer".into()),
         }
@@ -234,7 +239,7 @@ fn image_kind(name: &str) -> Option<ImageKind> {
 
 fn address_qualifier(kind: ArgumentKind, listed: Option<u64>, ty: Type) -> AddressQualifier {
     let number = match kind {
-        ArgumentKind::Value { .. } | ArgumentKind::Sampler => 0,
+        ArgumentKind::Value { .. } | ArgumentKind::Sampler | ArgumentKind::Queue => 0,
         ArgumentKind::Image(_) | ArgumentKind::Pipe => 1,
         _ => listed.unwrap_or(u64::from(ty.address_space())),
     };

@@ -18,11 +18,11 @@ fn of(module: &Module) -> Option<MathOptions> {
     (!nodes.is_empty()).then(|| MathOptions::common(nodes.into_iter().map(options)))
 }
 
-/// Whether some part of a module was compiled so that all work-groups have one size.
-pub(crate) fn asks_for_uniform_groups(module: &Module) -> bool {
+/// Whether some part of a module was compiled with this option, which is written without its dash.
+pub(crate) fn any_says(module: &Module, option: &str) -> bool {
     let nodes = module.view().named_metadata(NAME).into_iter();
     let words = nodes.flat_map(|node| node.operands()).flatten().filter_map(|word| word.metadata_string());
-    words.into_iter().any(|word| word.trim_start_matches('-') == "cl-uniform-work-group-size")
+    words.into_iter().any(|word| word.trim_start_matches('-') == option)
 }
 
 /// The options that hold for modules that are about to be joined. LLVM only appends their records: for those that have

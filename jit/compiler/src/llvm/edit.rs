@@ -3,7 +3,7 @@
 use super::Module;
 use super::builder::Builder;
 use super::function::Function;
-use super::instruction::Instruction;
+use super::instruction::{Call, Instruction};
 use super::symbol::{Global, Symbol};
 use super::value::Value;
 use super::view::View;
@@ -144,6 +144,25 @@ impl<'e> Edit<'e> {
         for user in users.iter().filter_map(|user| user.as_instruction()) {
             for index in (0..user.operand_count()).filter(|&index| user.operand(index) == Some(old)) {
                 self.set_operand(user, index, new);
+            }
+        }
+    }
+
+    /// Makes null of a function's address wherever it is used, but for calling it. Constants that contained it are gone then.
+    pub(crate) fn forget_addresses(self, function: Function<'e>) {
+        let users = function.users();
+        let calls: Vec<Call> = users
+            .iter()
+            .filter_map(|user| user.as_call())
+            .filter(|call| call.called_function() == Some(function))
+            .collect();
+        // SAFETY: null is a pointer as the function is, and usable everywhere; the callee is a call's last operand, and was
+        // this function. The handles above are to instructions, which stay.
+        unsafe {
+            LLVMReplaceAllUsesWith(function.raw(), LLVMConstNull(LLVMTypeOf(function.raw())));
+            for call in calls {
+                let last = LLVMGetNumOperands(call.raw()) - 1;
+                LLVMSetOperand(call.raw(), last as c_uint, function.raw());
             }
         }
     }

@@ -109,7 +109,7 @@ impl<'m> Importer<'m, '_> {
         self.result(source, op)
     }
 
-    /// `barrier`, `printf_buffer`, `work_dim`, `global_id.0`, …
+    /// `barrier`, `printf_buffer`, `enqueue_parent`, `work_dim`, `global_id.0`, …
     fn primitive(&mut self, name: &str) -> Import<Option<kir::Value>> {
         if name == "barrier" {
             self.barrier();
@@ -117,6 +117,9 @@ impl<'m> Importer<'m, '_> {
         }
         if name == "printf_buffer" && self.printf_buffer.is_some() {
             return Ok(self.printf_buffer);
+        }
+        if name == "enqueue_parent" && self.parent.is_some() {
+            return Ok(self.parent);
         }
         let (query, dimension) = match name.split_once('.') {
             Some((query, dimension)) => (query, dimension.parse().ok().filter(|&d: &u8| d < 3)),

@@ -1,0 +1,199 @@
+//! Device-side enqueue: records through queues, with several kernels and the host at once, and events by their numbers.
+
+use spirula_builtins::enqueue::host::{OwnedEvents, OwnedQueue};
+use spirula_builtins::enqueue::{KernelFacts, MARKER, NdRange, Parent, Queue, SLOT_BYTES, code};
+use spirula_builtins::*;
+use std::ptr::{null, null_mut, with_exposed_provenance};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+
+struct Setup {
+    queue: OwnedQueue,
+    events: OwnedEvents,
+    parent: Parent,
+    _facts: Vec<KernelFacts>,
+}
+
+impl Setup {
+    fn new(slots: usize, events: u32) -> Setup {
+        let queue = OwnedQueue::new(3, (slots * SLOT_BYTES) as u32).unwrap();
+        let events = OwnedEvents::new(events).unwrap();
+        let facts = vec![KernelFacts { max_group_size: 64, ..Default::default() }; 4];
+        let parent = Parent {
+            default_queue: queue.address(),
+            events: events.address(),
+            kernels: facts.as_ptr().expose_provenance() as u64,
+            kernel_count: facts.len() as u32,
+            local_memory: 1 << 16,
+            ..Default::default()
+        };
+        Setup { queue, events, parent, _facts: facts }
+    }
+
+    fn queue(&self) -> *const Queue {
+        with_exposed_provenance(self.queue.address() as usize)
+    }
+
+    fn enqueue(&self, waits: &[u64], event: *mut u64, captures: &[u8], locals: &[u64]) -> i32 {
+        let range = NdRange { work_dim: 1, offset: [5, 0, 0], global: [8, 1, 1], local: [4, 1, 1] };
+        let wait = if waits.is_empty() { null() } else { waits.as_ptr() };
+        let captured = captures.len() as u64;
+        // SAFETY: a parent whose queue and events are there, and memory as it is said to be.
+        unsafe {
+            spirula_enqueue_kernel(
+                &self.parent,
+                self.queue(),
+                1,
+                &range,
+                waits.len() as u32,
+                wait,
+                event,
+                2,
+                captures.as_ptr(),
+                captured,
+                locals.len() as u32,
+                locals.as_ptr(),
+            )
+        }
+    }
+}
+
+#[test]
+fn records_come_back_as_they_were_left() {
+    let setup = Setup::new(64, 16);
+    // SAFETY: a parent whose events are there.
+    let user = unsafe { spirula_create_user_event(&setup.parent) };
+    for bytes in [0, 1, 8, 130, 248, 5000] {
+        let captures: Vec<u8> = (0..bytes).map(|n| n as u8 ^ 0x5a).collect();
+        for (waits, locals) in [(&[][..], &[][..]), (&[user, user], &[16, 20, 30])] {
+            let mut event = 0;
+            assert_eq!(setup.enqueue(waits, &mut event, &captures, locals), code::SUCCESS);
+            let mut children = setup.queue.children(&setup.parent);
+            let child = children.pop().unwrap();
+            assert!(children.is_empty() && setup.queue.children(&setup.parent).is_empty());
+            assert_eq!(setup.queue.waits(&child), waits);
+            let opened = setup.queue.open(child);
+            assert_eq!((&opened.captures, &opened.locals[..]), (&captures, locals));
+            assert_eq!((opened.head.kernel, opened.head.flags, opened.head.event), (2, 1, event));
+            assert_eq!(opened.head.range.offset, [5, 0, 0]);
+            assert_eq!(setup.events.status(event), Some(2), "submitted");
+            setup.events.end(event, -7, 10, 20);
+            assert_eq!(setup.events.status(event), Some(-7));
+            setup.events.release(event);
+            // SAFETY: a parent whose events are there.
+            unsafe { spirula_release_event(&setup.parent, event) };
+            assert_eq!(setup.events.status(event), None, "both references are gone");
+            waits.iter().for_each(|&event| setup.events.release(event));
+        }
+    }
+    assert_eq!(setup.events.status(user), Some(2));
+}
+
+#[test]
+fn what_does_not_fit_leaves_nothing_behind() {
+    let setup = Setup::new(10, 3);
+    for _ in 0..3 {
+        let mut events = Vec::new();
+        for _ in 0..3 {
+            let mut event = 0;
+            assert_eq!(setup.enqueue(&[], &mut event, &[], &[]), code::SUCCESS);
+            events.push(event);
+        }
+        let mut event = 0;
+        assert_eq!(setup.enqueue(&[], &mut event, &[], &[]), code::EVENT_ALLOCATION_FAILURE);
+        // Seven slots are left: one of 248 bytes less the head, six more of 248.
+        assert_eq!(setup.enqueue(&[], null_mut(), &[0; 2000], &[]), code::DEVICE_QUEUE_FULL);
+        for _ in 0..7 {
+            assert_eq!(setup.enqueue(&[], null_mut(), &[0; 100], &[]), code::SUCCESS);
+        }
+        assert_eq!(setup.enqueue(&[], null_mut(), &[], &[]), code::DEVICE_QUEUE_FULL);
+        assert_eq!(setup.enqueue(&[0], null_mut(), &[], &[]), code::INVALID_EVENT_WAIT_LIST);
+        let children = setup.queue.children(&setup.parent);
+        let opened: Vec<_> = children.into_iter().map(|child| setup.queue.open(child).head.event).collect();
+        assert_eq!(opened[..3], events, "the oldest first");
+        assert_eq!(opened.len(), 10);
+        events.iter().for_each(|&event| {
+            setup.events.release(event);
+            setup.events.release(event);
+        });
+    }
+    // SAFETY: a parent whose queue and events are there; no waits.
+    let marker = unsafe { spirula_enqueue_marker(&setup.parent, setup.queue(), 0, null(), null_mut()) };
+    assert_eq!(marker, code::INVALID_EVENT_WAIT_LIST);
+    let children = setup.queue.children(&setup.parent);
+    assert!(children.is_empty() && MARKER > 4);
+}
+
+/// Kernels fill the queue while the host empties it: every child comes once, and whole.
+#[test]
+fn nothing_is_lost_between_threads() {
+    const EACH: u32 = 20_000;
+    const THREADS: u32 = 3;
+    let setup = Setup::new(100, 8);
+    let (sum, count, done) = (AtomicU64::new(0), AtomicU32::new(0), AtomicBool::new(false));
+    std::thread::scope(|scope| {
+        let kernels: Vec<_> = (0..THREADS)
+            .map(|thread| {
+                let setup = &setup;
+                scope.spawn(move || {
+                    for number in 0..EACH {
+                        let value = u64::from(thread * EACH + number);
+                        // From one slot to three.
+                        let words = vec![value; 1 + (number % 50) as usize];
+                        let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_ne_bytes()).collect();
+                        while setup.enqueue(&[], null_mut(), &bytes, &[]) != code::SUCCESS {
+                            std::thread::yield_now();
+                        }
+                    }
+                })
+            })
+            .collect();
+        let host = scope.spawn(|| {
+            loop {
+                let last = done.load(Ordering::Acquire);
+                for child in setup.queue.children(&setup.parent) {
+                    let captures = setup.queue.open(child).captures;
+                    let word = |bytes: &[u8]| u64::from_ne_bytes(bytes.try_into().unwrap());
+                    let first = word(&captures[..8]);
+                    assert_eq!(captures.len() as u64 / 8, 1 + first % u64::from(EACH) % 50);
+                    assert!(captures.chunks(8).all(|bytes| word(bytes) == first));
+                    sum.fetch_add(first, Ordering::Relaxed);
+                    count.fetch_add(1, Ordering::Relaxed);
+                }
+                if last {
+                    return;
+                }
+                std::thread::yield_now();
+            }
+        });
+        kernels.into_iter().for_each(|kernel| kernel.join().unwrap());
+        done.store(true, Ordering::Release);
+        host.join().unwrap();
+    });
+    let all = u64::from(EACH * THREADS);
+    assert_eq!((u64::from(count.into_inner()), sum.into_inner()), (all, all * (all - 1) / 2));
+}
+
+#[test]
+fn numbers_of_events_are_not_used_again() {
+    let setup = Setup::new(1, 2);
+    let parent = &setup.parent;
+    let mut seen = std::collections::HashSet::new();
+    for _ in 0..100 {
+        // SAFETY: a parent whose events are there.
+        unsafe {
+            let (one, other) = (spirula_create_user_event(parent), spirula_create_user_event(parent));
+            assert_eq!(spirula_create_user_event(parent), 0, "there are two");
+            assert!(seen.insert(one) && seen.insert(other));
+            spirula_set_user_event_status(parent, one, 1);
+            assert_eq!(setup.events.status(one), Some(2), "that is no end");
+            spirula_set_user_event_status(parent, one, 0);
+            spirula_set_user_event_status(parent, one, -3);
+            assert_eq!(setup.events.status(one), Some(0), "it ends once");
+            for event in [one, other] {
+                spirula_release_event(parent, event);
+                assert_eq!(spirula_is_valid_event(parent, event), 0);
+                spirula_release_event(parent, event);
+            }
+        }
+    }
+}
