@@ -89,7 +89,7 @@ pub struct KernelFacts {
     pub max_group_size: u32,
     /// CL_KERNEL_PREFERRED_WORK_GROUP_SIZE_MULTIPLE.
     pub preferred_multiple: u32,
-    /// Work-items of a sub-group.
+    /// Work-items of a sub-group, if a group's rows are multiples of it or one row is all; else one.
     pub sub_group_size: u32,
     /// Local memory of its own.
     pub static_local_size: u32,

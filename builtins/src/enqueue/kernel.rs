@@ -378,22 +378,14 @@ pub unsafe extern "C" fn spirula_kernel_query(
             query::PREFERRED_MULTIPLE => facts.preferred_multiple,
             _ if range.is_null() => 0,
             _ => {
-                // Sub-groups are parts of a group's rows; without a local size the largest group is meant.
-                let [x, y, z] = (*range).local;
-                let lanes = u64::from(facts.sub_group_size).max(1);
-                let (row, rows) = match x {
-                    0 => (u64::from(facts.max_group_size), 1),
-                    x => (x, y.saturating_mul(z)),
-                };
+                // Without a local size the largest group, as a row, is meant.
+                let (lanes, most) = (u64::from(facts.sub_group_size).max(1), u64::from(facts.max_group_size));
+                let [x, y, z] = if (*range).local[0] == 0 { [most, 1, 1] } else { (*range).local };
+                let rows = y.saturating_mul(z);
+                let size = if x.is_multiple_of(lanes) || rows == 1 { lanes } else { 1 };
                 let answer = match what {
-                    query::SUB_GROUP_COUNT => row.div_ceil(lanes).saturating_mul(rows),
-                    _ => {
-                        if row < lanes {
-                            row
-                        } else {
-                            lanes
-                        }
-                    }
+                    query::SUB_GROUP_COUNT => x.saturating_mul(rows).div_ceil(size),
+                    _ => size,
                 };
                 if answer > u64::from(u32::MAX) { u32::MAX } else { answer as u32 }
             }

@@ -222,8 +222,9 @@ fn forms() -> Outcome {
             });
         });
     }";
-    let program = program_of_2_0(&setup, source, "-g")?;
-    for _ in 0..3 {
+    // In 3.0 device-side enqueue is a feature.
+    for options in ["-g", "-g -cl-opt-disable", "-g -cl-std=CL3.0"] {
+        let program = program_of_2_0(&setup, source, options)?;
         let got = run(&setup, &program, "k", 1, &[-1; 40])?;
         assert_eq!(got[..7], [0, 0, 0, 0, 0, 0, 1]);
         assert_eq!(got[10..18], [21020, 21120, 21220, 21320, 21021, 21121, 21221, 21321]);

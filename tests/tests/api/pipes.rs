@@ -80,6 +80,7 @@ fn no_buffers() -> Outcome {
 }
 
 const ENDS: &str = "
+    #pragma OPENCL EXTENSION cl_khr_subgroups : enable
     kernel void put(global const int *from, write_only pipe int p, uint each) {
         for (uint i = 0; i < each; ++i) {
             int value = from[get_global_id(0) * each + i];
@@ -108,6 +109,14 @@ const ENDS: &str = "
             for (uint n = min(2u, each - i), k = 0; k < n; ++k)
                 read_pipe(p, id, k, &to[get_global_id(0) * each + i++]);
             commit_read_pipe(p, id);
+        }
+    }
+    kernel void put_sub(global const int *from, write_only pipe int p, uint each) {
+        for (uint i = 0; i < each; ++i) {
+            reserve_id_t id = sub_group_reserve_write_pipe(p, get_sub_group_size());
+            if (!is_valid_reserve_id(id)) { --i; continue; }
+            write_pipe(p, id, get_sub_group_local_id(), &from[get_global_id(0) * each + i]);
+            sub_group_commit_write_pipe(p, id);
         }
     }
     kernel void counts(read_only pipe int p, global int *to) {
@@ -140,7 +149,7 @@ fn todays_clang() -> Outcome {
     let numbers: Vec<i32> = (0..96).map(|n| n * n).collect();
     let from = Buffer::copy_of(&setup.context, &numbers)?;
     for (put, get) in
-        [("put", "get"), ("put_reserved", "get"), ("put", "get_reserved"), ("put_reserved", "get_reserved")]
+        [("put", "get"), ("put_reserved", "get"), ("put", "get_reserved"), ("put_sub", "get_reserved")]
     {
         let to = Buffer::copy_of(&setup.context, &[-1; 96])?;
         let kernel = Kernel::new(&program, put)?;

@@ -40,14 +40,15 @@ impl Setup {
     }
 }
 
-/// A built program of OpenCL C 2.0; skipped on a device without a compiler.
+/// A built program of OpenCL C 2.0, or of what the options say; skipped on a device without a compiler.
 pub fn program_of_2_0(setup: &Setup, source: &str, options: &str) -> Result<Program, Failure> {
     if setup.device.info::<u32>(CL_DEVICE_COMPILER_AVAILABLE)? != CL_TRUE {
         return Err(Failure::Skipped("CL_DEVICE_COMPILER_AVAILABLE is false".into()));
     }
     let program = Program::from_source(&setup.context, source)?;
     let log = || program.log(setup.device).unwrap_or_default();
-    program.build(&format!("-cl-std=CL2.0 {options}")).map_err(|error| format!("{error}: {}", log()))?;
+    let version = if options.contains("-cl-std=") { "" } else { "-cl-std=CL2.0 " };
+    program.build(&format!("{version}{options}")).map_err(|error| format!("{error}: {}", log()))?;
     Ok(program)
 }
 

@@ -3,6 +3,7 @@
 
 use super::emit::{Emitter, Ir, Lane, Value};
 use super::named::{INT, LONG, Named, POINTER};
+use super::sub_group;
 use super::table::nothing;
 use super::work_item::barrier;
 
@@ -72,7 +73,28 @@ fn of_side(side: &'static str) -> Vec<Named> {
         first_of_group(e, |e| drop(end(e, side, arguments)));
         nothing()
     });
-    vec![plain, reserved, reserve, commit, group_reserve.of_group(), group_commit.of_group()]
+    // The first work-item of a sub-group acts for it: the others take its reservation.
+    let group = format!("sub_group_reserve_{side}_pipe");
+    let sub_group_reserve = Named::new(&both(&group), 'p', "piii", move |e, arguments| {
+        let own = e.value(POINTER, "alloca i64, align 8");
+        let (none, first) = (e.int(LONG, 0), sub_group::first_active(e));
+        e.store(&none, &own, 8);
+        first_of_sub_group(e, &first, |e| {
+            let number = make(e, side, arguments);
+            e.store(&number, &own, 8);
+        });
+        let number = e.load(LONG, &own, 8);
+        let number = sub_group::shuffle(e, &number, &first);
+        reservation(e, &number)
+    });
+    let group = format!("sub_group_commit_{side}_pipe");
+    let sub_group_commit = Named::new(&both(&group), 'v', "ppii", move |e, arguments| {
+        let first = sub_group::first_active(e);
+        first_of_sub_group(e, &first, |e| drop(end(e, side, arguments)));
+        nothing()
+    });
+    let of_groups = [group_reserve, group_commit, sub_group_reserve, sub_group_commit];
+    [plain, reserved, reserve, commit].into_iter().chain(of_groups.map(Named::of_group)).collect()
 }
 
 /// Calls a function of the library.
@@ -111,6 +133,17 @@ fn first_of_group(e: &mut Emitter, write: impl FnOnce(&mut Emitter)) {
     let place = e.binary("or", &plane, &z);
     let zero = e.int(LONG, 0);
     let is_first = e.compare("icmp eq", &place, &zero);
+    only_if(e, &is_first, write);
+}
+
+/// Writes what work-item `first` of the sub-group does.
+fn first_of_sub_group(e: &mut Emitter, first: &Value, write: impl FnOnce(&mut Emitter)) {
+    let own = sub_group::query(e, "sub_group_local_id");
+    let is_first = e.compare("icmp eq", &own, first);
+    only_if(e, &is_first, write);
+}
+
+fn only_if(e: &mut Emitter, is_first: &Value, write: impl FnOnce(&mut Emitter)) {
     debug_assert_eq!(is_first.ir, BOOL);
     let [first, all] = [e.fresh(), e.fresh()];
     e.effect(&format!("br {is_first}, label %{first}, label %{all}"));

@@ -37,6 +37,14 @@ every flag, conversion and length modifier, vectors, and for `%s` any string in 
 prints them, exactly rounded. It returns 0, or -1 and prints nothing when the launch's buffer is full. A command's text
 is on standard output, in order with what the application itself prints by C's functions, when the command ends: the
 calls of a work-item in their order, each whole, those of others in between.
+
+## Blocks, pipes and device-side enqueue of OpenCL C 2.0 (6.12.5, 6.13.16, 6.13.17)
+
+What takes blocks, pipes, queues or device events stands apart as well (`builtin/named.rs`): producers spell these functions in several
+ways, and their names and the kinds of their LLVM types tell them apart. Blocks are functions when a program is built
+(`front/blocks.rs`). Pipes are rings without locks (`builtins/src/pipe.rs`); a reservation has as many packets as it asks for, or none.
+Kernels that are enqueued (`builtins/src/enqueue.rs`) run when their parent's work-groups have ended, whatever the flag
+(`runtime/src/execute/children.rs`).
 ";
 
 const RELAXED_HEAD: &str = "

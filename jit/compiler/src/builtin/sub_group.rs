@@ -316,7 +316,7 @@ fn count_zeroes(e: &mut Emitter, intrinsic: &str, bits: &Value) -> Value {
 }
 
 /// A question that is answered with a number.
-fn query(e: &mut Emitter, name: &str) -> Value {
+pub(super) fn query(e: &mut Emitter, name: &str) -> Value {
     let number = e.primitive(&format!("{name}.0"), LONG);
     e.cast("trunc", &number, INT.lane)
 }
@@ -340,14 +340,14 @@ fn decide(e: &mut Emitter, comparison: &str, condition: &Value) -> Value {
     e.cast("zext", &decision, INT.lane)
 }
 
-fn first_active(e: &mut Emitter) -> Value {
+pub(super) fn first_active(e: &mut Emitter) -> Value {
     let here = Value { ir: BIT, text: "true".into() };
     let active = ballot(e, &here);
     count_zeroes(e, "cttz", &active)
 }
 
 /// Component by component.
-fn shuffle(e: &mut Emitter, value: &Value, index: &Value) -> Value {
+pub(super) fn shuffle(e: &mut Emitter, value: &Value, index: &Value) -> Value {
     let lanes: Vec<Value> = (0..value.ir.width)
         .map(|component| {
             let part = e.extract(value, component);
