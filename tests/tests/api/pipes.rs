@@ -80,7 +80,6 @@ fn no_buffers() -> Outcome {
 }
 
 const ENDS: &str = "
-    #pragma OPENCL EXTENSION cl_khr_subgroups : enable
     kernel void put(global const int *from, write_only pipe int p, uint each) {
         for (uint i = 0; i < each; ++i) {
             int value = from[get_global_id(0) * each + i];
@@ -111,6 +110,14 @@ const ENDS: &str = "
             commit_read_pipe(p, id);
         }
     }
+    kernel void counts(read_only pipe int p, global int *to) {
+        to[0] = get_pipe_num_packets(p);
+        to[1] = get_pipe_max_packets(p);
+        to[2] = is_valid_reserve_id(reserve_read_pipe(p, 1000));
+    }";
+
+/// In OpenCL C 3.0, which has sub-groups without an extension.
+const SUB_GROUPS: &str = "
     kernel void put_sub(global const int *from, write_only pipe int p, uint each) {
         for (uint i = 0; i < each; ++i) {
             reserve_id_t id = sub_group_reserve_write_pipe(p, get_sub_group_size());
@@ -118,11 +125,6 @@ const ENDS: &str = "
             write_pipe(p, id, get_sub_group_local_id(), &from[get_global_id(0) * each + i]);
             sub_group_commit_write_pipe(p, id);
         }
-    }
-    kernel void counts(read_only pipe int p, global int *to) {
-        to[0] = get_pipe_num_packets(p);
-        to[1] = get_pipe_max_packets(p);
-        to[2] = is_valid_reserve_id(reserve_read_pipe(p, 1000));
     }";
 
 fn arguments() -> Outcome {
@@ -145,6 +147,7 @@ fn arguments() -> Outcome {
 fn todays_clang() -> Outcome {
     let setup = Setup::new();
     let program = program_of_2_0(&setup, ENDS, "")?;
+    let of_sub_groups = program_of_2_0(&setup, SUB_GROUPS, "-cl-std=CL3.0")?;
     let pipe = pipe(&setup, 0, 4, 96)?;
     let numbers: Vec<i32> = (0..96).map(|n| n * n).collect();
     let from = Buffer::copy_of(&setup.context, &numbers)?;
@@ -152,7 +155,7 @@ fn todays_clang() -> Outcome {
         [("put", "get"), ("put_reserved", "get"), ("put", "get_reserved"), ("put_sub", "get_reserved")]
     {
         let to = Buffer::copy_of(&setup.context, &[-1; 96])?;
-        let kernel = Kernel::new(&program, put)?;
+        let kernel = Kernel::new(if put == "put_sub" { &of_sub_groups } else { &program }, put)?;
         kernel.set_object(0, Some(&from))?;
         kernel.set_object(1, Some(&pipe))?;
         kernel.set(2, 3_u32)?;

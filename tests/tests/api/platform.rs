@@ -239,12 +239,11 @@ fn what_is_missing_says_so() -> Outcome {
     let setup = Setup::new();
     let (context, device) = (setup.context.raw(), setup.device.raw());
     assert_eq!(refused!(clCreateProgramWithIL(context, null(), 0)), "CL_INVALID_OPERATION");
-    assert_eq!(refused!(clCreatePipe(context, 0, 4, 4, null())), "CL_INVALID_OPERATION");
     let queue = |name, value| {
         let properties = [cl_queue_properties::from(name), value, 0];
         create!(clCreateCommandQueueWithProperties(context, device, properties.as_ptr())).map(Queue::from_raw)
     };
     queue(CL_QUEUE_PROPERTIES, CL_QUEUE_PROFILING_ENABLE)?;
-    assert_eq!(status(queue(CL_QUEUE_SIZE, 1024)), "CL_INVALID_QUEUE_PROPERTIES", "of a host's queue");
+    assert_eq!(status(queue(CL_QUEUE_SIZE, 1024)), "CL_INVALID_VALUE", "of a host's queue");
     Ok(())
 }

@@ -144,7 +144,7 @@ fn bind<'s>(
 /// Inlines and promotes until each block is known where it is called.
 fn make_known(module: &mut Module, machine: &TargetMachine) -> Result<(), CompileError> {
     for _ in 0..MAX_ROUNDS {
-        check::recursion(module.view()).map_err(|finding| failed(format!("error: {finding}\n")))?;
+        no_recursion(module.view())?;
         module.edit(|edit| {
             let users = indirect_calls(*edit).into_iter().map(|call| call.parent_function());
             let placeholders = [ENQUEUE, QUERY].into_iter().filter_map(|name| edit.function_named(name));
@@ -163,6 +163,7 @@ fn make_known(module: &mut Module, machine: &TargetMachine) -> Result<(), Compil
             break;
         }
     }
+    no_recursion(module.view())?;
     let left = indirect_calls(module.view());
     let lines: BTreeSet<String> = left
         .iter()
@@ -174,6 +175,11 @@ fn make_known(module: &mut Module, machine: &TargetMachine) -> Result<(), Compil
         })
         .collect();
     if lines.is_empty() { Ok(()) } else { Err(failed(lines.into_iter().collect())) }
+}
+
+/// Blocks that are known may turn out to call themselves.
+fn no_recursion(module: View) -> Result<(), CompileError> {
+    check::recursion(module).map_err(|finding| failed(format!("error: {finding}\n")))
 }
 
 /// Calls of what isn't known to be a function, and isn't assembly.
