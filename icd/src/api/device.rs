@@ -74,6 +74,7 @@ const NO_IMAGES: ImageLimits = ImageLimits {
     max_array: 0,
     max_read_args: 0,
     max_write_args: 0,
+    max_read_write_args: 0,
     max_samplers: 0,
 };
 
@@ -222,8 +223,9 @@ fn newer_info(info: &DeviceInfo, param_name: cl::cl_device_info, answer: Answer)
         // Intermediate languages besides SPIR (which is a binary): none.
         cl::CL_DEVICE_IL_VERSION => answer.text(""),
         cl::CL_DEVICE_ILS_WITH_VERSION | cl::CL_DEVICE_BUILT_IN_KERNELS_WITH_VERSION => answer.versions(&[]),
-        // Images that kernels both read and write: none.
-        cl::CL_DEVICE_MAX_READ_WRITE_IMAGE_ARGS => answer.value(0_u32),
+        cl::CL_DEVICE_MAX_READ_WRITE_IMAGE_ARGS => {
+            answer.value(info.images.map_or(0, |images| images.max_read_write_args))
+        }
         // 2-D images from buffers, in texels: any place will do.
         cl::CL_DEVICE_IMAGE_PITCH_ALIGNMENT | cl::CL_DEVICE_IMAGE_BASE_ADDRESS_ALIGNMENT => {
             answer.value(u32::from(info.images.is_some()))

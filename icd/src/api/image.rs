@@ -179,11 +179,10 @@ pub fn get_supported_formats(
     num_image_formats: Out<u32>,
 ) -> Status {
     let context = context.get()?;
-    let read_and_write = mem_flags & cl::CL_MEM_KERNEL_READ_AND_WRITE != 0;
+    // Whichever format a kernel can read and write, it can do both to one image.
     let flags = flags(mem_flags & !cl::CL_MEM_KERNEL_READ_AND_WRITE)?;
     kind_of(image_type).or_fail(cl::CL_INVALID_VALUE, "image_type is not one of an image")?;
-    // No image can be read and written by one kernel (CL_DEVICE_MAX_READ_WRITE_IMAGE_ARGS is 0).
-    let some = check_image_support(&context).is_ok() && !read_and_write;
+    let some = check_image_support(&context).is_ok();
     let formats = if some { format::supported(flags) } else { Vec::new() };
     let formats: Vec<_> = formats
         .into_iter()

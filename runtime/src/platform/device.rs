@@ -136,6 +136,8 @@ pub struct ImageLimits {
     pub max_read_args: u32,
     /// CL_DEVICE_MAX_WRITE_IMAGE_ARGS.
     pub max_write_args: u32,
+    /// CL_DEVICE_MAX_READ_WRITE_IMAGE_ARGS.
+    pub max_read_write_args: u32,
     /// CL_DEVICE_MAX_SAMPLERS.
     pub max_samplers: u32,
 }
@@ -292,6 +294,7 @@ impl DeviceInfo {
                 max_array: 2048,
                 max_read_args: 128,
                 max_write_args: 64,
+                max_read_write_args: 64,
                 max_samplers: 32,
             }),
         }

@@ -64,6 +64,7 @@ pub(crate) const OPENCL_C_FEATURES: &[Extension] = &[
     Extension { name: "__opencl_c_int64", version: [3, 0, 0] },
     Extension { name: "__opencl_c_pipes", version: [3, 0, 0] },
     Extension { name: "__opencl_c_program_scope_global_variables", version: [3, 0, 0] },
+    Extension { name: "__opencl_c_read_write_images", version: [3, 0, 0] },
     Extension { name: "__opencl_c_subgroups", version: [3, 0, 0] },
     Extension { name: "__opencl_c_work_group_collective_functions", version: [3, 0, 0] },
 ];

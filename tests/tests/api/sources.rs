@@ -479,8 +479,14 @@ fn images_and_samplers() -> Outcome {
                   kernel void copy(read_only image2d_t from, write_only image2d_t to, sampler_t sampler) {\n\
                   int2 at = (int2)(get_global_id(0), get_global_id(1));\n\
                   write_imagei(to, at, look(from, at) + read_imagei(from, sampler, at)); }";
-    for options in ["", "-cl-std=CL1.1", "-cl-std=CL3.0"] {
+    for options in ["", "-cl-std=CL1.1", "-cl-std=CL2.0", "-cl-std=CL3.0"] {
         Kernel::new(&built(&setup, source, options)?, "copy")?;
+    }
+    let both = "kernel void add(read_write image2d_t image, read_write image1d_buffer_t line) {\n\
+                int x = get_global_id(0); int4 v = read_imagei(line, x);\n\
+                write_imagei(image, (int2)(x, 0), read_imagei(image, (int2)(x, 0)) + v); }";
+    for options in ["-cl-std=CL2.0", "-cl-std=CL3.0"] {
+        Kernel::new(&built(&setup, both, options)?, "add")?;
     }
     Ok(())
 }

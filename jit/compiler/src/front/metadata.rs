@@ -224,8 +224,11 @@ fn value_size<'m>(ty: Type<'m>, layout: Layout<'m>) -> Result<u32, String> {
 
 fn image_kind(name: &str) -> Option<ImageKind> {
     // Today's clang writes the access qualifier into the type's name.
-    let name =
-        name.trim_start_matches("__").trim_start_matches("read_only ").trim_start_matches("write_only ");
+    let name = name
+        .trim_start_matches("__")
+        .trim_start_matches("read_only ")
+        .trim_start_matches("write_only ")
+        .trim_start_matches("read_write ");
     Some(match name {
         "image1d_t" => ImageKind::Image1d,
         "image1d_buffer_t" => ImageKind::Image1dBuffer,
