@@ -42,8 +42,9 @@ fn regions_and_work_group_functions() {
 }
 
 /// Passes alone: the file in `passes/`, the passes, and whether the processor approximates roots.
-const ALONE: [(&str, &[&str], bool); 4] = [
+const ALONE: [(&str, &[&str], bool); 5] = [
     ("local_atomics", &["local-atomics"], false),
+    ("loop_loads", &["loop-loads"], false),
     ("reciprocal_root", &["reciprocal-root"], false),
     ("reciprocal_root", &["reciprocal-root"], true),
     ("stream", &["regions", "widen", "stream"], false),

@@ -239,6 +239,18 @@ impl Function {
         Block(self.blocks.len() as u32 - 1)
     }
 
+    /// Moves a block's contents, its parameters among them, into a new block. The old one, which others still lead to, gets
+    /// parameters of the same types, and ends in `unreachable`.
+    pub fn split_head(&mut self, block: Block) -> Block {
+        let new = self.add_block();
+        self.blocks.swap(block.index(), new.index());
+        for (number, param) in self.blocks[new.index()].params.clone().into_iter().enumerate() {
+            self.values[param.index()].def = ValueDef::BlockParam(new, number as u32);
+            self.add_block_param(block, self.ty(param).clone());
+        }
+        new
+    }
+
     /// Adds a parameter to a block. Its predecessors must pass one more argument.
     pub fn add_block_param(&mut self, block: Block, ty: Type) -> Value {
         let number = self.blocks[block.index()].params.len() as u32;

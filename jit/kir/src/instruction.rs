@@ -445,6 +445,23 @@ impl Terminator {
         let arguments = self.targets().into_iter().flat_map(|t| t.arguments.iter().copied());
         self.condition().into_iter().chain(returned).chain(arguments).collect()
     }
+
+    /// The same, to be changed.
+    pub fn operands_mut(&mut self) -> Vec<&mut Value> {
+        match self {
+            Terminator::Branch { condition, then, otherwise } => std::iter::once(condition)
+                .chain(&mut then.arguments)
+                .chain(&mut otherwise.arguments)
+                .collect(),
+            Terminator::Switch { value, cases, default } => {
+                let cases = cases.iter_mut().flat_map(|(_, target)| &mut target.arguments);
+                std::iter::once(value).chain(cases).chain(&mut default.arguments).collect()
+            }
+            Terminator::Return(value) => value.iter_mut().collect(),
+            Terminator::Jump(target) | Terminator::Barrier(target) => target.arguments.iter_mut().collect(),
+            Terminator::Unreachable | Terminator::Exit(_) => Vec::new(),
+        }
+    }
 }
 
 /// The only list of operands there is, for references that can change them and for those that can't.

@@ -37,11 +37,16 @@ enum Run {
 }
 
 /// The passes in order.
-pub const PASSES: [Pass; 8] = [
+pub const PASSES: [Pass; 9] = [
     Pass {
         name: "spaces",
         reason: "first: what else is decided goes by who may share the memory that a pointer leads to",
         run: Run::Function(|function, _| transform::infer_spaces(function)),
+    },
+    Pass {
+        name: "loop-loads",
+        reason: "before `widen`: what goes from iteration to iteration as a value, packs keep in registers and the cost model sees",
+        run: Run::Function(|function, _| transform::eliminate_loop_loads(function)),
     },
     Pass {
         name: "regions",

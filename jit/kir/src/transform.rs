@@ -1,6 +1,7 @@
 //! Passes over Kernel IR, one per file; [`crate::pipeline`] says in which order they run, and why.
 //!
-//! `spaces` finds out where generic pointers lead. `regions` cuts a kernel into what lies between its barriers: `collectives`
+//! `spaces` finds out where generic pointers lead, `loop_load_elimination` keeps sums in registers. `regions` cuts a kernel into
+//! what lies between its barriers: `collectives`
 //! makes barriers of work-group functions, `borders` says where to cut, `context` how each value gets over.
 //! `widen` makes a second body for packs of work-items in SIMD lanes, and `streaming` lets stores of packs go past the caches.
 //! Behind [`crate::lower`], `local_atomics` and `reciprocal_root` replace operations by simpler ones, and `dead_code`
@@ -13,6 +14,7 @@ mod collectives;
 mod context;
 mod dead_code;
 mod local_atomics;
+mod loop_load_elimination;
 mod reciprocal_root;
 mod regions;
 mod spaces;
@@ -21,6 +23,7 @@ pub mod widen;
 
 pub use dead_code::remove_dead_code;
 pub use local_atomics::expand_local_atomics;
+pub use loop_load_elimination::eliminate_loop_loads;
 pub use reciprocal_root::expand_reciprocal_roots;
 pub use regions::form_regions;
 pub use spaces::infer_spaces;

@@ -290,6 +290,16 @@ impl Generator {
         }
     }
 
+    /// Adds to memory, as a loop may do in each iteration.
+    fn accumulate(&mut self) {
+        let own = if self.random.below(3) == 0 { self.slot_element(0) } else { self.own_element() };
+        let old = self.load(own);
+        let value = self.value();
+        let new = self.binary(BinaryOp::Add, old, value);
+        self.store(own, new);
+        self.varying.push(old);
+    }
+
     /// Each work-item shows a value to another: barriers before, between and after.
     fn exchange(&mut self) {
         let ty = self.function.ty(self.local).clone();
@@ -437,6 +447,9 @@ impl Generator {
         }
         self.varying.push(carried);
         self.around.push((!(together && uniform)).then_some(after));
+        if self.random.below(2) == 0 {
+            self.accumulate();
+        }
         self.statements(depth, together && uniform);
         self.leave_loops();
         self.around.pop();
