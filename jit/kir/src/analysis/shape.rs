@@ -252,8 +252,11 @@ impl Solver<'_> {
         let shapes = shapes?;
         let uniform = shapes.iter().all(|&s| s == Shape::Uniform);
         let result = self.function.result(inst)?;
-        if !uniform && let Some((inner, _)) = unchanged(self.function, op, 0) {
-            return self.operand(inner, block);
+        if !uniform && let Some(Resized { inner, factor, .. }) = unchanged(self.function, op, 0) {
+            return self.operand(inner, block).map(|shape| match shape {
+                Shape::Affine { stride, exact } => affine(stride.wrapping_mul(factor), exact),
+                shape => shape,
+            });
         }
         Some(match op {
             Op::WorkItem { query: WorkItemQuery::GlobalId | WorkItemQuery::LocalId, dimension: 0 } => {
@@ -383,30 +386,41 @@ fn fits(range: Option<(i128, i128)>, ty: &Type) -> bool {
     range.is_some_and(|(low, high)| low >= -limit && high < limit)
 }
 
-/// The value that an operation only cuts to a width in which it fits, and its bounds: `x << c >> c`, or `x & mask`.
-fn unchanged(function: &Function, op: &Op, depth: u32) -> Option<(Value, (i128, i128))> {
+/// A value, but for a factor: an operation cuts it to a width in which it fits.
+struct Resized {
+    inner: Value,
+    factor: i64,
+    /// Bounds of the product.
+    range: (i128, i128),
+}
+
+/// What only cuts a value to a width in which it fits: `x << c >> c`, `x << c >> d` for a smaller d (which is also multiplied), or
+/// `x & mask`.
+fn unchanged(function: &Function, op: &Op, depth: u32) -> Option<Resized> {
     let Op::Binary { op, lhs, rhs, .. } = *op else { return None };
     let Type::Scalar(Scalar::Int(bits)) = *function.ty(lhs) else { return None };
     let constant = signed_constant(function, rhs)?;
-    let (inner, limits) = match (op, function.defining_op(lhs)) {
+    let (inner, factor, limits) = match (op, function.defining_op(lhs)) {
         (
             BinaryOp::AShr | BinaryOp::LShr,
             Some(&Op::Binary { op: BinaryOp::Shl, lhs: inner, rhs: by, .. }),
         ) => {
-            let kept = i128::from(bits) - constant;
+            let left = signed_constant(function, by)?;
+            let (kept, more) = (i128::from(bits) - left, left - constant);
             // Narrow values are kept sign-extended: there, zeroes can't come in from above.
             let zeroes_fit = op == BinaryOp::AShr || bits == 64;
-            if signed_constant(function, by)? != constant || !(1..100).contains(&kept) || !zeroes_fit {
+            if !(1..64).contains(&kept) || !(0..=32).contains(&more) || constant < 1 || !zeroes_fit {
                 return None;
             }
             let (half, signed) = (1 << (kept - 1), op == BinaryOp::AShr);
-            (inner, if signed { (-half, half - 1) } else { (0, 2 * half - 1) })
+            (inner, 1 << more, if signed { (-half, half - 1) } else { (0, 2 * half - 1) })
         }
-        (BinaryOp::And, _) if constant > 0 && constant & (constant + 1) == 0 => (lhs, (0, constant)),
+        (BinaryOp::And, _) if constant > 0 && constant & (constant + 1) == 0 => (lhs, 1, (0, constant)),
         _ => return None,
     };
     let (low, high) = interval(function, inner, depth + 1)?;
-    (low >= limits.0 && high <= limits.1).then_some((inner, (low, high)))
+    let range = (low * i128::from(factor), high * i128::from(factor));
+    (low >= limits.0 && high <= limits.1).then_some(Resized { inner, factor, range })
 }
 
 /// Upper bounds of what a work-item can ask about its place in a range of packs, whose sizes are below [`ID_LIMIT`].
@@ -455,7 +469,7 @@ fn interval(function: &Function, value: Value, depth: u32) -> Option<(i128, i128
     }
     let of = |v: Value| interval(function, v, depth + 1);
     let op = function.defining_op(value)?;
-    if let Some((_, range)) = unchanged(function, op, depth) {
+    if let Some(Resized { range, .. }) = unchanged(function, op, depth) {
         return Some(range);
     }
     let range = match op {

@@ -76,6 +76,20 @@ fn cutting_to_a_width_changes_nothing_that_fits() {
 }
 
 #[test]
+fn an_index_may_be_scaled_while_it_is_extended() {
+    let text = "%2: i64 = global_id 0
+  %3: i64 = shl %2, 32:i64
+  %4: i64 = ashr exact %3, 30:i64
+  %5: ptr(global) = address %0 + %4*1 + 0
+  %6: i64 = lshr %3, 28:i64
+  %7: i64 = ashr %3, 33:i64
+  %8: i64 = shl %2, 40:i64
+  %9: i64 = ashr %8, 38:i64";
+    // An id has 30 bits: the last loses some.
+    assert_eq!(shapes(text), "%2 +1! %3 +4294967296 %4 +4! %5 +4 %6 +16! %7 ~ %8 +1099511627776 %9 ~");
+}
+
+#[test]
 fn loads_are_as_uniform_as_their_addresses() {
     let text = "%2: i64 = local_id 0
   %3: i32 = load %0, align 4
