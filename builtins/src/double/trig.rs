@@ -45,7 +45,9 @@ struct Angle {
 #[inline(always)]
 fn radians(x: f64) -> Angle {
     let x = x.abs();
-    if x < 67108864.0 { moderate(x) } else { huge(x) }
+    // Both ways would be gone under masks; this one is short, and right or replaced.
+    let angle = moderate(x);
+    if x < 67108864.0 { angle } else { Angle { quadrant: huge_quadrant(x), rest: huge_rest(x) } }
 }
 
 #[inline(always)]
@@ -95,8 +97,20 @@ static TWO_OVER_PI: [u64; 32] = [
     0,
 ];
 
+/// Two functions, each of whose results fits registers: no memory of the caller's is in use where it calls neither.
 #[cold]
 #[inline(never)]
+fn huge_quadrant(x: f64) -> u32 {
+    huge(x).quadrant
+}
+
+#[cold]
+#[inline(never)]
+fn huge_rest(x: f64) -> Pair {
+    huge(x).rest
+}
+
+#[inline(always)]
 fn huge(x: f64) -> Angle {
     if !x.is_finite() {
         return Angle { quadrant: 0, rest: Pair { hi: f64::NAN, lo: 0.0 } };
@@ -160,7 +174,8 @@ impl Angle {
 
     #[inline(always)]
     fn sin(self) -> f64 {
-        let value = if self.quadrant & 1 == 0 { self.sin_of_rest() } else { self.cos_of_rest() };
+        let (sin, cos) = (self.sin_of_rest(), self.cos_of_rest());
+        let value = if self.quadrant & 1 == 0 { sin } else { cos };
         f64::from_bits(value.to_bits() ^ (u64::from(self.quadrant & 2) << 62))
     }
 
