@@ -45,7 +45,8 @@ pub struct TargetFacts {
     pub costs: Costs,
 }
 
-/// What instructions cost, in quarters of a cycle; only proportions matter.
+/// What instructions cost, in quarters of a cycle: how long they keep the processor busy, and, as `latency`, how long it takes
+/// until others can use their results. Only proportions matter.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Costs {
     /// A simple scalar instruction.
@@ -62,10 +63,33 @@ pub struct Costs {
     pub division: f64,
     /// A branch that goes now here, now there.
     pub mispredicted: f64,
+    /// Instructions that are on their way at the same time.
+    pub window: f64,
+    /// Of results.
+    pub latency: Latencies,
+}
+
+/// Quarters of a cycle until a result is there.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Latencies {
+    /// Of a simple operation on integers.
+    pub simple: f64,
+    /// Of a product of integers.
+    pub product: f64,
+    /// Of such in a vector.
+    pub vector_product: f64,
+    /// Of an operation on floats, or a conversion.
+    pub float: f64,
+    /// Of a division or square root.
+    pub division: f64,
+    /// Of a load.
+    pub load: f64,
+    /// Of a gather.
+    pub gather: f64,
 }
 
 impl Costs {
-    /// As measured on AVX-512 machines of the Zen family.
+    /// As measured on AVX-512 machines of the Zen family, and on Sapphire Rapids, which differs little.
     pub const ZEN: Costs = Costs {
         scalar: 1.0,
         vector: 2.0,
@@ -74,6 +98,16 @@ impl Costs {
         instance: 12.0,
         division: 20.0,
         mispredicted: 8.0,
+        window: 256.0,
+        latency: Latencies {
+            simple: 4.0,
+            product: 12.0,
+            vector_product: 28.0,
+            float: 16.0,
+            division: 48.0,
+            load: 20.0,
+            gather: 90.0,
+        },
     };
 }
 

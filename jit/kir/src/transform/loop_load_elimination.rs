@@ -343,7 +343,8 @@ fn test(
     for place in carried {
         none.push(builder.constant(place.ty.clone(), Constant::Poison));
     }
-    let (inside, outside): ((Block, &[Value]), (Block, &[Value])) = ((preload, &[]), (looping, &none));
+    let inside: (Block, &[Value]) = (preload, &[]);
+    let outside = (looping, &none[..]);
     let (then, otherwise) = if goes_on { (inside, outside) } else { (outside, inside) };
     builder.branch(condition, then, otherwise);
 }

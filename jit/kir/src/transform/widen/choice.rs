@@ -4,7 +4,7 @@ use super::cost::cost;
 use super::{Facts, WideBody, widen};
 use crate::builder::Builder;
 use crate::transform::{ContextKind, Region, RegionExit, WorkGroup};
-use crate::{Block, Function, IntPredicate, Op, Scalar, Terminator, Type, WorkItemQuery};
+use crate::{Block, Function, IntPredicate, Op, Terminator, Type, WorkItemQuery};
 use spirula_interface::target::TargetFacts;
 
 /// What was decided for a region.
@@ -18,6 +18,9 @@ pub struct Choice {
 
 /// Packs must be more than so many times as fast as scalar code by estimate.
 const LEAST_GAIN: f64 = 1.0;
+
+/// More lanes must be so much faster than fewer: they fill more registers, and take longer to build.
+const MORE_LANES_GAIN: f64 = 1.08;
 
 /// Larger bodies stay scalar: their vectors would not stay in registers, and building takes its time.
 const MAX_INSTRUCTIONS: usize = 6_000;
@@ -33,15 +36,22 @@ pub fn choose(
     if let Some(reason) = obstacle(region, context) {
         return no(reason);
     }
-    let lanes = forced_lanes.unwrap_or_else(|| natural_lanes(region, context, facts));
-    if lanes < 2 {
-        return no("scalar, as asked for or as its own vectors fill registers");
+    let widest = forced_lanes.unwrap_or(facts.vector_bits / NARROWEST_BITS);
+    if widest < 2 {
+        return no("scalar, as asked for");
     }
-    let row = region.body.required_work_group_size.map(|size| size[0]);
-    let row = row.filter(|row| forced_lanes.is_none() && !row.is_multiple_of(lanes));
-    let widths = std::iter::successors(Some(lanes), |n| (row.is_some() && *n > 2).then_some(n / 2));
+    let row = region.body.required_work_group_size.map(|size| size[0]).filter(|_| forced_lanes.is_none());
+    let fits_row = row.is_none_or(|row| row.is_multiple_of(widest));
+    let least = match (forced_lanes, fits_row) {
+        (Some(lanes), _) => lanes,
+        (None, true) => (widest / 2).max(2),
+        (None, false) => 2,
+    };
+    let widths = std::iter::successors(Some(least), |n| (*n < widest).then_some(n * 2));
     let tried = widths.filter_map(|lanes| Some((lanes, gain(region, context, (lanes, facts), row)?)));
-    let Some((lanes, gain)) = tried.max_by(|a, b| a.1.total_cmp(&b.1)) else {
+    let better =
+        |best: (u32, f64), new: (u32, f64)| if new.1 > MORE_LANES_GAIN * best.1 { new } else { best };
+    let Some((lanes, gain)) = tried.reduce(better) else {
         return no("a loop with several entries");
     };
     if forced_lanes.is_none() && gain <= LEAST_GAIN {
@@ -61,7 +71,7 @@ fn obstacle(region: &Region, context: &[ContextKind]) -> Option<&'static str> {
         return Some("runs once for the group");
     }
     let insts = || region.body.blocks.iter().flat_map(|b| &b.insts).map(|&i| region.body.op(i));
-    if insts().count() > MAX_INSTRUCTIONS {
+    if size(&region.body) > MAX_INSTRUCTIONS {
         return Some("too large");
     }
     let odd_context = |op: &Op| match op {
@@ -148,32 +158,14 @@ fn gain(
     Some(cost.scalar * f64::from(packs * lanes + rest) / time)
 }
 
-/// As many lanes as the widest common scalar has in a register; one if the kernel's own vectors fill registers.
-fn natural_lanes(region: &Region, context: &[ContextKind], target: &TargetFacts) -> u32 {
-    let body = &region.body;
-    let Some(facts) = Facts::new(body, context, 8) else { return 1 };
-    let (mut narrow, mut wide, mut values, mut long_vectors) = (0, 0, 0, 0);
-    for block in body.block_ids() {
-        for &inst in &body.block(block).insts {
-            let Some(value) = body.result(inst) else { continue };
-            let varying = facts.shapes.shape_at(value, block) == crate::analysis::Shape::Varying;
-            let (Some(scalar), true) = (body.ty(value).scalar(), varying) else { continue };
-            values += 1;
-            long_vectors += usize::from(body.ty(value).lanes() >= LONG_VECTOR);
-            let is_wide = matches!(scalar, Scalar::Double | Scalar::Int(64))
-                && !matches!(body.op(inst), Op::Cast { .. })
-                && !matches!(body.ty(value), Type::Scalar(Scalar::Pointer(_)));
-            *(if is_wide { &mut wide } else { &mut narrow }) += body.ty(value).lanes();
-        }
-    }
-    if 2 * long_vectors > values {
-        return 1;
-    }
-    target.vector_bits / if 2 * wide > narrow { 64 } else { 32 }
+/// Instructions, once for each component of their results.
+fn size(body: &Function) -> usize {
+    let components = |inst| body.result(inst).map_or(1, |value| body.ty(value).lanes() as usize);
+    body.insts().map(components).sum()
 }
 
-/// OpenCL vectors of so many components fill registers as they are; in lanes, each would need as many registers.
-const LONG_VECTOR: u32 = 8;
+/// As many lanes as a register holds of such numbers are tried, and half as many.
+const NARROWEST_BITS: u32 = 32;
 
 #[cfg(test)]
 mod tests {

@@ -1,11 +1,17 @@
 //! Widening: what a region's body costs, scalar and in lanes, by the processor's costs.
+//!
+//! A loop takes as long as its instructions keep the processor busy, or as long as the longest chain of results from one iteration to
+//! the next takes (`latency`), whichever is more. `price` says what each instruction costs.
+
+mod latency;
+mod price;
 
 use super::Facts;
-use super::slots::access_size;
-use super::values::components;
-use crate::analysis::{Mask, Shape};
+use crate::analysis::{Frequencies, LoopId, Mask};
 use crate::transform::ContextKind;
-use crate::{BinaryOp, Block, Function, Inst, Intrinsic, Op, Scalar, Type, Value};
+use crate::{Block, Function};
+use latency::Chains;
+use price::{Price, Prices};
 use spirula_interface::target::{Costs, TargetFacts};
 
 /// Estimates for one work-item in scalar code, and for one pack.
@@ -15,8 +21,26 @@ pub(super) struct Cost {
     pub pack: f64,
 }
 
-/// Each loop is thought to have so many iterations.
-const ITERATIONS: f64 = 8.0;
+impl Cost {
+    /// The same for both.
+    fn both(cost: f64) -> Self {
+        Cost { scalar: cost, pack: cost }
+    }
+
+    fn times(self, scalar: f64, pack: f64) -> Self {
+        Cost { scalar: self.scalar * scalar, pack: self.pack * pack }
+    }
+}
+
+impl std::ops::AddAssign for Cost {
+    fn add_assign(&mut self, other: Cost) {
+        self.scalar += other.scalar;
+        self.pack += other.pack;
+    }
+}
+
+/// A loop of which nothing is known is thought to have so many iterations.
+const ITERATIONS: f64 = 32.0;
 
 /// What the whole body costs.
 pub(super) fn cost(
@@ -27,159 +51,150 @@ pub(super) fn cost(
     target: &TargetFacts,
 ) -> Cost {
     let TargetFacts { vector_bits: register_bits, costs, .. } = *target;
-    let model = Model { body, facts, context, lanes, register_bits, costs };
-    let mut sum = Cost::default();
-    for block in body.block_ids().skip(1) {
-        let mut here = Cost::default();
-        for &inst in &body.block(block).insts {
-            let cost = model.instruction(block, inst);
-            here = Cost { scalar: here.scalar + cost.scalar, pack: here.pack + cost.pack };
-        }
-        let branch = model.branch(block);
-        let (mut scalar_times, mut pack_times) = (1.0, 1.0);
-        for id in facts.loops.around(facts.loops.innermost(block)).take(4) {
-            scalar_times *= ITERATIONS;
-            // A pack stays as long as its longest work-item.
-            pack_times *= if facts.shapes.is_divergent_loop(id) { 1.3 * ITERATIONS } else { ITERATIONS };
-        }
-        // A divergent way is gone by some work-items only; a pack goes it unless no lane does.
-        let taken = match facts.masks.of(block) {
-            Mask::Full => 1.0,
-            Mask::Of(_)
-                if facts.loops.innermost(block).is_some_and(|id| facts.shapes.is_divergent_loop(id)) =>
-            {
-                1.0
-            }
-            Mask::Of(_) => 0.6,
-        };
-        sum.scalar += (here.scalar + branch.scalar) * scalar_times * taken;
-        sum.pack += (here.pack + branch.pack) * pack_times;
-    }
-    sum
+    let prices = Prices { body, facts, context, lanes, register_bits, costs };
+    let insts: Vec<Price> = (body.blocks.iter().enumerate())
+        .flat_map(|(block, data)| data.insts.iter().map(move |&inst| (block, inst)))
+        .fold(vec![Price::default(); body.inst_count()], |mut all, (block, inst)| {
+            all[inst.index()] = prices.instruction(Block(block as u32), inst);
+            all
+        });
+    let frequencies = Frequencies::new(body, &facts.flow, &facts.loops);
+    Model { body, facts, lanes, costs, prices, insts, frequencies }.whole()
 }
 
 struct Model<'a> {
     body: &'a Function,
     facts: &'a Facts,
-    context: &'a [ContextKind],
     lanes: u32,
-    register_bits: u32,
     costs: Costs,
+    prices: Prices<'a>,
+    insts: Vec<Price>,
+    frequencies: Frequencies,
 }
 
 impl Model<'_> {
-    fn instruction(&self, block: Block, inst: Inst) -> Cost {
-        let op = self.body.op(inst);
-        let result = self.body.result(inst);
-        let shape = result.map(|v| self.facts.shapes.shape_at(v, block));
-        let masked = self.facts.masks.of(block) != Mask::Full;
-        match op {
-            Op::Load { pointer, volatile: false, ordering: None, .. } => match shape {
-                Some(Shape::Varying) => {
-                    self.access(block, *pointer, self.body.ty(result.unwrap_or(*pointer)), masked)
-                }
-                _ => Cost { scalar: self.costs.access, pack: self.costs.access },
-            },
-            Op::Store { pointer, value, volatile: false, ordering: None, .. } => {
-                self.access(block, *pointer, self.body.ty(*value), masked)
-            }
-            Op::AtomicRmw { .. } | Op::CompareExchange { .. } | Op::Load { .. } | Op::Store { .. } => {
-                let once = 4.0 * self.costs.access;
-                Cost { scalar: once, pack: f64::from(self.lanes) * (once + self.costs.instance) }
-            }
-            Op::Call { .. } => {
-                Cost { scalar: 80.0, pack: f64::from(self.lanes) * (80.0 + self.costs.instance) }
-            }
-            Op::ContextLoad(slot) | Op::ContextStore(slot, _) => match &self.context[slot.0 as usize] {
-                ContextKind::Varying(ty) => {
-                    Cost { scalar: self.costs.access, pack: self.costs.access * self.registers(ty) }
-                }
-                _ => Cost { scalar: self.costs.access, pack: self.costs.access },
-            },
-            Op::ContextScan { value, .. } => {
-                let steps = f64::from(self.lanes.ilog2() + 1);
-                let registers = self.registers(self.body.ty(*value));
-                let pack = 2.0 * steps * self.costs.vector * registers + self.costs.access;
-                Cost { scalar: self.costs.scalar + self.costs.access, pack }
-            }
-            _ if shape != Some(Shape::Varying) => Cost { scalar: self.costs.scalar, pack: self.costs.scalar },
-            _ => self.arithmetic(op, result.map_or(&Type::BOOL, |v| self.body.ty(v))),
+    fn whole(&self) -> Cost {
+        let loops = &self.facts.loops;
+        // What stands directly in a loop, by the loop's number, and behind the loops what stands in none.
+        let mut own: Vec<Vec<Block>> = vec![Vec::new(); loops.count() + 1];
+        for block in self.facts.flow.reverse_post_order().iter().filter(|block| block.0 > 0) {
+            own[loops.innermost(*block).map_or(loops.count(), |id| id.0)].push(*block);
         }
+        let mut chains = Chains::new(self.body);
+        // Time and instructions of an iteration of each level.
+        let mut busy = vec![Cost::default(); loops.count() + 1];
+        let mut has_inner = vec![false; loops.count() + 1];
+        for number in (0..loops.count()).rev() {
+            let id = LoopId(number);
+            busy[number] += self.blocks(&own[number], Some(id));
+            let chain = if has_inner[number] {
+                Cost::default()
+            } else {
+                chains.longest(self.body, loops.get(id).header, &own[number], &self.insts)
+            };
+            let parent = loops.get(id).parent;
+            let level = parent.map_or(loops.count(), |parent| parent.0);
+            has_inner[level] = true;
+            let (scalar, pack) = self.chances(loops.get(id).header, self.frequencies.entered(id), parent);
+            let whole = self.iterate(id, busy[number], chain);
+            busy[level] += whole.times(scalar, pack);
+        }
+        busy[loops.count()] += self.blocks(&own[loops.count()], None);
+        busy[loops.count()]
     }
 
-    fn arithmetic(&self, op: &Op, ty: &Type) -> Cost {
-        let (scalar_registers, registers) = (self.scalar_registers(ty), self.registers(ty));
-        let plain =
-            Cost { scalar: self.costs.scalar * scalar_registers, pack: self.costs.vector * registers };
-        let is_division =
-            |op: &BinaryOp| matches!(op, BinaryOp::UDiv | BinaryOp::SDiv | BinaryOp::URem | BinaryOp::SRem);
-        match op {
-            Op::Binary { op, .. } if is_division(op) => {
-                let long = ty.scalar() == Some(Scalar::Int(64));
-                let pack = if long {
-                    40.0 * f64::from(self.lanes * ty.lanes())
-                } else {
-                    3.0 * self.costs.division * registers
-                };
-                Cost { scalar: 24.0 * scalar_registers, pack }
-            }
-            Op::Binary { op: BinaryOp::FDiv | BinaryOp::FRem, .. } => Cost {
-                scalar: self.costs.division * scalar_registers,
-                pack: 1.5 * self.costs.division * registers,
-            },
-            Op::Intrinsic { intrinsic: Intrinsic::SquareRoot, .. } => Cost {
-                scalar: self.costs.division * scalar_registers,
-                pack: 1.5 * self.costs.division * registers,
-            },
-            // Taken apart and put together: nothing, as components are apart in lanes.
-            Op::ExtractElement { .. } | Op::InsertElement { .. } | Op::Shuffle { .. } => {
-                Cost { scalar: self.costs.scalar * scalar_registers, pack: 0.0 }
-            }
-            Op::ExtractValue { .. } | Op::InsertValue { .. } => Cost::default(),
-            _ => plain,
-        }
-    }
-
-    /// A load or store by a pointer of any shape.
-    fn access(&self, block: Block, pointer: Value, ty: &Type, masked: bool) -> Cost {
-        let count = f64::from(ty.lanes());
-        let scalar = self.costs.access * self.scalar_registers(ty);
-        let size = access_size(ty).unwrap_or(1) as i64;
-        let registers = self.registers(ty);
-        let masking = if masked { 1.5 } else { 1.0 };
-        let pack = match self.facts.shapes.shape_at(pointer, block) {
-            Shape::Uniform => self.costs.access,
-            Shape::Affine { stride, .. } if stride == size => self.costs.access * registers * masking,
-            Shape::Affine { stride, .. } if stride > 0 && stride <= size * i64::from(ty.lanes() + 1) => {
-                (self.costs.access + 2.0 * self.costs.vector) * registers * masking
-            }
-            _ => self.costs.gathered * f64::from(self.lanes) * count,
+    /// A loop from its entry to its end.
+    fn iterate(&self, id: LoopId, busy: Cost, chain: Cost) -> Cost {
+        let iterations = self.frequencies.iterations(id).map_or(ITERATIONS, |n| n as f64);
+        let time = |busy: f64, chain: f64| {
+            // Where a loop is short, the next one begins before it has ended.
+            let overlap = (self.costs.window / (busy * iterations).max(1.0)).max(1.0);
+            iterations * busy.max(chain / overlap)
         };
-        Cost { scalar, pack }
+        // A pack stays as long as its longest work-item.
+        let longer = if self.facts.shapes.is_divergent_loop(id) { 1.3 } else { 1.0 };
+        Cost { scalar: time(busy.scalar, chain.scalar), pack: longer * time(busy.pack, chain.pack) }
     }
 
-    fn branch(&self, block: Block) -> Cost {
-        let targets = self.body.block(block).terminator.targets().len();
-        if targets < 2 {
-            Cost::default()
-        } else if self.facts.shapes.is_divergent_branch(block) {
-            Cost { scalar: self.costs.mispredicted, pack: 4.0 * self.costs.vector }
-        } else {
-            Cost { scalar: self.costs.scalar, pack: self.costs.scalar }
+    fn blocks(&self, blocks: &[Block], level: Option<LoopId>) -> Cost {
+        let mut sum = Cost::default();
+        for &block in blocks {
+            let mut here = self.prices.branch(block);
+            for &inst in &self.body.block(block).insts {
+                here += self.insts[inst.index()].busy;
+            }
+            let (scalar, pack) = self.chances(block, self.frequencies.of(block), level);
+            sum += here.times(scalar, pack);
+            // What is done for each lane in turn is done for those that come here.
+            let each = self.body.block(block).insts.iter().map(|inst| self.insts[inst.index()].each_lane);
+            sum.pack += each.sum::<f64>() * f64::from(self.lanes) * scalar;
         }
+        sum
     }
 
-    /// Vector registers that a value fills in all lanes.
-    fn registers(&self, ty: &Type) -> f64 {
-        let in_lanes = |scalar: &Scalar| {
-            let bits = u64::from(self.lanes) * scalar.bits().max(8);
-            bits.div_ceil(u64::from(self.register_bits.max(1)))
+    /// How often a work-item comes to a block, and how often some lane of a pack does.
+    fn chances(&self, block: Block, frequency: f64, level: Option<LoopId>) -> (f64, f64) {
+        let around = level.map_or(Mask::Full, |id| self.facts.masks.of(self.facts.loops.get(id).header));
+        if self.facts.masks.of(block) == around {
+            return (frequency, frequency);
+        }
+        let nobody = (1.0 - frequency.min(1.0)).powi(self.lanes as i32);
+        (frequency, frequency.max(1.0 - nobody))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::parse;
+    use crate::transform::form_regions;
+
+    /// How many times as fast 16 lanes are thought to be for a loop whose body this is: %0 and %1 are buffers, %2 a size, %3 the
+    /// work-item, %4 the counter, %5 a float that is carried, %6 the next one.
+    fn gain(body: &str) -> f64 {
+        let text = format!(
+            "kernel \"k\"(%0: ptr(global) @ 0, %1: ptr(global) @ 8, %2: i64 @ 16) {{\nb0:\n  %3: i64 = global_id 0\n  jump b1(0:i64, 0x0:f32)\n\
+             b1(%4: i64, %5: f32):\n  %9: i1 = icmp ult %4, %2\n  branch %9, b2, b3\nb2:\n{body}  %8: i64 = add %4, 1:i64\n  jump b1(%8, %6)\n\
+             b3:\n  %7: ptr(global) = address %1 + %3*4 + 0\n  store %7, %5, align 4\n  return\n}}"
+        );
+        let group = form_regions(parse(&text).unwrap_or_else(|e| panic!("{e}\n{text}")));
+        let body = &group.regions[0].body;
+        let facts = Facts::new(body, &group.context, 16).unwrap();
+        let cost = cost(body, &facts, &group.context, 16, &TargetFacts::with_vectors(512));
+        16.0 * cost.scalar / cost.pack
+    }
+
+    const COLUMNS: &str = "  %20: i64 = mul %4, %2\n  %21: i64 = add %20, %3\n  %22: ptr(global) = address %0 + %21*4 + 0\n  %23: f32 = load %22, align 4\n";
+    const ROWS: &str = "  %20: i64 = mul %3, %2\n  %21: i64 = add %20, %4\n  %22: ptr(global) = address %0 + %21*4 + 0\n  %23: f32 = load %22, align 4\n";
+    const SUM: &str = "  %6: f32 = fadd %5, %23\n";
+    /// What does not wait for itself.
+    const LAST: &str = "  %6: f32 = fadd %23, %23\n";
+
+    #[test]
+    fn sums_wait_for_themselves() {
+        let gains = [COLUMNS, ROWS].map(|load| [SUM, LAST].map(|sum| gain(&format!("{load}{sum}"))));
+        let [columns, rows] = gains;
+        assert!(columns[0] > 10.0 && columns[0] > columns[1], "{gains:?}");
+        // 16 gathers take as long as a sum waits.
+        assert!(rows[0] > 1.0 && rows[0] < columns[0] / 4.0 && rows[1] < rows[0] / 1.5, "{gains:?}");
+    }
+
+    #[test]
+    fn chains_that_change_places_are_followed() {
+        let text = |second: &str| {
+            format!(
+                "kernel \"k\"(%0: ptr(global) @ 0, %1: i64 @ 8) {{\nb0:\n  %2: i64 = global_id 0\n  jump b1(%2, %2)\n\
+                 b1(%3: i64, %4: i64):\n  %5: i64 = add %4, 1:i64\n  %6: i64 = add %3, %1\n  %7: i64 = xor {second}, %1\n\
+                 %8: i1 = icmp ult %5, %1\n  branch %8, b1(%5, %7), b2\nb2:\n  store %0, %3, align 8\n  return\n}}"
+            )
         };
-        components(ty).iter().map(in_lanes).sum::<u64>() as f64
-    }
-
-    /// Registers that a value fills in scalar code, where OpenCL's vectors are vectors.
-    fn scalar_registers(&self, ty: &Type) -> f64 {
-        (ty.size() * 8).div_ceil(u64::from(self.register_bits.max(64))).max(1) as f64
+        let chain = |second: &str| {
+            let body = parse(&text(second)).unwrap();
+            let insts = vec![Price { latency: Cost::both(4.0), ..Price::default() }; body.inst_count()];
+            Chains::new(&body).longest(&body, Block(1), &[Block(1)], &insts).scalar
+        };
+        // Each is made of the other: two operations in two iterations, or three.
+        assert_eq!(chain("%3"), 4.0);
+        assert_eq!(chain("%6"), 6.0);
     }
 }

@@ -1,0 +1,194 @@
+//! Analysis: how often blocks are run, guessed from their shape (after Ball and Larus, "Branch Prediction for Free", 1993), and
+//! how often loops are, where constants say so.
+
+use super::{ControlFlow, Edge, Level, LoopId, Loops, Node, To};
+use crate::{BinaryOp, Block, Function, IntPredicate, Op, Predicate, Terminator, Value, ValueDef};
+
+/// Guesses for one function.
+pub struct Frequencies {
+    blocks: Vec<f64>,
+    loops: Vec<f64>,
+    iterations: Vec<Option<u64>>,
+}
+
+/// A way out of a loop is taken once in so many iterations.
+const LEAVES_LOOP: f64 = 0.04;
+
+/// What stays a call though it could have been inlined is there for rare cases, if something decides about it.
+const CALLS: f64 = 0.01;
+
+/// So many go at once where a branch leads to the end: a check of bounds.
+const ENDS: f64 = 0.1;
+
+impl Frequencies {
+    /// Of a function whose loops have one entry each.
+    pub fn new(function: &Function, flow: &ControlFlow, loops: &Loops) -> Self {
+        let ids: Vec<LoopId> = (0..loops.count()).map(LoopId).collect();
+        let mut frequencies = Frequencies {
+            blocks: vec![0.0; function.blocks.len()],
+            loops: vec![0.0; ids.len()],
+            iterations: ids.iter().map(|&id| iterations(function, flow, loops, id)).collect(),
+        };
+        for level in std::iter::once(None).chain(ids.into_iter().map(Some)) {
+            frequencies.level(function, &Level::new(function, flow, loops, level));
+        }
+        frequencies
+    }
+
+    /// How often a block is run in an iteration of the innermost loop around it, or in a run of the function.
+    pub fn of(&self, block: Block) -> f64 {
+        self.blocks[block.index()]
+    }
+
+    /// How often a loop is entered in an iteration of the loop around it, or in a run of the function.
+    pub fn entered(&self, id: LoopId) -> f64 {
+        self.loops[id.0]
+    }
+
+    /// Iterations of a loop that counts from one constant to another.
+    pub fn iterations(&self, id: LoopId) -> Option<u64> {
+        self.iterations[id.0]
+    }
+
+    fn level(&mut self, function: &Function, level: &Level) {
+        let mut share = vec![0.0; level.nodes.len()];
+        share.first_mut().into_iter().for_each(|first| *first = 1.0);
+        for (number, (node, edges)) in level.nodes.iter().zip(&level.edges).enumerate() {
+            match node {
+                Node::Block(block) => self.blocks[block.index()] = share[number],
+                Node::Loop(id) => self.loops[id.0] = share[number],
+            }
+            for (edge, part) in edges.iter().zip(shares(function, edges)) {
+                if let To::Node(to) = edge.to {
+                    share[to] += share[number] * part;
+                }
+            }
+        }
+    }
+}
+
+/// By which of the edges out of a node control goes.
+fn shares(function: &Function, edges: &[Edge]) -> Vec<f64> {
+    let weights: Vec<f64> = edges.iter().map(|edge| weight(function, edge)).collect();
+    let sum: f64 = weights.iter().sum();
+    weights.into_iter().map(|weight| weight / sum.max(f64::MIN_POSITIVE)).collect()
+}
+
+fn weight(function: &Function, edge: &Edge) -> f64 {
+    let Some(to) = function.block(edge.from).terminator.targets().get(edge.target).map(|to| to.block) else {
+        return 1.0;
+    };
+    let data = function.block(to);
+    let calls = || data.insts.iter().any(|&inst| matches!(function.op(inst), Op::Call { .. }));
+    match (&data.terminator, edge.to) {
+        (Terminator::Unreachable, _) => 0.0001,
+        (_, To::Out(_)) => LEAVES_LOOP,
+        (Terminator::Exit(_) | Terminator::Return(_), _) if data.insts.is_empty() => ENDS,
+        _ if calls() => CALLS,
+        _ => 1.0,
+    }
+}
+
+/// Of a loop with a counter that starts at a constant, is changed by one, and compared with one.
+fn iterations(function: &Function, flow: &ControlFlow, loops: &Loops, id: LoopId) -> Option<u64> {
+    let header = loops.get(id).header;
+    let inside = |block: Block| loops.contains(id, block);
+    let leaving = loops.get(id).blocks.ones().map(|number| Block(number as u32));
+    let mut leaving = leaving.filter(|&block| flow.successors(block).iter().any(|&to| !inside(to)));
+    let Terminator::Branch { condition, then, .. } = &function.block(leaving.next()?).terminator else {
+        return None;
+    };
+    let &Op::Compare { predicate: Predicate::Int(predicate), lhs, rhs, .. } =
+        function.defining_op(*condition)?
+    else {
+        return None;
+    };
+    let bound = i128::from(signed(function, rhs)?);
+    let step_of = |value: Value| match *function.defining_op(value)? {
+        Op::Binary { op: BinaryOp::Add, lhs, rhs, .. } => Some((lhs, signed(function, rhs)?)),
+        _ => None,
+    };
+    // The counter is compared before or after its step.
+    let (param, before) = if let ValueDef::BlockParam(block, _) = function.def(lhs)
+        && *block == header
+    {
+        (lhs, true)
+    } else {
+        (step_of(lhs)?.0, false)
+    };
+    let ValueDef::BlockParam(block, number) = *function.def(param) else { return None };
+    let brought = |from: Block| {
+        let targets = function.block(from).terminator.targets();
+        targets.into_iter().find(|to| to.block == header).map(|to| to.arguments[number as usize])
+    };
+    let (mut start, mut step) = (None, None);
+    for &from in flow.predecessors(block) {
+        let value = brought(from).filter(|_| block == header)?;
+        if inside(from) {
+            step = Some(step_of(value).filter(|(of, _)| *of == param)?.1);
+        } else {
+            start = Some(signed(function, value)?);
+        }
+    }
+    let (start, step) = (i128::from(start?), i128::from(step?));
+    let stays = inside(then.block);
+    let distance = match (predicate, stays) {
+        (IntPredicate::Slt | IntPredicate::Ult | IntPredicate::Ne, true) => bound - start,
+        (IntPredicate::Eq | IntPredicate::Sge | IntPredicate::Uge, false) => bound - start,
+        (IntPredicate::Sle | IntPredicate::Ule, true) | (IntPredicate::Sgt | IntPredicate::Ugt, false) => {
+            bound + 1 - start
+        }
+        (IntPredicate::Sgt | IntPredicate::Ugt, true) => bound - start,
+        _ => return None,
+    };
+    let count = if step != 0 && distance.signum() == step.signum() {
+        (distance.abs() + step.abs() - 1) / step.abs()
+    } else {
+        return None;
+    };
+    u64::try_from(if before { count } else { count.max(1) }).ok()
+}
+
+fn signed(function: &Function, value: Value) -> Option<i64> {
+    let bits = function.constant_int(value)?;
+    let width = function.ty(value).scalar()?.bits().clamp(1, 64);
+    Some(((bits as u64) << (64 - width)) as i64 >> (64 - width))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::parse;
+
+    fn frequencies(text: &str) -> (Vec<f64>, Vec<Option<u64>>) {
+        let function = parse(text).unwrap_or_else(|e| panic!("{e}\n{text}"));
+        let flow = ControlFlow::new(&function);
+        let loops = Loops::new(&flow).unwrap();
+        let found = Frequencies::new(&function, &flow, &loops);
+        (found.blocks, found.iterations)
+    }
+
+    #[test]
+    fn a_counter_between_constants() {
+        let count = |test: &str, step: &str| {
+            let text = format!(
+                "kernel \"k\"(%0: ptr(global) @ 0) {{\nb0:\n  jump b1(4:i32)\nb1(%1: i32):\n  %2: i1 = icmp {test}\n  branch %2, b2, b3\n\
+                 b2:\n  store %0, %1, align 4\n  %3: i32 = add %1, {step}:i32\n  jump b1(%3)\nb3:\n  return\n}}"
+            );
+            frequencies(&text).1[0]
+        };
+        assert_eq!(count("slt %1, 64:i32", "1"), Some(60));
+        assert_eq!(count("sle %1, 64:i32", "2"), Some(31));
+        assert_eq!(count("sgt %1, 0:i32", "4294967295"), Some(4));
+        assert_eq!(count("slt %1, 64:i32", "4294967295"), None, "away from it");
+    }
+
+    #[test]
+    fn rare_ways() {
+        let text = "kernel \"k\"(%0: ptr(global) @ 0, %1: i32 @ 8) {\nb0:\n  %2: i1 = icmp slt %1, 5:i32\n  branch %2, b1, b4\n\
+                    b1:\n  %3: i1 = icmp eq %1, 3:i32\n  branch %3, b2, b3\n\
+                    b2:\n  call @\"slow\"(%1)\n  jump b3\nb3:\n  store %0, %1, align 4\n  jump b4\nb4:\n  return\n}";
+        let blocks = frequencies(text).0;
+        assert!(blocks[2] < 0.02 && blocks[1] > 0.9 && blocks[3] > 0.9, "{blocks:?}");
+    }
+}

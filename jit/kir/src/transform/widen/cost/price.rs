@@ -1,0 +1,207 @@
+//! Widening: what each instruction costs.
+
+use super::super::Facts;
+use super::super::slots::access_size;
+use super::super::values::components;
+use super::Cost;
+use crate::analysis::{Mask, Shape};
+use crate::transform::ContextKind;
+use crate::{BinaryOp, Block, CastOp, Function, Inst, Intrinsic, Op, Scalar, Type, UnaryOp, Value};
+use spirula_interface::target::Costs;
+
+/// Of one instruction.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(super) struct Price {
+    /// How long it keeps the processor busy.
+    pub busy: Cost,
+    /// The same once for each active lane.
+    pub each_lane: f64,
+    /// How long others wait for its result.
+    pub latency: Cost,
+}
+
+impl Price {
+    fn new(busy: Cost, latency: Cost) -> Self {
+        Price { busy, each_lane: 0.0, latency }
+    }
+}
+
+/// What prices depend on.
+pub(super) struct Prices<'a> {
+    pub body: &'a Function,
+    pub facts: &'a Facts,
+    pub context: &'a [ContextKind],
+    pub lanes: u32,
+    pub register_bits: u32,
+    pub costs: Costs,
+}
+
+/// What is left of calls is long.
+const CALL: f64 = 80.0;
+
+impl Prices<'_> {
+    pub fn instruction(&self, block: Block, inst: Inst) -> Price {
+        let op = self.body.op(inst);
+        let result = self.body.result(inst);
+        let shape = result.map(|v| self.facts.shapes.shape_at(v, block));
+        let access = self.costs.access;
+        match op {
+            Op::Load { pointer, volatile: false, ordering: None, .. } => match (shape, result) {
+                (Some(Shape::Varying), Some(result)) => self.access(block, *pointer, self.body.ty(result)),
+                _ => Price::new(Cost::both(access), Cost::both(self.costs.latency.load)),
+            },
+            Op::Store { pointer, value, volatile: false, ordering: None, .. } => {
+                self.access(block, *pointer, self.body.ty(*value))
+            }
+            Op::AtomicRmw { .. } | Op::CompareExchange { .. } | Op::Load { .. } | Op::Store { .. } => {
+                self.instance(4.0 * access)
+            }
+            Op::Call { .. } => self.instance(CALL),
+            Op::ContextLoad(slot) | Op::ContextStore(slot, _) => {
+                let registers = match &self.context[slot.0 as usize] {
+                    ContextKind::Varying(ty) => self.registers(ty),
+                    _ => 1.0,
+                };
+                let busy = Cost { scalar: access, pack: access * registers };
+                Price::new(busy, Cost::both(self.costs.latency.load))
+            }
+            Op::ContextScan { value, .. } => {
+                let steps = f64::from(self.lanes.ilog2() + 1);
+                let registers = self.registers(self.body.ty(*value));
+                let pack = 2.0 * steps * self.costs.vector * registers + access;
+                let busy = Cost { scalar: self.costs.scalar + access, pack };
+                Price::new(busy, Cost::both(self.costs.latency.load))
+            }
+            _ => {
+                let ty = result.map_or(&Type::BOOL, |v| self.body.ty(v));
+                let price = Price::new(self.arithmetic(op, ty), self.latency(op, ty));
+                if shape == Some(Shape::Varying) {
+                    return price;
+                }
+                Price::new(Cost::both(price.busy.scalar), Cost::both(price.latency.scalar))
+            }
+        }
+    }
+
+    /// What is done for one lane after the other.
+    fn instance(&self, once: f64) -> Price {
+        let each_lane = once + self.costs.instance;
+        let latency = Cost { scalar: once, pack: f64::from(self.lanes) * each_lane };
+        Price { busy: Cost { scalar: once, pack: 0.0 }, each_lane, latency }
+    }
+
+    fn arithmetic(&self, op: &Op, ty: &Type) -> Cost {
+        let (scalar_registers, registers) = (self.scalar_registers(ty), self.registers(ty));
+        // Vectors of the kernel's own keep vector units busy as packs do.
+        let one = if ty.lanes() > 1 { self.costs.vector } else { self.costs.scalar };
+        let plain = Cost { scalar: one * scalar_registers, pack: self.costs.vector * registers };
+        let elements = f64::from(ty.lanes());
+        match op {
+            Op::Binary { op: BinaryOp::UDiv | BinaryOp::SDiv | BinaryOp::URem | BinaryOp::SRem, .. } => {
+                let long = ty.scalar() == Some(Scalar::Int(64));
+                let pack = if long {
+                    40.0 * f64::from(self.lanes) * elements
+                } else {
+                    3.0 * self.costs.division * registers
+                };
+                Cost { scalar: 24.0 * elements, pack }
+            }
+            Op::Binary { op: BinaryOp::FDiv, .. }
+            | Op::Intrinsic { intrinsic: Intrinsic::SquareRoot | Intrinsic::ReciprocalRoot, .. } => Cost {
+                scalar: self.costs.division * scalar_registers,
+                pack: 1.5 * self.costs.division * registers,
+            },
+            // Instantiated: a call of C's library.
+            Op::Binary { op: BinaryOp::FRem, .. } => {
+                Cost { scalar: CALL * elements, pack: CALL * f64::from(self.lanes) * elements }
+            }
+            Op::Binary { op: BinaryOp::Mul, .. } if ty.scalar() == Some(Scalar::Int(64)) => {
+                Cost { scalar: one * scalar_registers, pack: 3.0 * self.costs.vector * registers }
+            }
+            Op::Binary { op: BinaryOp::Mul, .. } if ty.scalar() == Some(Scalar::Int(32)) => {
+                let own = if ty.lanes() > 1 { 2.0 * one } else { one };
+                Cost { scalar: own * scalar_registers, pack: 2.0 * self.costs.vector * registers }
+            }
+            // Taken apart and put together: nothing, as components are apart in lanes.
+            Op::ExtractElement { .. } | Op::InsertElement { .. } | Op::Shuffle { .. } => {
+                Cost { scalar: self.costs.scalar * scalar_registers, pack: 0.0 }
+            }
+            Op::ExtractValue { .. } | Op::InsertValue { .. } => Cost::default(),
+            _ => plain,
+        }
+    }
+
+    fn latency(&self, op: &Op, ty: &Type) -> Cost {
+        let times = self.costs.latency;
+        let product = if ty.lanes() > 1 { times.vector_product } else { times.product };
+        match op {
+            Op::ExtractValue { .. } | Op::InsertValue { .. } => Cost::default(),
+            Op::Binary { op: BinaryOp::Mul, .. } => Cost { scalar: product, pack: times.vector_product },
+            Op::Binary { op: BinaryOp::UDiv | BinaryOp::SDiv | BinaryOp::URem | BinaryOp::SRem, .. } => {
+                Cost { scalar: times.division, pack: 2.0 * times.division }
+            }
+            Op::Binary { op: BinaryOp::FDiv | BinaryOp::FRem, .. }
+            | Op::Intrinsic { intrinsic: Intrinsic::SquareRoot | Intrinsic::ReciprocalRoot, .. } => {
+                Cost::both(times.division)
+            }
+            Op::Unary { op: UnaryOp::FNeg, .. } => Cost::both(times.simple),
+            Op::Cast { op: CastOp::BitCast, .. } => Cost::both(0.0),
+            Op::Binary { .. } | Op::Intrinsic { .. } if ty.is_float() => Cost::both(times.float),
+            Op::Cast {
+                op:
+                    CastOp::FpToSi
+                    | CastOp::FpToUi
+                    | CastOp::SiToFp
+                    | CastOp::UiToFp
+                    | CastOp::FpExt
+                    | CastOp::FpTrunc,
+                ..
+            } => Cost::both(times.float),
+            _ => Cost::both(times.simple),
+        }
+    }
+
+    /// A load or store by a pointer of any shape.
+    fn access(&self, block: Block, pointer: Value, ty: &Type) -> Price {
+        let Costs { access, vector, gathered, latency, .. } = self.costs;
+        let count = f64::from(ty.lanes());
+        let scalar = access * self.scalar_registers(ty);
+        let size = access_size(ty).unwrap_or(1) as i64;
+        let registers = self.registers(ty);
+        let masking = if self.facts.masks.of(block) == Mask::Full { 1.0 } else { 1.5 };
+        let (pack, wait) = match self.facts.shapes.shape_at(pointer, block) {
+            Shape::Uniform => (access, latency.load),
+            Shape::Affine { stride, .. } if stride == size => (access * registers * masking, latency.load),
+            Shape::Affine { stride, .. } if stride > 0 && stride <= size * i64::from(ty.lanes() + 1) => {
+                ((access + 2.0 * vector) * registers * masking, latency.load + 2.0 * latency.float)
+            }
+            _ => (gathered * f64::from(self.lanes) * count, latency.gather),
+        };
+        Price::new(Cost { scalar, pack }, Cost { scalar: latency.load, pack: wait })
+    }
+
+    pub fn branch(&self, block: Block) -> Cost {
+        let targets = self.body.block(block).terminator.targets().len();
+        if targets < 2 {
+            Cost::default()
+        } else if self.facts.shapes.is_divergent_branch(block) {
+            Cost { scalar: self.costs.mispredicted, pack: 4.0 * self.costs.vector }
+        } else {
+            Cost::both(self.costs.scalar)
+        }
+    }
+
+    /// Vector registers that a value fills in all lanes.
+    fn registers(&self, ty: &Type) -> f64 {
+        let in_lanes = |scalar: &Scalar| {
+            let bits = u64::from(self.lanes) * scalar.bits().max(8);
+            bits.div_ceil(u64::from(self.register_bits.max(1)))
+        };
+        components(ty).iter().map(in_lanes).sum::<u64>() as f64
+    }
+
+    /// Registers that a value fills in scalar code, where OpenCL's vectors are vectors.
+    fn scalar_registers(&self, ty: &Type) -> f64 {
+        (ty.size() * 8).div_ceil(u64::from(self.register_bits.max(64))).max(1) as f64
+    }
+}
