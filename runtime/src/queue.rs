@@ -12,7 +12,7 @@ pub mod event;
 mod front;
 pub mod on_device;
 
-use crate::command::{Command, Work};
+use crate::command::{Command, CommandType, Work};
 use crate::context::Context;
 use crate::error::{Error, Result, Status, code_name};
 use crate::execute::scheduler::STACK_SIZE;
@@ -20,8 +20,9 @@ use crate::log;
 use crate::machine::affinity;
 use crate::platform::device::Device;
 use crossbeam::channel::{Receiver, Sender, unbounded};
+use crossbeam::queue::SegQueue;
 use event::{Event, Runner, status};
-use front::Front;
+use front::{Front, Place};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering, fence};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, TryLockError, Weak};
@@ -63,7 +64,9 @@ impl Queue {
         out_of_order: bool,
     ) -> Result<Arc<Queue>> {
         let (commands, receiver) = unbounded();
-        let executor = Arc::new(Executor {
+        let executor = Arc::new_cyclic(|own| Executor {
+            own: own.clone(),
+            called: SegQueue::new(),
             device: device.clone(),
             commands: receiver,
             out_of_order,
@@ -93,22 +96,23 @@ impl Queue {
                 Status::InvalidContext.because("the queue is of another context than its objects or events")
             );
         }
+        // The application's threads run where they like.
+        if matches!(command.work, Work::Kernel(_)) && self.device.scheduler.bound().is_some() {
+            command.anywhere = false;
+        }
+        // Before anything is queued: from here on the command runs, and nothing needs to be taken back. Who blocks can do without.
+        if !(blocking && command.anywhere && wait.is_empty()) {
+            self.executor.worker()?;
+        }
         for event in wait {
             event.flush();
             if self.out_of_order {
                 event.wake_at_end(self.executor());
             }
         }
-        // The application's threads run where they like.
-        if matches!(command.work, Work::Kernel(_)) && self.device.scheduler.bound().is_some() {
-            command.anywhere = false;
-        }
-        if !command.anywhere {
-            self.executor.worker()?;
-        }
         let event = Event::of_command(&self.context, command.command_type, self.executor(), self.profiling);
         let short = command.short;
-        let pending = Pending { command: Some(command), wait: wait.to_vec(), event: event.clone() };
+        let pending = Pending { command: Some(command), wait: wait.to_vec(), ended: 0, event: event.clone() };
         {
             let mut tail = self.tail.lock().unwrap_or_else(PoisonError::into_inner);
             tail.last = Some(event.clone());
@@ -172,6 +176,9 @@ impl Drop for Queue {
 /// The end of a queue at which commands are run.
 #[derive(Debug)]
 struct Executor {
+    own: Weak<Executor>,
+    /// Places of commands that waited for an event which has ended.
+    called: SegQueue<Place>,
     device: Arc<Device>,
     commands: Receiver<Pending>,
     out_of_order: bool,
@@ -268,13 +275,21 @@ impl Executor {
     /// The command that is to run next, if there is one and it is `welcome`.
     fn next(&self, front: &mut Front, welcome: impl Fn(&Pending) -> bool) -> Option<Pending> {
         match self.out_of_order {
-            true => front.take_ready(&self.commands, welcome),
+            true => {
+                let own: Weak<dyn Runner> = self.own.clone();
+                let call = |event: &Event, place| event.call_at_end(&own, place);
+                front.take_ready(&self.commands, &self.called, call, welcome)
+            }
             false => front.take_first(&self.commands, welcome),
         }
     }
 }
 
 impl Runner for Executor {
+    fn call(&self, places: &[Place]) {
+        places.iter().for_each(|&place| self.called.push(place));
+    }
+
     fn wake(self: Arc<Self>) {
         self.try_wake();
     }
@@ -309,10 +324,18 @@ impl Runner for Executor {
 struct Pending {
     command: Option<Command>,
     wait: Vec<Arc<Event>>,
+    /// So many of these are known to have ended; counted out of order only.
+    ended: usize,
     event: Arc<Event>,
 }
 
 impl Pending {
+    /// A marker or barrier without a list.
+    fn waits_for_all(&self) -> bool {
+        let watches = matches!(self.event.command_type, CommandType::Marker | CommandType::Barrier);
+        watches && self.wait.is_empty()
+    }
+
     /// It needs neither other queues nor the queue thread's stack.
     fn may_run_anywhere(&self) -> bool {
         self.command.as_ref().is_none_or(|command| command.anywhere)

@@ -138,6 +138,18 @@ pub fn decode_request(payload: &[u8]) -> io::Result<(Conditions, Job<'_>)> {
     Ok((conditions, postcard::from_bytes(job).map_err(io::Error::other)?))
 }
 
+/// Bytes of [`MAX_PAYLOAD`] that a job must leave to its conditions.
+const CONDITIONS: usize = 1 << 16;
+
+/// Whether a job of so many bytes can be sent.
+pub fn fits(job: usize) -> io::Result<()> {
+    if job > MAX_PAYLOAD as usize - CONDITIONS {
+        let most = MAX_PAYLOAD >> 20;
+        return Err(io::Error::other(format!("they take {job} bytes; a request may have {most} MiB")));
+    }
+    Ok(())
+}
+
 fn send_parts(socket: BorrowedFd, tag: Tag, parts: &[&[u8]]) -> io::Result<()> {
     let length: usize = parts.iter().map(|part| part.len()).sum();
     let length = u32::try_from(length).ok().filter(|&length| length <= MAX_PAYLOAD);
@@ -189,4 +201,17 @@ pub fn receive(mut socket: impl Read) -> io::Result<(Tag, Vec<u8>)> {
 /// Decodes a frame's payload.
 pub fn decode<T: DeserializeOwned>(payload: &[u8]) -> io::Result<T> {
     postcard::from_bytes(payload).map_err(io::Error::other)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_fits_can_be_sent_with_its_conditions() {
+        assert!(fits(1 << 20).is_ok());
+        let most = MAX_PAYLOAD as usize - CONDITIONS;
+        assert!(fits(most).is_ok());
+        assert!(fits(most + 1).unwrap_err().to_string().contains("1024 MiB"));
+    }
 }

@@ -54,7 +54,9 @@ impl Request {
     /// A job that is to be done each time it is asked for.
     pub fn anew(job: &Job) -> Result<Request, CompileError> {
         let too_large = |error| CompileError::Failed(format!("error: the modules can't be sent: {error}\n"));
-        Ok(Request { job: protocol::encode(job).map_err(too_large)?, verb: job.verb(), key: None })
+        let bytes = protocol::encode(job).map_err(too_large)?;
+        protocol::fits(bytes.len()).map_err(too_large)?;
+        Ok(Request { job: bytes, verb: job.verb(), key: None })
     }
 
     /// A job whose answer depends on nothing but its bytes and these, and may be remembered.

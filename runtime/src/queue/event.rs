@@ -1,6 +1,7 @@
 //! Events: a command's progress from queued to complete, its times, who waits for it and who is told.
 
 use super::callbacks;
+use super::front::Place;
 use crate::command::CommandType;
 use crate::context::Context;
 use crate::error::{Result, Status, code_name};
@@ -24,6 +25,8 @@ pub mod status {
 pub(crate) trait Runner: Send + Sync {
     /// Has the commands looked through that can run by now.
     fn wake(self: Arc<Self>);
+    /// Tells which commands waited for an event that has ended; [`Runner::wake`] follows.
+    fn call(&self, places: &[Place]);
     /// Runs commands on this thread until `event` has ended, or until a command must wait for others or must not run here.
     fn help_until(self: Arc<Self>, event: &Event);
 }
@@ -47,8 +50,8 @@ pub struct Event {
 #[derive(Default)]
 struct Audience {
     waiting: usize,
-    /// Out-of-order queues with commands that wait for this event.
-    queues: Vec<Weak<dyn Runner>>,
+    /// Out-of-order queues with commands that wait for this event, and the places of those that have come so far.
+    queues: Vec<(Weak<dyn Runner>, Vec<Place>)>,
     callbacks: Vec<(i32, StatusCallback)>,
 }
 
@@ -145,9 +148,22 @@ impl Event {
     /// Has the queue look for commands that are ready when this event has ended.
     pub(crate) fn wake_at_end(&self, queue: Weak<dyn Runner>) {
         let mut audience = self.audience();
-        if !self.has_ended() && !audience.queues.iter().any(|known| known.ptr_eq(&queue)) {
-            audience.queues.push(queue);
+        if !self.has_ended() && !audience.queues.iter().any(|(known, _)| known.ptr_eq(&queue)) {
+            audience.queues.push((queue, Vec::new()));
         }
+    }
+
+    /// Has a command called when this event ends. False if it has ended.
+    pub(crate) fn call_at_end(&self, queue: &Weak<dyn Runner>, place: Place) -> bool {
+        let mut audience = self.audience();
+        if self.has_ended() {
+            return false;
+        }
+        match audience.queues.iter_mut().find(|(known, _)| known.ptr_eq(queue)) {
+            Some((_, places)) => places.push(place),
+            None => audience.queues.push((queue.clone(), vec![place])),
+        }
+        true
     }
 
     /// Waits until the status is COMPLETE (Ok) or negative (Err with it). This thread runs the queue's commands meanwhile if
@@ -255,7 +271,11 @@ impl Event {
             due.into_iter().for_each(|(trigger, callback)| callbacks::call(self.told(trigger), callback));
         }
         drop(audience);
-        queues.iter().filter_map(Weak::upgrade).for_each(|queue| queue.wake());
+        for (queue, places) in queues {
+            let Some(queue) = queue.upgrade() else { continue };
+            queue.call(&places);
+            queue.wake();
+        }
         true
     }
 }

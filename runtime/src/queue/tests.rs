@@ -353,3 +353,46 @@ fn out_of_order_a_released_queue_runs_what_still_waits() {
     gate.set_user_status(status::COMPLETE).unwrap();
     held.wait().unwrap();
 }
+
+/// Each command is looked at once for each of its events: if all were at each step, this would take hours.
+#[test]
+fn out_of_order_a_long_backlog_is_not_walked_again_and_again() {
+    const COMMANDS: usize = 300_000;
+    let context = context();
+    let queue = out_of_order(&context);
+    let (ran, gate) = (Arc::new(AtomicUsize::new(0)), Event::user(&context));
+    let count = || {
+        let ran = ran.clone();
+        short(move || {
+            ran.fetch_add(1, Ordering::Relaxed);
+        })
+    };
+    // Half behind one event, half each behind the one before.
+    let mut last = gate.clone();
+    for number in 0..COMMANDS {
+        let wait = if number % 2 == 0 { &gate } else { &last };
+        let event = queue.submit(count(), from_ref(wait), false).unwrap();
+        if number % 2 != 0 {
+            last = event;
+        }
+    }
+    gate.set_user_status(status::COMPLETE).unwrap();
+    queue.finish().unwrap();
+    assert_eq!(ran.load(Ordering::Relaxed), COMMANDS);
+}
+
+#[test]
+fn out_of_order_several_events_are_waited_for_one_after_the_other() {
+    let context = context();
+    let queue = out_of_order(&context);
+    let gates: Vec<_> = (0..3).map(|_| Event::user(&context)).collect();
+    let log = Arc::default();
+    let held = queue.submit(note(&log, "held"), &gates, false).unwrap();
+    for gate in gates.iter().rev() {
+        queue.submit(note(&log, "free"), &[], true).unwrap();
+        assert!(held.status() > status::COMPLETE);
+        gate.set_user_status(status::COMPLETE).unwrap();
+    }
+    held.wait().unwrap();
+    assert_eq!(*log.lock().unwrap(), ["free", "free", "free", "held"]);
+}

@@ -29,6 +29,7 @@ tests![
     finish_waits,
     queues_in_threads,
     release_with_work_pending,
+    no_thread_can_start,
 ];
 
 /// A kernel `y += x` over 64 doubles of 1, and its y and x (which it does not keep alive: OpenCL 1.2, 5.7.2).
@@ -376,5 +377,61 @@ fn release_with_work_pending() -> Outcome {
     }
     last.wait()?;
     assert_eq!(last.status()?, CL_COMPLETE);
+    Ok(())
+}
+
+/// While no thread can start, an enqueue fails and does nothing, or what it queues is done.
+fn no_thread_can_start() -> Outcome {
+    use rustix::process::{Resource, getrlimit, setrlimit};
+    let setup = Setup::new();
+    let buffer = Buffer::copy_of(&setup.context, &[7u8; 4096])?;
+    let queues = [Queue::new(&setup.context, setup.device)?, Queue::new(&setup.context, setup.device)?];
+    let before = getrlimit(Resource::As);
+    let pages = std::fs::read_to_string("/proc/self/statm")?;
+    let size = pages.split(' ').next().and_then(|pages| pages.parse::<u64>().ok()).unwrap_or(0) * 4096;
+    let (mut first, mut second) = (vec![0u8; 4096], vec![0u8; 4096]);
+    let read = |queue: &Queue, into: &mut [u8], wait: &[Event]| -> spirula_tests::cl::Result<Event> {
+        let list: Vec<_> = wait.iter().map(Object::raw).collect();
+        let (place, mut event) = (into.as_mut_ptr().cast(), null_mut());
+        let wait = if list.is_empty() { null() } else { list.as_ptr() };
+        let count = list.len() as u32;
+        call!(clEnqueueReadBuffer(
+            queue.raw(),
+            buffer.raw(),
+            CL_FALSE,
+            0,
+            4096,
+            place,
+            count,
+            wait,
+            &mut event
+        ))?;
+        Ok(Event::from_raw(event))
+    };
+    // Room for anything but a thread's stack.
+    setrlimit(Resource::As, rustix::process::Rlimit { current: Some(size + (4 << 20)), ..before })?;
+    let one = read(&queues[0], &mut first, &[]);
+    let other = match &one {
+        Ok(one) => read(&queues[1], &mut second, std::slice::from_ref(one)),
+        Err(_) => read(&queues[1], &mut second, &[]),
+    };
+    setrlimit(Resource::As, before)?;
+    for (enqueued, queue, bytes) in [(&one, &queues[0], &first), (&other, &queues[1], &second)] {
+        queue.finish()?;
+        match enqueued {
+            Ok(event) => {
+                event.wait()?;
+                assert_eq!(bytes[4095], 7, "what was queued is done");
+            }
+            Err(error) => {
+                assert!(error.to_string().contains("CL_OUT_OF_HOST_MEMORY"), "{error}");
+                assert_eq!(bytes[4095], 0, "what failed does nothing");
+            }
+        }
+    }
+    // With memory again all goes on.
+    let event = read(&queues[0], &mut first, &[])?;
+    event.wait()?;
+    assert_eq!(first[4095], 7);
     Ok(())
 }
