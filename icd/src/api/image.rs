@@ -179,6 +179,9 @@ pub fn get_supported_formats(
     num_image_formats: Out<u32>,
 ) -> Status {
     let context = context.get()?;
+    // CL_INVALID_VALUE if flags … are not valid: these are mutually exclusive (5.3.1).
+    let access = mem_flags & (cl::CL_MEM_READ_WRITE | cl::CL_MEM_READ_ONLY | cl::CL_MEM_WRITE_ONLY);
+    fail_if(access.count_ones() > 1, cl::CL_INVALID_VALUE, "flags has more than one kind of access")?;
     // Whichever format a kernel can read and write, it can do both to one image.
     let flags = flags(mem_flags & !cl::CL_MEM_KERNEL_READ_AND_WRITE)?;
     kind_of(image_type).or_fail(cl::CL_INVALID_VALUE, "image_type is not one of an image")?;

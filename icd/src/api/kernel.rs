@@ -21,7 +21,7 @@ pub struct Kernel {
     /// The kernel itself.
     pub core: Arc<Core>,
     /// CL_KERNEL_PROGRAM.
-    program: Link<Program>,
+    pub program: Link<Program>,
 }
 
 impl ClObject for Kernel {
@@ -194,12 +194,11 @@ pub fn get_arg_info(
 /// CL_INVALID_DEVICE if device is not in the list of devices associated with kernel or if device is NULL but there is more than
 /// one device associated with kernel.
 fn check_device(kernel: &Kernel, device: &Handle<Device>) -> Status {
-    let context = &kernel.program.context;
     if device.is_null() {
-        let several = context.devices.len() > 1;
+        let several = kernel.program.devices.len() > 1;
         return fail_if(several, cl::CL_INVALID_DEVICE, "device is NULL, but the kernel has more than one");
     }
-    context.device(device).map(|_| ())
+    kernel.program.device(device).map(|_| ())
 }
 
 /// clGetKernelWorkGroupInfo.

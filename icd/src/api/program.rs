@@ -32,6 +32,28 @@ impl ClObject for Program {
 }
 
 impl Program {
+    /// Whether it is associated with a device.
+    pub fn is_for(&self, device: &Link<Device>) -> bool {
+        self.devices.iter().any(|own| own.handle() == device.handle())
+    }
+
+    /// One of its devices. CL_INVALID_DEVICE.
+    pub fn device(&self, device: &Handle<Device>) -> Status<Link<Device>> {
+        let device = self.context.device(device)?;
+        fail_if(!self.is_for(&device), cl::CL_INVALID_DEVICE, "the device is none of the program's")?;
+        Ok(device)
+    }
+
+    /// The checks of a build's `num_devices` and `device_list`. CL_INVALID_VALUE, CL_INVALID_DEVICE.
+    fn check_devices(&self, num_devices: u32, device_list: &Handles<Device>) -> Status {
+        self.context.check_devices(num_devices, device_list)?;
+        for device in device_list.get(num_devices)? {
+            let own = self.is_for(&device.link()?);
+            fail_if(!own, cl::CL_INVALID_DEVICE, "device_list has a device that is none of the program's")?;
+        }
+        Ok(())
+    }
+
     /// A handle for a new program.
     fn publish(core: Arc<Core>, context: Link<Context>) -> NewHandle {
         let devices = context.devices.clone();
@@ -141,7 +163,7 @@ pub fn build(
     user_data: Opaque,
 ) -> Status {
     let program = program.get()?;
-    program.context.check_devices(num_devices, &device_list)?;
+    program.check_devices(num_devices, &device_list)?;
     check_notify(pfn_notify.is_null(), user_data)?;
     // CL_INVALID_BINARY, CL_INVALID_BUILD_OPTIONS, CL_INVALID_OPERATION, CL_COMPILER_NOT_AVAILABLE,
     // CL_BUILD_PROGRAM_FAILURE.
@@ -162,7 +184,7 @@ pub fn compile(
     user_data: Opaque,
 ) -> Status {
     let program = program.get()?;
-    program.context.check_devices(num_devices, &device_list)?;
+    program.check_devices(num_devices, &device_list)?;
     let none = num_input_headers == 0;
     let agree = input_headers.is_null() == none && header_include_names.is_null() == none;
     fail_if(
@@ -280,7 +302,7 @@ pub fn get_build_info(
 ) -> Status {
     let program = program.get()?;
     // CL_INVALID_DEVICE if device is not in the list of devices associated with program.
-    program.context.device(&device)?;
+    program.device(&device)?;
     let core = &program.core;
     query(param_value_size, param_value, param_value_size_ret, |answer| match param_name {
         cl::CL_PROGRAM_BUILD_STATUS => answer.value(core.build_status() as cl::cl_build_status),

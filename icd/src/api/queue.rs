@@ -20,7 +20,7 @@ pub struct Queue {
     /// CL_QUEUE_CONTEXT.
     pub context: Link<Context>,
     /// CL_QUEUE_DEVICE.
-    device: Link<Device>,
+    pub device: Link<Device>,
     /// CL_QUEUE_PROPERTIES.
     properties: cl::cl_command_queue_properties,
     /// CL_QUEUE_PROPERTIES_ARRAY: pairs and the closing zero as the application gave them; empty when it gave none.

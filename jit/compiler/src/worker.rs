@@ -16,6 +16,8 @@ use std::os::fd::{AsFd, BorrowedFd, FromRawFd};
 
 /// Bytes of address space: more than any sane compilation takes, less than what stalls a machine.
 const ADDRESS_SPACE: u64 = 8 << 30;
+/// How willingly the kernel ends a worker when memory is short, from -1000 to 1000.
+const OOM_SCORE: &str = "800";
 /// Milliseconds without a request after which a worker leaves.
 const IDLE_LIMIT: i32 = 60_000;
 
@@ -26,6 +28,7 @@ pub type Performer = fn(Job, &Conditions) -> Result<Product, CompileError>;
 pub fn serve(performer: Performer) -> ! {
     limit(libc::RLIMIT_CORE, 0);
     limit(libc::RLIMIT_AS, ADDRESS_SPACE);
+    renounce();
     crash::install();
     let end = match converse(performer) {
         Ok(()) => 0,
@@ -88,13 +91,22 @@ fn wait_for_request() -> bool {
     unsafe { libc::poll(&mut socket, 1, IDLE_LIMIT) != 0 }
 }
 
-/// Lowers a limit; one that is lower already stays.
+/// Gives up what no compilation needs: rights that a program run from here might gain, and precedence when memory is short.
+fn renounce() {
+    // SAFETY: concerns this process and those that it starts.
+    unsafe { libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) };
+    // The kernel ends the compiler before the application. Without /proc it decides by itself.
+    let _ = std::fs::write("/proc/self/oom_score_adj", OOM_SCORE);
+}
+
+/// Lowers a limit for good; one that is lower already stays.
 fn limit(resource: libc::__rlimit_resource_t, value: u64) {
     let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
     // SAFETY: `limit` is alive; lowering a limit concerns this process only.
     unsafe {
         if libc::getrlimit(resource, &mut limit) == 0 {
-            limit.rlim_cur = limit.rlim_cur.min(value);
+            limit.rlim_max = limit.rlim_max.min(value);
+            limit.rlim_cur = limit.rlim_cur.min(limit.rlim_max);
             libc::setrlimit(resource, &limit);
         }
     }

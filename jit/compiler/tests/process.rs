@@ -21,7 +21,7 @@ fn main() -> ExitCode {
         act();
         return ExitCode::SUCCESS;
     }
-    let tests: [(&str, fn()); 11] = [
+    let tests: [(&str, fn()); 12] = [
         ("a_crash_is_an_error_that_says_what_happened", a_crash_is_an_error_that_says_what_happened),
         ("a_panic_is_an_error_and_the_worker_lives_on", a_panic_is_an_error_and_the_worker_lives_on),
         ("a_worker_is_reused_and_is_no_child_of_ours", a_worker_is_reused_and_is_no_child_of_ours),
@@ -29,6 +29,7 @@ fn main() -> ExitCode {
         ("a_worker_killed_while_idle_is_replaced", a_worker_killed_while_idle_is_replaced),
         ("what_cannot_be_started_is_tried_again", what_cannot_be_started_is_tried_again),
         ("programs_that_are_no_compiler_are_named", programs_that_are_no_compiler_are_named),
+        ("a_worker_has_renounced_what_it_does_not_need", a_worker_has_renounced_what_it_does_not_need),
         ("many_threads_share_few_workers", many_threads_share_few_workers),
         ("an_application_that_exits_leaves_nobody", an_application_that_exits_leaves_nobody),
         ("a_killed_application_leaves_its_keeper_alone", a_killed_application_leaves_its_keeper_alone),
@@ -156,6 +157,22 @@ fn a_worker_ends_with_its_application() {
     assert!(std::fs::read_link(format!("/proc/{id}/exe")).is_ok());
     drop(pool);
     wait_for_end(&id);
+}
+
+fn a_worker_has_renounced_what_it_does_not_need() {
+    let pool = pool();
+    let id = text(run(&pool, "process id", 60));
+    let of = |file: &str| std::fs::read_to_string(format!("/proc/{id}/{file}")).unwrap();
+    assert!(of("status").lines().any(|line| line == "NoNewPrivs:\t1"), "it may gain rights");
+    let score: i32 = of("oom_score_adj").trim().parse().unwrap();
+    assert!(score >= 800, "{score}");
+    // Neither limit can be raised again.
+    for (limit, most) in [("Max core file size", 0), ("Max address space", 8 << 30)] {
+        let limits = of("limits");
+        let line = limits.lines().find_map(|line| line.strip_prefix(limit)).unwrap();
+        let hard: u64 = line.split_whitespace().nth(1).unwrap().parse().unwrap();
+        assert!(hard <= most, "{limit}: {hard}");
+    }
 }
 
 fn a_worker_killed_while_idle_is_replaced() {

@@ -62,6 +62,12 @@ impl Transfer {
     ) -> Result<Transfer> {
         let info = expect_image(image)?;
         info.check_region(origin, region)?;
+        // CL_INVALID_VALUE if image is a 1D or 2D image and slice_pitch or input_slice_pitch is not 0.
+        if slice_pitch != 0 && !info.has_slices() {
+            return Err(
+                Status::InvalidValue.because(format!("a slice pitch of {slice_pitch} without slices"))
+            );
+        }
         let least_row = info.tight_pitches(0, 0, region).0;
         let least_slice = info.tight_pitches(row_pitch, 0, region).1;
         if row_pitch != 0 && row_pitch < least_row || slice_pitch != 0 && slice_pitch < least_slice {

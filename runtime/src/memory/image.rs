@@ -74,6 +74,11 @@ fn axes(kind: ImageKind) -> (bool, bool, bool) {
 }
 
 impl ImageInfo {
+    /// Whether it consists of more than one plane or row: a 3D image or an array.
+    pub fn has_slices(&self) -> bool {
+        matches!(self.kind, ImageKind::Image3d | ImageKind::Image2dArray | ImageKind::Image1dArray)
+    }
+
     /// Checks a description (OpenCL 1.2, 5.3.1.2) and lays the image out tightly; also returns the pitches of the host's
     /// memory, which only a host pointer may bring.
     pub(crate) fn new(

@@ -18,7 +18,8 @@ tests![
     over_buffers,
     region_errors,
     blur,
-    every_clangs_opaque_types
+    every_clangs_opaque_types,
+    slice_pitch_without_slices
 ];
 
 const RGBA_FLOAT: (cl_uint, cl_uint) = (CL_RGBA, CL_FLOAT);
@@ -421,5 +422,49 @@ fn every_clangs_opaque_types() -> Outcome {
         setup.queue.read(&buffer, &mut got)?;
         assert_eq!(got, [&numbers[..16], &numbers[..16]].concat(), "{name}");
     }
+    Ok(())
+}
+
+/// "CL_INVALID_VALUE if image is a 1D or 2D image and slice_pitch is not 0", and for contradictory flags.
+fn slice_pitch_without_slices() -> Outcome {
+    let setup = Setup::new();
+    let image = Image::new(&setup.context, ImageKind::D2, RGBA_FLOAT, [4, 3, 1], 1, None)?;
+    let (queue, raw, origin, region) = (setup.queue.raw(), image.raw(), [0usize; 3], [4usize, 3, 1]);
+    let (o, r, mut host) = (origin.as_ptr(), region.as_ptr(), vec![0f32; 4 * 4 * 3]);
+    let place = host.as_mut_ptr().cast();
+    for (slice_pitch, expected) in [(0, "CL_SUCCESS"), (192, "CL_INVALID_VALUE")] {
+        let read = call!(clEnqueueReadImage(
+            queue,
+            raw,
+            CL_TRUE,
+            o,
+            r,
+            64,
+            slice_pitch,
+            place,
+            0,
+            null(),
+            null_mut()
+        ));
+        assert_eq!(status(read), expected);
+        let write = call!(clEnqueueWriteImage(
+            queue,
+            raw,
+            CL_TRUE,
+            o,
+            r,
+            64,
+            slice_pitch,
+            place,
+            0,
+            null(),
+            null_mut()
+        ));
+        assert_eq!(status(write), expected);
+    }
+    let (context, kind, mut count) = (setup.context.raw(), CL_MEM_OBJECT_IMAGE2D, 0);
+    let flags = CL_MEM_READ_ONLY | CL_MEM_WRITE_ONLY;
+    let formats = call!(clGetSupportedImageFormats(context, flags, kind, 0, null_mut(), &mut count));
+    assert_eq!(status(formats), "CL_INVALID_VALUE");
     Ok(())
 }

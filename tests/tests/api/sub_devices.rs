@@ -11,7 +11,14 @@ use spirula_tests::fixtures;
 use spirula_tests::isolate::{Failure, Outcome};
 use std::ptr::{null, null_mut};
 
-tests![queries, refusals, every_part_runs_kernels, lives_of_their_own, of_many_units];
+tests![
+    queries,
+    refusals,
+    every_part_runs_kernels,
+    lives_of_their_own,
+    of_many_units,
+    a_program_is_for_its_devices
+];
 
 /// The constants that begin `properties`, in their type.
 const EQUALLY: isize = CL_DEVICE_PARTITION_EQUALLY as isize;
@@ -169,5 +176,61 @@ fn of_many_units() -> Outcome {
     for test in ["queries", "refusals", "every_part_runs_kernels", "lives_of_their_own"] {
         again(&format!("sub_devices::{test}"), "SPIRULA_THREADS", "5");
     }
+    Ok(())
+}
+
+/// A program for one part of a device is built, asked about and launched there only.
+fn a_program_is_for_its_devices() -> Outcome {
+    let (_setup, device, _) = divisible()?;
+    let parts = part(device, &[EQUALLY, 1, 0])?;
+    let (own, other) = (parts.0[0], parts.0[1]);
+    let both = [own, other];
+    let context = create!(clCreateContext(null(), 2, both.as_ptr(), None, null_mut()))?;
+    let context = Context::from_raw(context);
+    let binary = fixtures::load("spir12/vadd.bc64");
+    let (length, start, mut loaded) = (binary.len(), binary.as_ptr(), 0);
+    let program = create!(clCreateProgramWithBinary(context.raw(), 1, &own, &length, &start, &mut loaded))?;
+    let program = Program::from_raw(program);
+    let build = |device: &cl_device_id| {
+        call!(clBuildProgram(program.raw(), 1, device, c"-x spir -spir-std=1.2".as_ptr(), None, null_mut()))
+    };
+    assert_eq!(status(build(&other)), "CL_INVALID_DEVICE");
+    build(&own)?;
+    let state = |device| -> Result<i32> {
+        query(|size, value, needed| {
+            call!(clGetProgramBuildInfo(program.raw(), device, CL_PROGRAM_BUILD_STATUS, size, value, needed))
+        })
+    };
+    assert_eq!(state(own)?, 0);
+    assert_eq!(status(state(other)), "CL_INVALID_DEVICE");
+    let kernel = Kernel::new(&program, "daxpy")?;
+    let group = |device| -> Result<usize> {
+        query(|size, value, needed| {
+            call!(clGetKernelWorkGroupInfo(
+                kernel.raw(),
+                device,
+                CL_KERNEL_WORK_GROUP_SIZE,
+                size,
+                value,
+                needed
+            ))
+        })
+    };
+    assert!(group(own)? > 0);
+    assert_eq!(status(group(other)), "CL_INVALID_DEVICE");
+    let queue = Queue::from_raw(create!(clCreateCommandQueue(context.raw(), other, 0))?);
+    let one = 1usize;
+    let launch = call!(clEnqueueNDRangeKernel(
+        queue.raw(),
+        kernel.raw(),
+        1,
+        null(),
+        &one,
+        null(),
+        0,
+        null(),
+        null_mut()
+    ));
+    assert_eq!(status(launch), "CL_INVALID_PROGRAM_EXECUTABLE");
     Ok(())
 }

@@ -17,7 +17,11 @@ use std::sync::Arc;
 /// CL_INVALID_CONTEXT if the context associated with command_queue and kernel is not the same.
 fn check_context(queue: &Ref<Queue>, kernel: &Ref<Kernel>) -> Status {
     let same = Arc::ptr_eq(&queue.host()?.context, &kernel.core.program.context);
-    fail_if(!same, cl::CL_INVALID_CONTEXT, "command_queue and kernel are of different contexts")
+    fail_if(!same, cl::CL_INVALID_CONTEXT, "command_queue and kernel are of different contexts")?;
+    // CL_INVALID_PROGRAM_EXECUTABLE if there is no successfully built program executable available for device associated
+    // with command_queue.
+    let is_for = kernel.program.is_for(&queue.device);
+    fail_if(!is_for, cl::CL_INVALID_PROGRAM_EXECUTABLE, "the kernel's program is not for the queue's device")
 }
 
 /// How many values the sizes of a launch have.
