@@ -302,7 +302,7 @@ impl Program {
             return Err(Status::InvalidOperation.because("the program is being built"));
         }
         if self.source.is_some() && parsed.is_spir {
-            let error = options::refuse(step, "-x spir, for a program that is a source");
+            let error = options::refuse(step, "-x spir or -spir-std, for a program that is a source");
             state.fail(options, &error);
             return Err(error);
         }
