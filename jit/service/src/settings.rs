@@ -85,7 +85,8 @@ pub const VARIABLES: &[Variable] = &[
     Variable {
         name: "SPIRULA_VECTOR_WIDTH",
         values: "1, 2, 4, 8, 16, 32 or 64",
-        meaning: "work-items that share vector instructions, instead of what the cost model chooses; 1 is scalar code",
+        meaning: "work-items that share vector instructions, instead of what the cost model chooses; 1 is scalar code. Also the size of \
+                  sub-groups",
     },
     Variable {
         name: "SPIRULA_VERIFY",
