@@ -284,7 +284,8 @@ impl DeviceInfo {
             device_queues: DeviceQueueLimits {
                 preferred_size: on_device::PREFERRED_SIZE,
                 max_size: on_device::MAX_SIZE,
-                max_queues: MAX_QUEUES as u32,
+                // One place is the default queue's: applications count it apart, as does Khronos's `device_queue`.
+                max_queues: MAX_QUEUES as u32 - 1,
                 max_events: on_device::MAX_EVENTS,
             },
             images: Some(ImageLimits {
