@@ -69,6 +69,18 @@ pub struct Definition {
     pub declarations: BTreeSet<String>,
 }
 
+#[cfg(test)]
+impl Definition {
+    /// Fails the test if LLVM does not take it.
+    fn must_be_valid(&self) {
+        let declarations: String = self.declarations.iter().map(|line| line.clone() + "\n").collect();
+        let session = crate::llvm::Session::new();
+        let text = declarations + &self.ir;
+        let module = crate::llvm::parse_text(&session, &text).unwrap_or_else(|e| panic!("{e}\n{text}"));
+        crate::llvm::verify(&module).unwrap_or_else(|e| panic!("{e}\n{text}"));
+    }
+}
+
 /// What a symbol turns out to be.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Resolution {

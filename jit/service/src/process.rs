@@ -73,24 +73,25 @@ pub fn run(request: Request) -> Result<Product, CompileError> {
     if let Some(product) = RECENT.get().find(&key) {
         return Ok(product);
     }
-    if let Some(product) = kept(&key) {
-        RECENT.get().keep(key, &product);
+    if let Some((product, answer)) = kept(&key) {
+        RECENT.get().keep(key, answer);
         return Ok(product);
     }
     let product = run_anew(&request)?;
-    RECENT.get().keep(key, &product);
-    if let (Some(cache), Ok(answer)) = (cache(), protocol::encode(&product)) {
-        cache.keep(&key, &answer);
+    if let Ok(answer) = protocol::encode(&product) {
+        cache().inspect(|cache| cache.keep(&key, &answer));
+        RECENT.get().keep(key, answer);
     }
     Ok(product)
 }
 
-/// What an earlier process kept on disk.
-fn kept<T: DeserializeOwned>(key: &Key) -> Option<T> {
+/// What an earlier process kept on disk: the value and its bytes.
+fn kept<T: DeserializeOwned>(key: &Key) -> Option<(T, Vec<u8>)> {
     let cache = cache()?;
-    let value = protocol::decode(&cache.find(key)?);
+    let bytes = cache.find(key)?;
     // Whole, and yet no answer: it is of no use to anybody.
-    value.inspect_err(|_| cache.remove(key)).ok()
+    let value = protocol::decode(&bytes).inspect_err(|_| cache.remove(key)).ok()?;
+    Some((value, bytes))
 }
 
 fn cache() -> Option<&'static Cache> {
@@ -125,15 +126,12 @@ pub fn target() -> Result<Target, CompileError> {
     if let Some(target) = TARGET.get().get() {
         return Ok(target.clone());
     }
-    let identity = processor::identity();
-    let key = Key::of("target", &[&identity]);
-    let known = if identity.is_empty() { None } else { kept(&key) };
-    let found = match known {
-        Some(target) => target,
+    let key = processor::identity().map(|processor| Key::of("target", &[&processor]));
+    let found = match key.as_ref().and_then(kept) {
+        Some((target, _)) => target,
         None => {
             let target = POOL.get().target().map_err(|error| unavailable(&error))?;
-            if let (Some(cache), Ok(bytes), false) = (cache(), protocol::encode(&target), identity.is_empty())
-            {
+            if let (Some(cache), Some(key), Ok(bytes)) = (cache(), key, protocol::encode(&target)) {
                 cache.keep(&key, &bytes);
             }
             target

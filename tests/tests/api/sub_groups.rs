@@ -2,7 +2,8 @@
 //! Everything against a model on the host, over random sizes. Skipped on a device without a compiler.
 
 use crate::setup::{Setup, again, status, tests};
-use crate::work_groups::{ITEM, NUMBERS, Number, Range, built, numbers, setup};
+use crate::sources::{built, setup};
+use crate::work_groups::{ITEM, NUMBERS, Number, Range, numbers};
 use spirula_tests::call;
 use spirula_tests::cl::sys::*;
 use spirula_tests::cl::{self, Buffer, Kernel, Object};

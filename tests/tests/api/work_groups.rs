@@ -2,9 +2,9 @@
 //! sizes. Skipped on a device without a compiler.
 
 use crate::setup::{Setup, status, tests};
-use spirula_tests::cl::sys::*;
-use spirula_tests::cl::{self, Buffer, Kernel, NdRange, Program};
-use spirula_tests::isolate::{Failure, Outcome};
+use crate::sources::{built, setup};
+use spirula_tests::cl::{self, Buffer, Kernel, NdRange};
+use spirula_tests::isolate::Outcome;
 use spirula_tests::mutate::Random;
 
 tests![
@@ -14,23 +14,6 @@ tests![
     groups_of_one_size,
     work_group_functions
 ];
-
-/// The test's machine, if it has a compiler.
-pub fn setup() -> Result<Setup, Failure> {
-    let setup = Setup::new();
-    match setup.device.info::<u32>(CL_DEVICE_COMPILER_AVAILABLE)? {
-        CL_TRUE => Ok(setup),
-        _ => Err(Failure::Skipped("CL_DEVICE_COMPILER_AVAILABLE is false".into())),
-    }
-}
-
-/// A program that must build.
-pub fn built(setup: &Setup, source: &str, options: &str) -> cl::Result<Program> {
-    let program = Program::from_source(&setup.context, source)?;
-    let log = || program.log(setup.device).unwrap_or_default();
-    program.build(options).inspect_err(|_| eprintln!("{source}\n{}", log()))?;
-    Ok(program)
-}
 
 /// An NDRange of three dimensions.
 #[derive(Clone, Copy, Debug)]

@@ -161,7 +161,6 @@ pub fn is_barrier(symbol: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::llvm::{Session, parse_text, verify};
 
     #[test]
     fn names_are_read_in_either_form() {
@@ -193,12 +192,7 @@ mod tests {
                 let Some(Found::Definition(definition)) = find(symbol, &declared) else {
                     panic!("{symbol} is not found for {declared:?}")
                 };
-                let declarations: String =
-                    definition.declarations.iter().map(|line| line.clone() + "\n").collect();
-                let session = Session::new();
-                let text = declarations + &definition.ir;
-                let module = parse_text(&session, &text).unwrap_or_else(|e| panic!("{e}\n{text}"));
-                verify(&module).unwrap_or_else(|e| panic!("{e}\n{text}"));
+                definition.must_be_valid();
             }
         }
     }

@@ -150,7 +150,6 @@ fn copy(e: &mut Emitter, from: &Value, to: &Value, length: &Value, label: &mut S
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::llvm::{Session, parse_text, verify};
 
     #[test]
     fn any_mixture_of_arguments_is_valid_ir() {
@@ -168,12 +167,7 @@ mod tests {
                 let (types, arguments): (Vec<_>, Vec<_>) =
                     list.map(|(ty, argument)| (ty.to_string(), argument.clone())).unzip();
                 let definition = define("f", 7, &types, &arguments[..count - count / 4]);
-                let declarations: String =
-                    definition.declarations.iter().map(|line| line.clone() + "\n").collect();
-                let session = Session::new();
-                let text = declarations + &definition.ir;
-                let module = parse_text(&session, &text).unwrap_or_else(|e| panic!("{e}\n{text}"));
-                verify(&module).unwrap_or_else(|e| panic!("{e}\n{text}"));
+                definition.must_be_valid();
             }
         }
     }

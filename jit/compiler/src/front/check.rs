@@ -1,6 +1,8 @@
 //! The rules of SPIR 1.2 and 2.0. What isn't of this device's kind is an invalid binary; a broken rule is
 //! a finding of the build log. What a producer did beyond the letter but without ambiguity is accepted.
 
+mod versions;
+
 use super::blocks;
 use super::call_graph::CallGraph;
 use super::intrinsics;
@@ -9,7 +11,8 @@ use crate::builtin::enqueue;
 use crate::llvm::{Function, Global, Instruction, Layout, Module, Symbol, Type, Value, View};
 use inkwell::llvm_sys::{LLVMLinkage, LLVMOpcode, LLVMTypeKind, LLVMValueKind};
 use spirula_interface::options::{CompileError, CompileOptions};
-use std::ffi::CStr;
+pub(crate) use versions::language;
+use versions::{requirements, version, versions};
 
 /// Findings that a log lists; a hostile module may have any number.
 const MAX_FINDINGS: usize = 20;
@@ -146,114 +149,6 @@ fn target(module: View) -> Result<(), CompileError> {
         }
     }
     Ok(())
-}
-
-/// Versions of SPIR, and of OpenCL C; what clang makes of OpenCL C 3.0 calls itself 3.0 of both.
-const SPIR_VERSIONS: &[(u64, u64)] = &[(1, 0), (1, 1), (1, 2), (2, 0), (3, 0)];
-
-/// `opencl.spir.version` and `opencl.ocl.version` (SPIR 2.0, 2.12 and 2.13). Linked modules have several entries, of which the
-/// newest is what the whole is.
-fn version(module: View, options: &CompileOptions) -> Result<(), CompileError> {
-    for (node, what) in [(c"opencl.spir.version", "SPIR"), (c"opencl.ocl.version", "OpenCL C")] {
-        for (major, minor) in versions(module, node)? {
-            if !SPIR_VERSIONS.contains(&(major, minor)) {
-                return invalid(format!(
-                    "The binary says that it's {what} {major}.{minor}, which isn't known; 1.2 and 2.0 are."
-                ));
-            }
-        }
-    }
-    let Some(std) = &options.spir_std else { return Ok(()) };
-    let most = match std.as_str() {
-        "1.2" => (1, 2),
-        "2.0" => (2, 0),
-        _ => return invalid(format!("-spir-std={std} is not supported; 1.2 and 2.0 are.")),
-    };
-    // What clang makes of OpenCL C 3.0 without its optional features is what SPIR 1.2 can say.
-    let newest = versions(module, c"opencl.spir.version")?.into_iter().filter(|v| *v != (3, 0)).max();
-    match newest {
-        Some((major, minor)) if (major, minor) > most => {
-            invalid(format!("The binary is SPIR {major}.{minor}, but the options say -spir-std={std}."))
-        }
-        _ => Ok(()),
-    }
-}
-
-/// What `opencl.used.extensions` and `opencl.used.optional.core.features` may name (SPIR 2.0, 2.11; SPIR 1.2, 2.12): what
-/// this device has. A name here concerns code; sharing with other interfaces doesn't.
-const PROVIDED: [&str; 30] = [
-    "cl_doubles",
-    "cl_images",
-    "cl_khr_3d_image_writes",
-    "cl_khr_byte_addressable_store",
-    "cl_khr_d3d10_sharing",
-    "cl_khr_d3d11_sharing",
-    "cl_khr_egl_event",
-    "cl_khr_fp64",
-    "cl_khr_gl_event",
-    "cl_khr_gl_sharing",
-    "cl_khr_global_int32_base_atomics",
-    "cl_khr_global_int32_extended_atomics",
-    "cl_khr_int64_base_atomics",
-    "cl_khr_int64_extended_atomics",
-    "cl_khr_local_int32_base_atomics",
-    "cl_khr_local_int32_extended_atomics",
-    "cl_khr_media_sharing",
-    "cl_khr_select_fprounding_mode",
-    "cl_khr_spir",
-    // Only without the promise of independent progress, which code can't be seen to rely on.
-    "cl_khr_subgroups",
-    "cl_khr_subgroup_ballot",
-    "cl_khr_subgroup_clustered_reduce",
-    "cl_khr_subgroup_extended_types",
-    "cl_khr_subgroup_non_uniform_arithmetic",
-    "cl_khr_subgroup_non_uniform_vote",
-    "cl_khr_subgroup_rotate",
-    "cl_khr_subgroup_shuffle",
-    "cl_khr_subgroup_shuffle_relative",
-    "cl_khr_icd",
-    "cl_khr_image2d_from_buffer",
-];
-
-/// What a module says that it uses and this device lacks.
-fn requirements(module: View, findings: &mut Findings) {
-    let lists = [
-        (c"opencl.used.extensions", "the extension"),
-        (c"opencl.used.optional.core.features", "the optional core feature"),
-    ];
-    for (node, what) in lists {
-        let names = module.named_metadata(node).into_iter().flat_map(|entry| entry.operands());
-        for name in names.flatten().filter_map(|name| name.metadata_string()) {
-            if !PROVIDED.contains(&name.as_str()) {
-                findings.add(format!("the module uses {what} `{name}`, which this device doesn't have"));
-            }
-        }
-    }
-}
-
-/// The newest OpenCL C that a part of a checked module is written in.
-pub(crate) fn language(module: &Module) -> (u64, u64) {
-    let versions = versions(module.view(), c"opencl.ocl.version").unwrap_or_default();
-    versions.into_iter().max().unwrap_or((1, 2))
-}
-
-fn versions(module: View, node: &CStr) -> Result<Vec<(u64, u64)>, CompileError> {
-    module
-        .named_metadata(node)
-        .into_iter()
-        .map(|entry| match entry.operands()[..] {
-            [Some(major), Some(minor)] => major.constant_bits().zip(minor.constant_bits()),
-            _ => None,
-        })
-        .map(|version| {
-            version.ok_or_else(|| {
-                CompileError::InvalidBinary(format!(
-                    "The binary's {} metadata is malformed.",
-                    node.to_string_lossy()
-                ))
-            })
-        })
-        .collect()
 }
 
 /// The linkage types of SPIR 1.2, table 16.

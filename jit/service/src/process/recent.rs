@@ -2,7 +2,7 @@
 //! objects. A question's key leads to the answer's bytes, up to a number of them altogether.
 
 use crate::cache::Key;
-use spirula_interface::protocol::Product;
+use spirula_interface::protocol::{self, Product};
 use spirula_interface::translation::Translation;
 use std::collections::VecDeque;
 use std::sync::{Mutex, PoisonError};
@@ -51,14 +51,13 @@ impl Recent {
         let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let place = known.iter().position(|(question, _)| question == key)?;
         let entry = known.remove(place)?;
-        let product = postcard::from_bytes(&entry.1).ok();
+        let product = protocol::decode(&entry.1).ok();
         known.push_front(entry);
         product
     }
 
     /// Keeps an answer; the ones that were not asked for longest make room.
-    pub fn keep(&self, key: Key, product: &Product) {
-        let Ok(answer) = postcard::to_stdvec(product) else { return };
+    pub fn keep(&self, key: Key, answer: Vec<u8>) {
         let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         known.push_front((key, answer));
         let mut bytes = 0;
@@ -76,8 +75,9 @@ mod tests {
     use super::*;
     use spirula_interface::translation::{Clang, Translated};
 
-    fn product(size: usize) -> Product {
-        Product::Translated(Translated { module: vec![7; size], log: "a warning".into() })
+    fn answer(size: usize) -> Vec<u8> {
+        let product = Product::Translated(Translated { module: vec![7; size], log: "a warning".into() });
+        protocol::encode(&product).unwrap()
     }
 
     fn size(found: Option<Product>) -> Option<usize> {
@@ -95,13 +95,13 @@ mod tests {
         assert_eq!(find("a"), None);
         let part = CAPACITY / 4;
         for (text, size) in [("a", part), ("b", part + 1), ("c", part + 2)] {
-            recent.keep(key(text), &product(size));
+            recent.keep(key(text), answer(size));
         }
         assert_eq!(find("a"), Some(part));
         // Now "b" is the one that nobody has asked for longest.
-        recent.keep(key("d"), &product(part + 3));
+        recent.keep(key("d"), answer(part + 3));
         assert_eq!(["a", "b", "c", "d"].map(find), [Some(part), None, Some(part + 2), Some(part + 3)]);
-        recent.keep(key("e"), &product(CAPACITY));
+        recent.keep(key("e"), answer(CAPACITY));
         assert_eq!(find("e"), None);
     }
 
