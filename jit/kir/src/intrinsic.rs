@@ -120,6 +120,8 @@ intrinsics! {
         Round "round", RoundEven "roundeven", SquareRoot "sqrt", Truncate "trunc",
         // An approximation of 1/sqrt(x), to be made better: the machine's, or the quotient itself.
         ReciprocalRoot "spirula.reciprocal_root",
+        // The same as the one of 14 bits below, of one float.
+        ReciprocalRootOne14 "spirula.reciprocal_root_14",
     }
     Shape::Floats(2) => {
         CopySign "copysign", Maximum "maximum", MaximumNumber "maximumnum", MaxNumber "maxnum",
@@ -198,7 +200,7 @@ impl Intrinsic {
     /// Whether it is of our own making or one machine's: no module that comes from outside has it.
     pub fn is_internal(self) -> bool {
         use Intrinsic::*;
-        matches!(self, ReciprocalRoot | ReciprocalRoot14 | IsLocal | IsPrivate)
+        matches!(self, ReciprocalRoot | ReciprocalRoot14 | ReciprocalRootOne14 | IsLocal | IsPrivate)
     }
 
     /// Whether it only tells the machine something and may be left out.

@@ -13,6 +13,7 @@ mod borders;
 mod collectives;
 mod context;
 mod dead_code;
+pub mod legalize;
 mod local_atomics;
 mod loop_load_elimination;
 mod reciprocal_root;
