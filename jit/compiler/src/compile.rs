@@ -17,8 +17,8 @@ use spirula_interface::inputs::Inputs;
 use spirula_interface::options::{CompileError, Specialization};
 use spirula_interface::program::{CompiledProgram, KernelCode, KernelInfo, KernelSignature};
 use spirula_interface::target::TargetFacts;
-use spirula_kir::Function;
 use spirula_kir::pipeline::{self, Lowered, PASSES};
+use spirula_kir::{Function, transform};
 use std::collections::HashMap;
 use std::path::Path;
 
@@ -59,7 +59,10 @@ pub fn build(modules: &[&[u8]], inputs: &Inputs, dump: Dump) -> Result<CompiledP
         specialize(&mut kernels, wanted);
     }
     let passes = pass_options(inputs);
-    module.functions.iter_mut().for_each(spirula_kir::transform::infer_spaces);
+    for function in &mut module.functions {
+        transform::infer_spaces(function);
+        transform::decide_contraction(function, &passes.facts);
+    }
     let stack = module.stack_sizes();
     let (mut infos, mut remarks) = (Vec::new(), Vec::new());
     let mut lowered = Vec::new();
@@ -160,10 +163,13 @@ fn broken(stage: &str, rule: &str) -> CompileError {
 fn pass_options(inputs: &Inputs) -> pipeline::Options {
     let Inputs { options, settings, target, .. } = inputs;
     let verify = settings.verify;
+    let facts = target.facts();
     if options.optimization_disabled {
-        pipeline::Options { facts: TargetFacts::with_vectors(128), lanes: Some(1), verify }
+        // The bits stay what they are.
+        let facts = TargetFacts { fuses: facts.fuses, ..TargetFacts::with_vectors(128) };
+        pipeline::Options { facts, lanes: Some(1), verify }
     } else {
-        pipeline::Options { facts: target.facts(), lanes: settings.vector_width, verify }
+        pipeline::Options { facts, lanes: settings.vector_width, verify }
     }
 }
 

@@ -1,5 +1,5 @@
 //! Golden tests of the lowering: each `golden/*.kir` through the passes, `wide_*.kir` in four lanes; and kernels of the SPIR
-//! fixtures after one pass or another; and `passes/*.kir` after one alone. `cargo insta review`, or
+//! fixtures after one pass or another; and `passes/*.kir` and `legalize/*.kir` after one alone. `cargo insta review`, or
 //! `INSTA_UPDATE=always cargo test -p spirula-compiler --test golden`, takes a changed output as the new one.
 
 use spirula_compiler::back::llvm::Text;
@@ -8,6 +8,7 @@ use spirula_interface::inputs::Inputs;
 use spirula_interface::target::{Target, TargetFacts};
 use spirula_kir as kir;
 use spirula_kir::pipeline::{self, Form, Options, Pass};
+use spirula_kir::transform::legalize::{expand_operations, promote_integers};
 use std::path::Path;
 
 #[test]
@@ -68,6 +69,29 @@ fn passes_alone() {
             insta::assert_snapshot!(name, form);
         });
     }
+}
+
+/// `legalize/PASS_*.kir` after that pass of the legalization.
+#[test]
+fn legalization() {
+    insta::glob!("legalize/*.kir", |path| {
+        let text = std::fs::read_to_string(path).unwrap();
+        let name = path.file_stem().unwrap_or_default().to_string_lossy();
+        let mut function = kir::parse(&text).unwrap_or_else(|e| panic!("{name}: {e}"));
+        kir::verify(&function).unwrap_or_else(|e| panic!("{name}: {e}"));
+        let pass = match name.split('_').next() {
+            Some("expand") => expand_operations,
+            Some("promote") => promote_integers,
+            _ => panic!("{name} names no pass"),
+        };
+        pass(&mut function).unwrap_or_else(|e| panic!("{name}: {e}"));
+        kir::verify(&function).unwrap_or_else(|e| panic!("{name}: {e}\n{function}"));
+        // It can be read again.
+        kir::parse(&function.to_string()).unwrap_or_else(|e| panic!("{name}: {e}\n{function}"));
+        insta::with_settings!({ omit_expression => true }, {
+            insta::assert_snapshot!("legalized", function);
+        });
+    });
 }
 
 /// Fixtures, kernels, and the pass after which they are shown.

@@ -21,7 +21,11 @@ impl Target {
             () if self.has("avx") => 256,
             () => 128,
         };
-        TargetFacts { approximates_roots: self.has("avx512f"), ..TargetFacts::with_vectors(vector_bits) }
+        TargetFacts {
+            approximates_roots: self.has("avx512f"),
+            fuses: self.has("fma"),
+            ..TargetFacts::with_vectors(vector_bits)
+        }
     }
 
     /// Whether the processor has a feature, by LLVM's name without a sign.
@@ -37,6 +41,8 @@ pub struct TargetFacts {
     pub vector_bits: u32,
     /// Whether vectors of 16 floats have an approximation of 1/sqrt(x), of 14 bits.
     pub approximates_roots: bool,
+    /// Whether a product and a sum are one instruction, which rounds once.
+    pub fuses: bool,
     /// Bytes of a cache line.
     pub cache_line: u64,
     /// Shorter stores past the caches would fill a cache line in too many steps.
@@ -117,6 +123,7 @@ impl TargetFacts {
         TargetFacts {
             vector_bits,
             approximates_roots: false,
+            fuses: vector_bits > 128,
             cache_line: 64,
             least_streamed_bytes: 32,
             costs: Costs::ZEN,

@@ -1,9 +1,10 @@
 //! Writes instructions at the end of a block, and rewrites functions block by block.
 
 use crate::{
-    BinaryOp, Block, CastOp, Constant, Flags, Function, Inst, IntPredicate, Op, Predicate, Target,
-    Terminator, Type, Value,
+    BinaryOp, Block, CastOp, Constant, Flags, FloatPredicate, Function, Inst, IntPredicate, Intrinsic, Op,
+    Predicate, Target, Terminator, Type, Value,
 };
+use std::collections::HashMap;
 
 /// Writes at the end of a block.
 pub(crate) struct Builder<'f> {
@@ -48,6 +49,21 @@ impl Builder<'_> {
     pub fn compare(&mut self, predicate: IntPredicate, lhs: Value, rhs: Value) -> Value {
         let predicate = Predicate::Int(predicate);
         self.push(Type::BOOL, Op::Compare { predicate, flags: Flags::NONE, lhs, rhs })
+    }
+
+    /// Of two scalars.
+    pub fn compare_floats(&mut self, predicate: FloatPredicate, lhs: Value, rhs: Value) -> Value {
+        let predicate = Predicate::Float(predicate);
+        self.push(Type::BOOL, Op::Compare { predicate, flags: Flags::NONE, lhs, rhs })
+    }
+
+    /// That yields what it takes.
+    pub fn intrinsic(&mut self, intrinsic: Intrinsic, arguments: &[Value]) -> Value {
+        self.push_intrinsic(self.ty(arguments[0]), intrinsic, arguments)
+    }
+
+    pub fn push_intrinsic(&mut self, ty: Type, intrinsic: Intrinsic, arguments: &[Value]) -> Value {
+        self.push(ty, Op::Intrinsic { intrinsic, flags: Flags::NONE, arguments: arguments.to_vec() })
     }
 
     pub fn cast(&mut self, op: CastOp, ty: Type, value: Value) -> Value {
@@ -107,5 +123,20 @@ pub(crate) fn rewrite(function: &mut Function, mut rewrite: impl FnMut(&mut Buil
         let end = builder.at;
         function.set_terminator(end, terminator);
         function.blocks[end.index()].loop_hints = hints;
+    }
+}
+
+/// Uses other values wherever one of these is used; those may themselves be replaced.
+pub(crate) fn replace_uses(function: &mut Function, replaced: &HashMap<Value, Value>) {
+    let resolve = |value: &mut Value| {
+        while let Some(&new) = replaced.get(value) {
+            *value = new;
+        }
+    };
+    for block in function.block_ids() {
+        for inst in function.block(block).insts.clone() {
+            function.op_mut(inst).operands_mut().into_iter().for_each(resolve);
+        }
+        function.blocks[block.index()].terminator.operands_mut().into_iter().for_each(resolve);
     }
 }

@@ -33,6 +33,10 @@ impl Flags {
     ];
     /// All fast-math permissions together.
     pub const FAST_MATH: u16 = 0x7f;
+    /// Sums and products may be computed in another order.
+    pub const REASSOC: u16 = 1;
+    /// Operations may become one that rounds once.
+    pub const CONTRACT: u16 = 1 << 5;
     /// No unsigned wrap.
     pub const NUW: u16 = 1 << 7;
     /// No signed wrap.

@@ -37,7 +37,7 @@ enum Run {
 }
 
 /// The passes in order.
-pub const PASSES: [Pass; 9] = [
+pub const PASSES: [Pass; 10] = [
     Pass {
         name: "spaces",
         reason: "first: what else is decided goes by who may share the memory that a pointer leads to",
@@ -52,6 +52,11 @@ pub const PASSES: [Pass; 9] = [
         name: "regions",
         reason: "behind `spaces`, before all that works on regions: what stands between two barriers runs in a loop over work-items",
         run: Run::Cut(transform::form_regions),
+    },
+    Pass {
+        name: "contract",
+        reason: "behind `regions`, which keeps a product rather than its factors; before `widen`: what it costs is known then, and all widths round alike",
+        run: Run::Regions(contract),
     },
     Pass {
         name: "widen",
@@ -243,6 +248,12 @@ fn widen(group: &mut WorkGroup, options: &Options, remarks: &mut Vec<String>) {
         let choice = choose(region, &group.context, &options.facts, options.lanes);
         remarks.push(format!("region {number}: {}", choice.reason));
         region.wide = choice.wide;
+    }
+}
+
+fn contract(group: &mut WorkGroup, options: &Options, _: &mut Vec<String>) {
+    for region in &mut group.regions {
+        transform::decide_contraction(&mut region.body, &options.facts);
     }
 }
 

@@ -3,6 +3,7 @@
 //! `spaces` finds out where generic pointers lead, `loop_load_elimination` keeps sums in registers. `regions` cuts a kernel into
 //! what lies between its barriers: `collectives`
 //! makes barriers of work-group functions, `borders` says where to cut, `context` how each value gets over.
+//! `contract` decides which products and sums are one operation.
 //! `widen` makes a second body for packs of work-items in SIMD lanes, and `streaming` lets stores of packs go past the caches.
 //! Behind [`crate::lower`], `local_atomics` and `reciprocal_root` replace operations by simpler ones, and `dead_code`
 //! removes what is computed for nobody.
@@ -12,6 +13,7 @@
 mod borders;
 mod collectives;
 mod context;
+mod contract;
 mod dead_code;
 pub mod legalize;
 mod local_atomics;
@@ -22,6 +24,7 @@ mod spaces;
 mod streaming;
 pub mod widen;
 
+pub use contract::decide_contraction;
 pub use dead_code::remove_dead_code;
 pub use local_atomics::expand_local_atomics;
 pub use loop_load_elimination::eliminate_loop_loads;

@@ -3,6 +3,7 @@
 mod atomics;
 mod generate;
 mod interpret;
+mod legalized;
 mod widening;
 
 use super::llvm::Text;

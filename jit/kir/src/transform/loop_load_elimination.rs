@@ -6,7 +6,7 @@
 //! known of what else is read, and nobody sees other memory than before.
 
 use crate::analysis::{ControlFlow, Dominators, LoopId, Loops};
-use crate::builder::Builder;
+use crate::builder::{Builder, replace_uses};
 use crate::{AddressSpace, Block, Constant, Function, Inst, Op, Terminator, Type, Value, ValueDef};
 use fixedbitset::FixedBitSet;
 use std::collections::HashMap;
@@ -370,20 +370,6 @@ fn copy(
     let new = builder.push(builder.ty(value), op);
     known.insert(value, new);
     new
-}
-
-fn replace_uses(function: &mut Function, replaced: &HashMap<Value, Value>) {
-    let resolve = |value: &mut Value| {
-        while let Some(&new) = replaced.get(value) {
-            *value = new;
-        }
-    };
-    for block in function.block_ids() {
-        for inst in function.block(block).insts.clone() {
-            function.op_mut(inst).operands_mut().into_iter().for_each(resolve);
-        }
-        function.blocks[block.index()].terminator.operands_mut().into_iter().for_each(resolve);
-    }
 }
 
 #[cfg(test)]
