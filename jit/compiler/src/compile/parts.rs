@@ -1,45 +1,85 @@
-//! The end of a build: the kernels are shared out among threads, each of which makes an object of its share.
+//! The end of a build: the kernels are shared out among threads, each of which makes an object of its share, by its tier.
 
-use super::{Dump, fault};
+use super::fault;
+use super::trace::Dump;
 use crate::back::llvm::Text;
 use crate::codegen;
 use crate::large_stack;
 use crate::llvm::{self, Session};
 use inkwell::targets::TargetMachine;
+use spirula_interface::inputs::Inputs;
 use spirula_interface::options::CompileError;
 use spirula_interface::target::Target;
+use spirula_interface::tier::Tier;
 use spirula_kir::{Function, Module};
 use std::cmp::Reverse;
 
 /// Instructions of work-group functions that are worth a thread: its own LLVM context costs a millisecond or two.
 const MIN_SHARE: usize = 200;
 
-/// Objects that together define the module's kernels, which are lowered. What those call and refer to is in each object
-/// that needs it.
+/// What all objects of a build have in common.
+#[derive(Clone, Copy)]
+struct Common<'m> {
+    module: &'m Module,
+    /// The first lines of a text for LLVM.
+    header: &'m str,
+    inputs: &'m Inputs,
+    dump: Dump<'m>,
+}
+
+/// Kernels of one tier, for one thread.
+struct Share<'m> {
+    tier: Tier,
+    kernels: Vec<&'m Function>,
+}
+
+/// Objects that together define the module's kernels, which are lowered, each for its tier. What those call and refer to is
+/// in each object that needs it.
 pub fn objects(
     session: &Session,
     module: &Module,
-    layout: &TargetMachine,
-    machine: (&Target, bool),
+    tiers: &[Tier],
+    (machine, inputs): (&TargetMachine, &Inputs),
     dump: Dump,
 ) -> Result<Vec<Vec<u8>>, CompileError> {
-    let kernels: Vec<(&Function, usize)> = module.kernels.iter().map(|k| (k, k.insts().count())).collect();
-    let shares = share_out(&kernels, if dump.is_wanted() { 1 } else { threads(&kernels, machine.0) });
+    let header = &header(machine);
+    let common = Common { module, header, inputs, dump };
+    let shares = shares(module, tiers, common);
     let Some((own, others)) = shares.split_first() else { return Ok(Vec::new()) };
-    let header = header(layout);
-    let object =
-        |session: &Session, share: &[&Function]| object(session, module, share, (&header, machine), dump);
-    let elsewhere = |share: &[&Function]| object(&Session::new(), share);
+    let elsewhere = |share: &Share| object_of_tier(&Session::new(), share, common);
     std::thread::scope(|scope| {
         let spawned: Vec<_> =
             others.iter().map(|share| (share, large_stack::spawn(scope, || elsewhere(share)))).collect();
-        let mut objects = vec![object(session, own)];
+        let mut objects = vec![object_of_tier(session, own, common)];
         objects.extend(spawned.into_iter().map(|(share, thread)| match thread {
             Ok(thread) => thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)),
             Err(_) => elsewhere(share), // No thread to be had.
         }));
         objects.into_iter().collect()
     })
+}
+
+/// The kernels by their tiers, in shares; one at least, for what stayed a call is compiled without kernels all the same.
+fn shares<'m>(module: &'m Module, tiers: &[Tier], common: Common) -> Vec<Share<'m>> {
+    let sized = || std::iter::zip(&module.kernels, tiers).map(|(k, tier)| (*tier, (k, k.insts().count())));
+    let shares = [Tier::Baseline, Tier::Optimized].into_iter().flat_map(|tier| {
+        let kernels: Vec<(&Function, usize)> =
+            sized().filter(|(of, _)| *of == tier).map(|(_, kernel)| kernel).collect();
+        let count = if common.dump.is_wanted() { 1 } else { threads(&kernels, &common.inputs.target) };
+        let wanted = !kernels.is_empty() || module.kernels.is_empty() && tier == Tier::Optimized;
+        let shares = if wanted { share_out(&kernels, count) } else { Vec::new() };
+        shares.into_iter().map(move |kernels| Share { tier, kernels })
+    });
+    shares.collect()
+}
+
+/// The object of some kernels, with what they use. The one place where the tiers' ways part.
+fn object_of_tier(session: &Session, share: &Share, common: Common) -> Result<Vec<u8>, CompileError> {
+    let optimize = match share.tier {
+        Tier::Baseline => false,
+        Tier::Optimized => !common.inputs.options.optimization_disabled,
+    };
+    object_by_llvm(session, &share.kernels, common, optimize)
 }
 
 /// How many threads are to work on the kernels.
@@ -63,13 +103,12 @@ fn share_out<T: Copy>(kernels: &[(T, usize)], shares: usize) -> Vec<Vec<T>> {
     list.into_iter().map(|(_, share)| share).collect()
 }
 
-/// The object of some kernels, with what they use.
-fn object(
+/// The object of some kernels, with what they use, by LLVM.
+fn object_by_llvm(
     session: &Session,
-    module: &Module,
     kernels: &[&Function],
-    (header, (target, optimize)): (&str, (&Target, bool)),
-    dump: Dump,
+    Common { module, header, inputs, dump }: Common,
+    optimize: bool,
 ) -> Result<Vec<u8>, CompileError> {
     let used = module.reached(kernels.iter().copied());
     let mut text = Text::default();
@@ -89,7 +128,7 @@ fn object(
     let mut parsed =
         llvm::parse_text(session, &text).map_err(|error| fault("the text of an object", &error))?;
     let symbols: Vec<String> = kernels.iter().map(|kernel| kernel.name.clone()).collect();
-    let object = codegen::generate(session, &mut parsed, &symbols, target, optimize)
+    let object = codegen::generate(session, &mut parsed, &symbols, &inputs.target, optimize)
         .map_err(|error| CompileError::Failed(format!("error: {error}\n")))?;
     dump.write("optimized.ll", || llvm::print_text(&parsed));
     Ok(object)
