@@ -1,9 +1,13 @@
-//! How long programs take to build, in lanes and as scalar code: what widening adds. By hand: `cargo bench -p spirula-compiler`.
+//! How long programs take to build, in lanes, as scalar code, which shows what widening adds, and for the baseline. By hand: `cargo bench -p spirula-compiler`.
 
 use criterion::{BenchmarkId, Criterion, criterion_group, criterion_main};
-use spirula_compiler::compile::{self, Dump};
+use spirula_compiler::compile::{
+    self,
+    trace::{Dump, Stages},
+};
 use spirula_compiler::llvm;
 use spirula_interface::inputs::Inputs;
+use spirula_interface::tier::Tier;
 use std::path::Path;
 
 /// Programs of `tests/fixtures`: straight lines, loops, barriers, images, and much library code.
@@ -24,11 +28,19 @@ fn builds(criterion: &mut Criterion) {
     group.sample_size(10);
     for program in PROGRAMS {
         let module = std::fs::read(fixtures.join(format!("{program}.bc64"))).expect("a fixture");
-        for (name, lanes) in [("scalar", Some(1)), ("lanes", None)] {
-            let mut inputs = Inputs::new(Default::default(), Default::default(), llvm::host());
+        let ways = [
+            ("baseline", None, Tier::Baseline),
+            ("scalar", Some(1), Tier::Optimized),
+            ("lanes", None, Tier::Optimized),
+        ];
+        for (name, lanes, tier) in ways {
+            let mut inputs = Inputs::new(Default::default(), Default::default(), llvm::host(), tier);
             inputs.settings.vector_width = lanes;
             group.bench_with_input(BenchmarkId::new(program, name), &module, |bencher, module| {
-                bencher.iter(|| compile::build(&[module], &inputs, Dump::default()).expect("it builds"));
+                bencher.iter(|| {
+                    compile::build(&[module], &inputs, Dump::default(), &mut Stages::begin())
+                        .expect("it builds")
+                });
             });
         }
     }

@@ -3,24 +3,29 @@
 //! ```text
 //! bytes -> SpirModule -> HardenedModule -> LinkedModule -> CleanModule -> Imported    front: LLVM IR, ever simpler
 //!       -> Lowered                       spirula_kir::pipeline: a kernel becomes a work-group function in Kernel IR
-//!       -> objects                       parts, back, codegen: the module's text for LLVM, then code for the target
+//!       -> objects                       parts, back, codegen: by tier; the module's text for LLVM, then code for the target
 //! ```
 //!
-//! If the settings ask for remarks, the build log says what was decided for each kernel. A [`Dump`] gets what the stages
-//! yielded, for who works on the compiler.
+//! If the settings ask for remarks, the build log says what was decided for each kernel. [`trace`] tells what
+//! the stages yielded and how long they took, for who works on the compiler.
 
+mod baseline;
 mod parts;
+pub mod trace;
 
 use crate::front::{self, CleanModule, HardenedModule, Imported, LinkedModule, SpirModule};
 use crate::llvm::{self, Session};
+use baseline::Baseline;
 use spirula_interface::inputs::Inputs;
 use spirula_interface::options::{CompileError, Specialization};
 use spirula_interface::program::{CompiledProgram, KernelCode, KernelInfo, KernelSignature};
 use spirula_interface::target::TargetFacts;
+use spirula_interface::tier::Tier;
+use spirula_kir::analysis::sees_sub_groups;
 use spirula_kir::pipeline::{self, Lowered, PASSES};
 use spirula_kir::{Function, transform};
 use std::collections::HashMap;
-use std::path::Path;
+use trace::{Dump, Stages};
 
 /// Reads a module and checks it against the SPIR rules; yields remarks. Errors: [`CompileError::InvalidBinary`] for
 /// what is no valid SPIR of this device's kind, [`CompileError::Failed`] for a rule that it breaks.
@@ -38,18 +43,28 @@ pub fn link(modules: &[&[u8]], inputs: &Inputs) -> Result<Vec<u8>, CompileError>
 }
 
 /// Builds an executable program of one or more modules.
-pub fn build(modules: &[&[u8]], inputs: &Inputs, dump: Dump) -> Result<CompiledProgram, CompileError> {
+pub fn build(
+    modules: &[&[u8]],
+    inputs: &Inputs,
+    dump: Dump,
+    stages: &mut Stages,
+) -> Result<CompiledProgram, CompileError> {
     let session = Session::new();
     let Inputs { options, settings, target, .. } = inputs;
     let optimize = !options.optimization_disabled;
     let machine = llvm::machine(target, optimize).map_err(|error| fault("no machine", &error))?;
 
     let spir: SpirModule = front::read_modules(&session, modules, options)?;
+    stages.end("read");
     let hardened: HardenedModule = front::harden(spir, &machine);
+    stages.end("harden");
     let linked: LinkedModule = front::link(&session, hardened, &machine)?;
+    stages.end("link");
     let clean: CleanModule = front::clean_up(linked, &machine, optimize)?;
+    stages.end("clean up");
     dump.write("clean.ll", || clean.text());
     let Imported { kernels: signatures, mut module } = front::import(clean)?;
+    stages.end("import");
     dump.write("imported.kir", || module.to_string());
     if settings.verify {
         module.verify().map_err(|rule| broken("the import", &rule))?;
@@ -58,17 +73,34 @@ pub fn build(modules: &[&[u8]], inputs: &Inputs, dump: Dump) -> Result<CompiledP
     if let Some(wanted) = &options.specialization {
         specialize(&mut kernels, wanted);
     }
-    let passes = pass_options(inputs);
+    let facts = target.facts();
     for function in &mut module.functions {
         transform::infer_spaces(function);
-        transform::decide_contraction(function, &passes.facts);
+        transform::decide_contraction(function, &facts);
     }
+    let mut baseline = Baseline::new(&module, inputs.tier);
     let stack = module.stack_sizes();
     let (mut infos, mut remarks) = (Vec::new(), Vec::new());
     let mut lowered = Vec::new();
     for (number, (signature, body)) in kernels.into_iter().enumerate() {
         let calls = call_stack(&signature.name, &body, &stack)?;
-        let (code, kernel) = lower(number, &signature.name, body, &passes, dump)?;
+        let (mut tier, name) = (tier_of(&body, inputs), &signature.name);
+        if tier == Tier::Baseline {
+            let (code, kernel) = lower(number, name, body.clone(), (tier, inputs), dump)?;
+            match baseline.add(&kernel.group.function) {
+                Ok(()) => {
+                    remarks.extend(kernel.remarks);
+                    let code = KernelCode { private_size: code.private_size + calls, ..code };
+                    infos.push(KernelInfo { signature, code });
+                    continue;
+                }
+                Err(illegal) => {
+                    remarks.push(format!("kernel {name}: optimized at once: {illegal}"));
+                    tier = Tier::Optimized;
+                }
+            }
+        }
+        let (code, kernel) = lower(number, name, body, (tier, inputs), dump)?;
         infos.push(KernelInfo {
             signature,
             code: KernelCode { private_size: code.private_size + calls, ..code },
@@ -76,25 +108,36 @@ pub fn build(modules: &[&[u8]], inputs: &Inputs, dump: Dump) -> Result<CompiledP
         remarks.extend(kernel.remarks);
         lowered.push(kernel.group.function);
     }
+    let baseline = baseline.module();
     module.kernels = lowered;
     if settings.verify {
         module.verify().map_err(|rule| broken("the lowering", &rule))?;
     }
-    let objects = parts::objects(&session, &module, &machine, (target, optimize), dump)?;
+    stages.end("Kernel IR");
+    if settings.verify {
+        baseline.verify().map_err(|rule| broken("the legalization", &rule))?;
+    }
+    dump.write("baseline.kir", || baseline.to_string());
+    let programs = [(Tier::Baseline, &baseline), (Tier::Optimized, &module)];
+    let objects = parts::objects(&session, &programs, (&machine, inputs), dump)?;
+    stages.end("code");
 
     let mut log = session.take_warnings();
+    log.extend(objects.iter().filter_map(|object| object.warning.as_deref()));
     // Only on demand: clients such as pyopencl warn of every log that says anything.
     if settings.remarks {
         log.extend(remarks.iter().map(|line| format!("{line}\n")));
     }
+    let objects = objects.into_iter().map(|object| object.bytes).collect();
     Ok(CompiledProgram { objects, kernels: infos, data: module.data, log })
 }
 
-/// Keeps the one kernel, which is lowered as if it required the local size; what the host knows of it stays.
+/// Keeps the one kernel, which is lowered as if it required the local size, if there is one; what the host knows of it stays.
 fn specialize(kernels: &mut Vec<(KernelSignature, Function)>, wanted: &Specialization) {
     kernels.retain(|(signature, _)| signature.name == wanted.kernel);
+    let Some(local_size) = wanted.local_size else { return };
     for (_, body) in kernels {
-        body.required_work_group_size = Some(wanted.local_size);
+        body.required_work_group_size = Some(local_size);
         // Smaller groups run the general code.
         body.remainder_groups = false;
     }
@@ -115,12 +158,18 @@ fn call_stack(name: &str, body: &Function, known: &HashMap<&str, u64>) -> Result
     )))
 }
 
+/// What a kernel's code is made by. Sub-groups are packs of work-items, which scalar code has not; their size is not the
+/// tier's to choose.
+fn tier_of(kernel: &Function, inputs: &Inputs) -> Tier {
+    if sees_sub_groups(kernel) { Tier::Optimized } else { inputs.tier }
+}
+
 /// A kernel's work-group function, and what the host must know of it.
 fn lower(
     number: usize,
     name: &str,
     body: Function,
-    options: &pipeline::Options,
+    (tier, inputs): (Tier, &Inputs),
     dump: Dump,
 ) -> Result<(KernelCode, Lowered), CompileError> {
     // A hostile module's kernels may be called anything; these names go into text.
@@ -129,13 +178,14 @@ fn lower(
     dump.write(&format!("{symbol}.0.imported.kir"), || body.to_string());
     let position =
         |pass: &str| 1 + PASSES.iter().position(|other| other.name == pass).unwrap_or(PASSES.len());
-    let lowered = pipeline::run(body, &symbol, options, |pass, form| {
+    let lowered = pipeline::run(body, &symbol, &pass_options(tier, inputs), |pass, form| {
         let file = format!("{symbol}.{}.{}.kir", position(pass.name), pass.name);
         dump.write(&file, || form.to_string());
     });
     let lowered = lowered.map_err(|error| fault(&format!("the kernel `{name}`"), &error))?;
     let code = KernelCode {
         symbol,
+        tier,
         static_local_size: lowered.static_local_size,
         private_size: lowered.group.private_size,
         scratch_per_item: lowered.group.scratch_per_item,
@@ -159,8 +209,8 @@ fn broken(stage: &str, rule: &str) -> CompileError {
     ))
 }
 
-/// What passes go by; without optimization kernels stay scalar.
-fn pass_options(inputs: &Inputs) -> pipeline::Options {
+/// What passes go by; without optimization, and in the baseline, kernels stay scalar.
+fn pass_options(tier: Tier, inputs: &Inputs) -> pipeline::Options {
     let Inputs { options, settings, target, .. } = inputs;
     let verify = settings.verify;
     let facts = target.facts();
@@ -169,30 +219,11 @@ fn pass_options(inputs: &Inputs) -> pipeline::Options {
         let facts = TargetFacts { fuses: facts.fuses, ..TargetFacts::with_vectors(128) };
         pipeline::Options { facts, lanes: Some(1), verify }
     } else {
-        pipeline::Options { facts, lanes: settings.vector_width, verify }
-    }
-}
-
-/// Where the stages of a build are to be written, if anywhere.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Dump<'f>(Option<&'f Path>);
-
-impl<'f> Dump<'f> {
-    /// Into that folder.
-    pub fn new(folder: Option<&'f Path>) -> Self {
-        Dump(folder)
-    }
-
-    /// Whether anything is to be written.
-    fn is_wanted(self) -> bool {
-        self.0.is_some()
-    }
-
-    /// Writes what a stage yielded. Failing to is nobody's problem.
-    fn write(self, name: &str, text: impl FnOnce() -> String) {
-        if let Some(folder) = self.0 {
-            let _ = std::fs::write(folder.join(name), text());
-        }
+        let lanes = match tier {
+            Tier::Baseline => Some(1),
+            Tier::Optimized => settings.vector_width,
+        };
+        pipeline::Options { facts, lanes, verify }
     }
 }
 

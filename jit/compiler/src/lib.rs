@@ -20,8 +20,8 @@ pub mod worker;
 /// Inputs for the machine that tests run on.
 #[cfg(test)]
 fn host_inputs() -> spirula_interface::inputs::Inputs {
-    let mut inputs =
-        spirula_interface::inputs::Inputs::new(Default::default(), Default::default(), llvm::host());
+    use spirula_interface::{inputs::Inputs, tier::Tier};
+    let mut inputs = Inputs::new(Default::default(), Default::default(), llvm::host(), Tier::Optimized);
     inputs.settings.verify = true;
     inputs
 }

@@ -8,7 +8,8 @@ pub use perform::{on_large_stack, perform};
 use crash::{COMPLAINTS, SOCKET};
 use spirula_interface::identity;
 use spirula_interface::options::CompileError;
-use spirula_interface::protocol::{self, Conditions, Hello, Job, Product, Reply, Tag};
+use spirula_interface::protocol::{self, Conditions, Hello, Job, Product, Reply, Stage, Tag};
+use spirula_interface::target::Target;
 use std::fs::File;
 use std::io;
 use std::mem::ManuallyDrop;
@@ -20,9 +21,11 @@ const ADDRESS_SPACE: u64 = 8 << 30;
 const OOM_SCORE: &str = "800";
 /// Milliseconds without a request after which a worker leaves.
 const IDLE_LIMIT: i32 = 60_000;
+/// Bytes of stack for LLVM to read our own library on.
+const PREPARING_STACK: usize = 8 << 20;
 
 /// What does the jobs: [`perform`], or what a test puts in its place.
-pub type Performer = fn(Job, &Conditions) -> Result<Product, CompileError>;
+pub type Performer = fn(Job, &Conditions, &mut Vec<Stage>) -> Result<Product, CompileError>;
 
 /// Serves the application at the other end of its standard input, a socket; never returns.
 pub fn serve(performer: Performer) -> ! {
@@ -48,8 +51,15 @@ fn converse(performer: Performer) -> io::Result<()> {
     // What takes its time and serves every request.
     let _ = crate::llvm::machine(&host, true);
     crate::clang::keep_one();
-    protocol::send(socket.as_fd(), Tag::Hello, &Hello { build: identity::BUILD.to_owned(), host })?;
-    while wait_for_request() {
+    protocol::send(
+        socket.as_fd(),
+        Tag::Hello,
+        &Hello { build: identity::BUILD.to_owned(), host: host.clone() },
+    )?;
+    if !has_request(0) {
+        prepare(&host);
+    }
+    while has_request(IDLE_LIMIT) {
         let (tag, payload) = protocol::receive(&*stream)?;
         if tag != Tag::Request {
             return Err(io::Error::other("not a request"));
@@ -61,10 +71,11 @@ fn converse(performer: Performer) -> io::Result<()> {
             libc::lseek(COMPLAINTS, 0, libc::SEEK_SET);
             libc::alarm(conditions.seconds);
         }
-        let result = performer(job, &conditions);
+        let mut stages = Vec::new();
+        let result = performer(job, &conditions, &mut stages);
         // SAFETY: sets a timer of this process.
         unsafe { libc::alarm(0) };
-        protocol::send(socket.as_fd(), Tag::Reply, &Reply { result, resident: resident() })?;
+        protocol::send(socket.as_fd(), Tag::Reply, &Reply { result, stages, resident: resident() })?;
     }
     protocol::send(socket.as_fd(), Tag::Bye, &())
 }
@@ -84,11 +95,21 @@ fn leave_with_the_application() -> io::Result<()> {
     std::thread::Builder::new().name("spirula-watch".into()).spawn(watch).map(drop)
 }
 
-/// False when the idle time is over.
-fn wait_for_request() -> bool {
+/// Begins, beside whatever comes, what takes its time and serves the first request that needs it. One that is there already
+/// is not to share the processor with it, and does it itself if it must.
+fn prepare(host: &Target) {
+    let host = host.clone();
+    let work = move || crate::front::prepare(&host);
+    let begun = std::thread::Builder::new().name("spirula-prepare".into()).stack_size(PREPARING_STACK);
+    // Without a thread the first request does it.
+    drop(begun.spawn(work));
+}
+
+/// Whether a request comes within so many milliseconds.
+fn has_request(milliseconds: i32) -> bool {
     let mut socket = libc::pollfd { fd: SOCKET, events: libc::POLLIN, revents: 0 };
     // SAFETY: one pollfd, alive during the call. An error is left for the read to find.
-    unsafe { libc::poll(&mut socket, 1, IDLE_LIMIT) != 0 }
+    unsafe { libc::poll(&mut socket, 1, milliseconds) != 0 }
 }
 
 /// Gives up what no compilation needs: rights that a program run from here might gain, and precedence when memory is short.

@@ -3,9 +3,11 @@
 //! `INSTA_UPDATE=always cargo test -p spirula-compiler --test golden`, takes a changed output as the new one.
 
 use spirula_compiler::back::llvm::Text;
-use spirula_compiler::compile::{self, Dump};
+use spirula_compiler::compile;
+use spirula_compiler::compile::trace::{Dump, Stages};
 use spirula_interface::inputs::Inputs;
 use spirula_interface::target::{Target, TargetFacts};
+use spirula_interface::tier::Tier;
 use spirula_kir as kir;
 use spirula_kir::pipeline::{self, Form, Options, Pass};
 use spirula_kir::transform::legalize::{expand_operations, promote_integers};
@@ -113,13 +115,13 @@ const SHOWN: [(&str, &str, &str); 10] = [
 fn kernels_of_the_fixtures() {
     let target =
         Target { cpu: "x86-64-v3".into(), features: "+avx,+avx2,+fma,+bmi,+bmi2,+f16c".into(), threads: 1 };
-    let mut inputs = Inputs::new(Default::default(), Default::default(), target);
+    let mut inputs = Inputs::new(Default::default(), Default::default(), target, Tier::Optimized);
     inputs.settings.verify = true;
     let fixtures = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/fixtures");
     for (fixture, kernel, pass) in SHOWN {
         let module = std::fs::read(fixtures.join(format!("{fixture}.bc64"))).unwrap();
         let folder = tempfile::tempdir().unwrap();
-        compile::build(&[&module], &inputs, Dump::new(Some(folder.path()))).unwrap();
+        compile::build(&[&module], &inputs, Dump::new(Some(folder.path())), &mut Stages::begin()).unwrap();
         let end = format!(".{pass}.kir");
         let dumped = std::fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().path());
         let wanted = dumped.filter(|path| {

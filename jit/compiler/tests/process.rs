@@ -5,8 +5,9 @@ use libtest_mimic::{Arguments, Failed, Trial};
 use spirula_compiler::worker;
 use spirula_interface::inputs::Inputs;
 use spirula_interface::options::CompileError;
-use spirula_interface::protocol::{Conditions, Job, Product};
+use spirula_interface::protocol::{Conditions, Job, Product, Stage};
 use spirula_interface::target::Target;
+use spirula_interface::tier::Tier;
 use spirula_service::process::Request;
 use spirula_service::process::pool::{Pool, PoolError};
 use std::process::ExitCode;
@@ -45,8 +46,8 @@ fn main() -> ExitCode {
 }
 
 /// What a hostile module might cause, by its name.
-fn misbehave(job: Job, conditions: &Conditions) -> Result<Product, CompileError> {
-    let Job::Check { module, .. } = job else { return worker::perform(job, conditions) };
+fn misbehave(job: Job, conditions: &Conditions, stages: &mut Vec<Stage>) -> Result<Product, CompileError> {
+    let Job::Check { module, .. } = job else { return worker::perform(job, conditions, stages) };
     worker::on_large_stack(|| carry_out(module))
 }
 
@@ -89,9 +90,9 @@ fn pool() -> Pool {
 }
 
 fn run(pool: &Pool, what: &str, seconds: u32) -> Result<Result<Product, CompileError>, PoolError> {
-    let inputs = Inputs::new(Default::default(), Default::default(), Target::default());
+    let inputs = Inputs::new(Default::default(), Default::default(), Target::default(), Tier::Optimized);
     let request = Request::anew(&Job::Check { module: what.as_bytes(), inputs }).unwrap();
-    pool.run(&request, &Conditions { seconds, dump: None })
+    pool.run(&request, &Conditions { seconds, dump: None }).map(|reply| reply.result)
 }
 
 fn text(outcome: Result<Result<Product, CompileError>, PoolError>) -> String {

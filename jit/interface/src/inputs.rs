@@ -5,10 +5,11 @@ use crate::identity;
 use crate::options::CompileOptions;
 use crate::settings::Settings;
 use crate::target::Target;
+use crate::tier::Tier;
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
 
-/// Options, settings, target and compiler of one compilation.
+/// Options, settings, target, tier and compiler of one compilation.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Inputs {
     /// The compiler's build; see [`identity::BUILD`].
@@ -19,11 +20,13 @@ pub struct Inputs {
     pub settings: Settings,
     /// What code is generated for.
     pub target: Target,
+    /// How the code is made; kernels that the baseline can't take are optimized in either.
+    pub tier: Tier,
 }
 
 impl Inputs {
     /// For this build's compiler.
-    pub fn new(options: CompileOptions, settings: Settings, target: Target) -> Self {
-        Inputs { build: Cow::Borrowed(identity::BUILD), options, settings, target }
+    pub fn new(options: CompileOptions, settings: Settings, target: Target, tier: Tier) -> Self {
+        Inputs { build: Cow::Borrowed(identity::BUILD), options, settings, target, tier }
     }
 }

@@ -10,6 +10,7 @@ pub mod program;
 pub mod protocol;
 pub mod settings;
 pub mod target;
+pub mod tier;
 pub mod translation;
 
 pub use spirula_builtins::enqueue;

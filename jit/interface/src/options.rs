@@ -16,17 +16,17 @@ pub struct CompileOptions {
     pub debug: bool,
     /// The options about arithmetic.
     pub math: MathOptions,
-    /// Only this kernel, for this local size.
+    /// Only this kernel.
     pub specialization: Option<Specialization>,
 }
 
-/// Code for one local size of a kernel.
+/// Code for one kernel of a program.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Specialization {
     /// The kernel's name.
     pub kernel: String,
-    /// Work-items in each dimension.
-    pub local_size: [u32; 3],
+    /// Work-items in each dimension, if the code is for one local size only.
+    pub local_size: Option<[u32; 3]>,
 }
 
 /// Why a compilation yielded nothing.

@@ -2,6 +2,7 @@
 //! so that it can cross a process border or lie in a cache.
 
 use crate::printf::Printf;
+use crate::tier::Tier;
 use serde::{Deserialize, Serialize};
 
 /// A compiled program: object files and what the host must know to call its kernels.
@@ -81,6 +82,8 @@ pub struct KernelSignature {
 pub struct KernelCode {
     /// Its symbol in one of the objects.
     pub symbol: String,
+    /// What it was made by.
+    pub tier: Tier,
     /// Bytes of the kernel's own `local` variables; local arguments follow behind, each aligned to 128.
     pub static_local_size: u64,
     /// Bytes of private memory that one work-item needs.
@@ -98,10 +101,11 @@ pub struct KernelCode {
 }
 
 impl KernelCode {
-    /// Scalar code under that symbol that needs no memory, and may depend on its work-group.
+    /// Scalar code under that symbol that needs no memory, may depend on its work-group, and will not get better.
     pub fn plain(symbol: impl Into<String>) -> Self {
         KernelCode {
             symbol: symbol.into(),
+            tier: Tier::Optimized,
             static_local_size: 0,
             private_size: 0,
             scratch_per_item: 0,

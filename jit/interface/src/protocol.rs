@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use std::io::{self, Read};
 use std::os::fd::{AsRawFd, BorrowedFd};
 use std::path::PathBuf;
+use std::time::Duration;
 
 /// A frame's payload may not be longer: what claims to be is no frame.
 pub const MAX_PAYLOAD: u32 = 1 << 30;
@@ -77,11 +78,22 @@ pub struct Conditions {
     pub dump: Option<PathBuf>,
 }
 
+/// A stage of a build.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Stage {
+    /// What was done.
+    pub name: String,
+    /// How long it took.
+    pub time: Duration,
+}
+
 /// A worker's answer.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct Reply {
     /// The outcome.
     pub result: Result<Product, CompileError>,
+    /// How long it took, stage by stage; of builds only.
+    pub stages: Vec<Stage>,
     /// Resident bytes of the worker afterwards.
     pub resident: u64,
 }

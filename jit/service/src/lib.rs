@@ -8,7 +8,7 @@
 pub mod cache;
 mod clang;
 mod loader;
-mod per_process;
+pub mod per_process;
 pub mod process;
 mod processor;
 pub mod settings;
@@ -23,14 +23,16 @@ use process::Request;
 use spirula_interface::inputs::Inputs;
 use spirula_interface::options::{CompileError, CompileOptions};
 use spirula_interface::program::{CompiledProgram, DATA_SYMBOL, KernelInfo, RawWorkGroupFn};
-use spirula_interface::protocol::{Job, Product};
+use spirula_interface::protocol::{Job, Product, Stage};
+use spirula_interface::tier::Tier;
 use spirula_interface::translation::{Translated, Translation};
 use std::sync::Arc;
 
 /// Reads a module and checks it against the SPIR rules; yields remarks. Errors: [`CompileError::InvalidBinary`] for
 /// what is no valid SPIR of this device's kind, [`CompileError::Failed`] for a rule that it breaks.
 pub fn check(module: &[u8], options: &CompileOptions) -> Result<String, CompileError> {
-    match process::run(Request::anew(&Job::Check { module, inputs: inputs(options)? })?)? {
+    // No code is made, of whatever tier.
+    match process::run(Request::anew(&Job::Check { module, inputs: inputs(options, Tier::Optimized)? })?)? {
         Product::Checked(remarks) => Ok(remarks),
         _ => Err(wrong_product()),
     }
@@ -38,19 +40,40 @@ pub fn check(module: &[u8], options: &CompileOptions) -> Result<String, CompileE
 
 /// Links modules into one without generating code: a library, or an executable's IR. Returns bitcode.
 pub fn link(modules: &[&[u8]], options: &CompileOptions) -> Result<Vec<u8>, CompileError> {
-    let job = Job::Link { modules: modules.to_vec(), inputs: inputs(options)? };
+    let job = Job::Link { modules: modules.to_vec(), inputs: inputs(options, Tier::Optimized)? };
     match process::run(Request::anew(&job)?)? {
         Product::Linked(bitcode) => Ok(bitcode),
         _ => Err(wrong_product()),
     }
 }
 
-/// Builds an executable program from one or more modules.
-pub fn build(modules: &[&[u8]], options: &CompileOptions) -> Result<CompiledProgram, CompileError> {
-    let job = Job::Build { modules: modules.to_vec(), inputs: inputs(options)? };
-    match process::run(Request::repeatable(&job, &[])?)? {
-        Product::Built(program) => Ok(program),
+/// An executable, and how it came about.
+#[derive(Clone, Debug)]
+pub struct Build {
+    /// The executable.
+    pub program: CompiledProgram,
+    /// What took how long; nothing if it was known.
+    pub stages: Vec<Stage>,
+}
+
+/// Builds an executable program from one or more modules, or finds what was built of them before.
+pub fn build(modules: &[&[u8]], options: &CompileOptions, tier: Tier) -> Result<Build, CompileError> {
+    let job = Job::Build { modules: modules.to_vec(), inputs: inputs(options, tier)? };
+    let answer = process::answer(Request::repeatable(&job, &[])?)?;
+    match answer.product {
+        Product::Built(program) => Ok(Build { program, stages: answer.stages }),
         _ => Err(wrong_product()),
+    }
+}
+
+/// What [`build`] would find without building. Nothing is compiled for it, and no process started.
+pub fn known(modules: &[&[u8]], options: &CompileOptions, tier: Tier) -> Option<CompiledProgram> {
+    let inputs =
+        Inputs::new(options.clone(), settings::get().compiler.clone(), process::known_target()?, tier);
+    let job = Job::Build { modules: modules.to_vec(), inputs };
+    match process::known(&Request::repeatable(&job, &[]).ok()?)? {
+        Product::Built(program) => Some(program),
+        _ => None,
     }
 }
 
@@ -69,8 +92,8 @@ pub fn translate(translation: Translation) -> Result<Translated, CompileError> {
     }
 }
 
-fn inputs(options: &CompileOptions) -> Result<Inputs, CompileError> {
-    Ok(Inputs::new(options.clone(), settings::get().compiler.clone(), process::target()?))
+fn inputs(options: &CompileOptions, tier: Tier) -> Result<Inputs, CompileError> {
+    Ok(Inputs::new(options.clone(), settings::get().compiler.clone(), process::target()?, tier))
 }
 
 fn wrong_product() -> CompileError {

@@ -30,7 +30,7 @@ use recent::Recent;
 pub use recent::is_repeatable;
 use serde::de::DeserializeOwned;
 use spirula_interface::options::CompileError;
-use spirula_interface::protocol::{self, Conditions, Job, Product};
+use spirula_interface::protocol::{self, Conditions, Job, Product, Reply, Stage};
 use spirula_interface::target::Target;
 use std::sync::OnceLock;
 
@@ -64,25 +64,49 @@ impl Request {
         let request = Request::anew(job)?;
         Ok(Request { key: Some(Key::of("job", &[&request.job, more])), ..request })
     }
+
+    /// What the answer is kept under, if it is to be. What is dumped is written by the compiler at work.
+    fn key(&self) -> Option<Key> {
+        self.key.filter(|_| settings::get().dump.is_none())
+    }
+}
+
+/// What came of a job.
+#[derive(Clone, Debug)]
+pub struct Answer {
+    /// What it yielded.
+    pub product: Product,
+    /// How long that took a compiler; nothing if the answer was known.
+    pub stages: Vec<Stage>,
 }
 
 /// Has a compiler process do a job, unless its answer is known.
 pub fn run(request: Request) -> Result<Product, CompileError> {
-    // What is dumped is written by the compiler at work.
-    let Some(key) = request.key.filter(|_| settings::get().dump.is_none()) else { return run_anew(&request) };
+    answer(request).map(|answer| answer.product)
+}
+
+/// As [`run`], with what is known of how it was done.
+pub fn answer(request: Request) -> Result<Answer, CompileError> {
+    if let Some(product) = known(&request) {
+        return Ok(Answer { product, stages: Vec::new() });
+    }
+    let answer = run_anew(&request)?;
+    if let Some((key, bytes)) = request.key().zip(protocol::encode(&answer.product).ok()) {
+        cache().inspect(|cache| cache.keep(&key, &bytes));
+        RECENT.get().keep(key, bytes);
+    }
+    Ok(answer)
+}
+
+/// The answer, if it is known.
+pub fn known(request: &Request) -> Option<Product> {
+    let key = request.key()?;
     if let Some(product) = RECENT.get().find(&key) {
-        return Ok(product);
+        return Some(product);
     }
-    if let Some((product, answer)) = kept(&key) {
-        RECENT.get().keep(key, answer);
-        return Ok(product);
-    }
-    let product = run_anew(&request)?;
-    if let Ok(answer) = protocol::encode(&product) {
-        cache().inspect(|cache| cache.keep(&key, &answer));
-        RECENT.get().keep(key, answer);
-    }
-    Ok(product)
+    let (product, bytes) = kept(&key)?;
+    RECENT.get().keep(key, bytes);
+    Some(product)
 }
 
 /// What an earlier process kept on disk: the value and its bytes.
@@ -108,12 +132,12 @@ pub fn cache_problem() -> Option<&'static str> {
     CACHE.get().as_ref()?.as_ref().err().map(String::as_str)
 }
 
-fn run_anew(request: &Request) -> Result<Product, CompileError> {
+fn run_anew(request: &Request) -> Result<Answer, CompileError> {
     let settings = settings::get();
     let seconds = u32::try_from(settings.time_limit.as_secs()).unwrap_or(u32::MAX).max(1);
     let conditions = Conditions { seconds, dump: settings.dump.clone() };
     match POOL.get().run(request, &conditions) {
-        Ok(result) => result,
+        Ok(Reply { result, stages, .. }) => result.map(|product| Answer { product, stages }),
         Err(PoolError::NotStarted(error)) => Err(unavailable(&error)),
         Err(PoolError::Crashed(note)) => {
             Err(CompileError::Crashed(format!("the compiler process {note} while {}", request.verb)))
@@ -123,23 +147,34 @@ fn run_anew(request: &Request) -> Result<Product, CompileError> {
 
 /// What code is to be generated for: this machine, as the compiler sees it.
 pub fn target() -> Result<Target, CompileError> {
-    if let Some(target) = TARGET.get().get() {
-        return Ok(target.clone());
+    if let Some(target) = known_target() {
+        return Ok(target);
     }
-    let key = processor::identity().map(|processor| Key::of("target", &[&processor]));
-    let found = match key.as_ref().and_then(kept) {
-        Some((target, _)) => target,
-        None => {
-            let target = POOL.get().target().map_err(|error| unavailable(&error))?;
-            if let (Some(cache), Some(key), Ok(bytes)) = (cache(), key, protocol::encode(&target)) {
-                cache.keep(&key, &bytes);
-            }
-            target
-        }
-    };
+    let found = POOL.get().target().map_err(|error| unavailable(&error))?;
+    if let (Some(cache), Some(key), Ok(bytes)) = (cache(), target_key(), protocol::encode(&found)) {
+        cache.keep(&key, &bytes);
+    }
+    Ok(set_target(found))
+}
+
+/// The same, if no compiler must be asked.
+pub fn known_target() -> Option<Target> {
+    if let Some(target) = TARGET.get().get() {
+        return Some(target.clone());
+    }
+    let (found, _) = kept(&target_key()?)?;
+    Some(set_target(found))
+}
+
+fn target_key() -> Option<Key> {
+    processor::identity().map(|processor| Key::of("target", &[&processor]))
+}
+
+/// The compiler's target for this application's processors.
+fn set_target(found: Target) -> Target {
     let threads = std::thread::available_parallelism().map_or(1, |count| count.get());
     let target = Target { threads: u32::try_from(threads).unwrap_or(1), ..found };
-    Ok(TARGET.get().get_or_init(|| target).clone())
+    TARGET.get().get_or_init(|| target).clone()
 }
 
 fn unavailable(error: &str) -> CompileError {

@@ -3,7 +3,8 @@
 //! `docs/settings.md` lists them; a test holds it against [`VARIABLES`].
 
 use spirula_interface::settings::{Settings, VERIFY_BY_DEFAULT};
-use std::ffi::OsString;
+use spirula_interface::tier::Tier;
+use std::ffi::{OsStr, OsString};
 use std::path::PathBuf;
 use std::sync::LazyLock;
 use std::time::Duration;
@@ -83,6 +84,14 @@ pub const VARIABLES: &[Variable] = &[
         meaning: "compute units of the device, instead of one for each processor that may be used",
     },
     Variable {
+        name: "SPIRULA_TIER",
+        values: "`auto`, `baseline` or `optimized`",
+        meaning: "what code is made by: `baseline` in milliseconds, and scalar; `optimized` as fast as it gets, which a build waits \
+                  for; `auto`, the default, starts with the former and replaces it in the background where launches take their \
+                  time. With `SPIRULA_DUMP`, `SPIRULA_REMARKS` or `SPIRULA_VECTOR_WIDTH`, which are about optimized code, that \
+                  is the default",
+    },
+    Variable {
         name: "SPIRULA_VECTOR_WIDTH",
         values: "1, 2, 4, 8, 16, 32 or 64",
         meaning: "work-items that share vector instructions, instead of what the cost model chooses; 1 is scalar code. Also the size of \
@@ -120,6 +129,8 @@ pub struct UserSettings {
     pub log: Option<OsString>,
     /// `SPIRULA_THREADS`.
     pub threads: Option<u32>,
+    /// `SPIRULA_TIER`: what all code is made by. None: the baseline, and optimized code where it pays.
+    pub tier: Option<Tier>,
     /// `SPIRULA_INCLUDE`, as absolute paths.
     pub include_folders: Vec<PathBuf>,
     /// `SPIRULA_INCLUDE_ONLY` and `SPIRULA_INCLUDE`, as absolute paths, if the former is set.
@@ -137,12 +148,15 @@ impl UserSettings {
         let seconds = number("SPIRULA_COMPILER_TIMEOUT").filter(|&seconds| seconds > 0).unwrap_or(120);
         let absolute = |path: PathBuf| std::path::absolute(path).ok();
         let folders = |name: &str| -> Vec<PathBuf> { paths(name).into_iter().filter_map(absolute).collect() };
+        let compiler = Settings {
+            vector_width: number("SPIRULA_VECTOR_WIDTH").filter(|n| n.is_power_of_two() && *n <= 64),
+            remarks: variable("SPIRULA_REMARKS").is_some(),
+            verify: variable("SPIRULA_VERIFY").map_or(VERIFY_BY_DEFAULT, |value| value != "0"),
+        };
+        let dump = path("SPIRULA_DUMP").and_then(absolute);
+        let asks = compiler.vector_width.is_some() || compiler.remarks || dump.is_some();
         UserSettings {
-            compiler: Settings {
-                vector_width: number("SPIRULA_VECTOR_WIDTH").filter(|n| n.is_power_of_two() && *n <= 64),
-                remarks: variable("SPIRULA_REMARKS").is_some(),
-                verify: variable("SPIRULA_VERIFY").map_or(VERIFY_BY_DEFAULT, |value| value != "0"),
-            },
+            compiler,
             cache_folder: cache_folder(&variable),
             cache_size: u64::from(number("SPIRULA_CACHE_SIZE").unwrap_or(512)) << 20,
             clang: path("SPIRULA_CLANG"),
@@ -152,11 +166,22 @@ impl UserSettings {
             time_limit: Duration::from_secs(seconds.into()),
             log: variable("SPIRULA_LOG").filter(|value| !value.is_empty()),
             threads: number("SPIRULA_THREADS").filter(|count| (1..=1024).contains(count)),
-            dump: path("SPIRULA_DUMP").and_then(absolute),
+            tier: tier(variable("SPIRULA_TIER").as_deref(), asks),
+            dump,
             include_folders: folders("SPIRULA_INCLUDE"),
             include_only: variable("SPIRULA_INCLUDE_ONLY")
                 .map(|_| [folders("SPIRULA_INCLUDE_ONLY"), folders("SPIRULA_INCLUDE")].concat()),
         }
+    }
+}
+
+/// As the user says; who asks about optimized code is answered by it.
+fn tier(named: Option<&OsStr>, asks: bool) -> Option<Tier> {
+    match named.and_then(OsStr::to_str) {
+        Some("baseline") => Some(Tier::Baseline),
+        Some("optimized") => Some(Tier::Optimized),
+        Some("auto") => None,
+        _ => asks.then_some(Tier::Optimized),
     }
 }
 
@@ -198,7 +223,8 @@ mod tests {
         let nothing = read(&[]);
         for variable in VARIABLES {
             let changes = |value: &str| read(&[(variable.name, value)]) != nothing;
-            assert!(changes("16") || changes("0"), "{} is listed but not read", variable.name);
+            let any = ["16", "0", "baseline"].into_iter().any(changes);
+            assert!(any, "{} is listed but not read", variable.name);
         }
         UserSettings::read(|name| {
             let known = ["PATH", "HOME", "XDG_CACHE_HOME"].contains(&name)
@@ -221,10 +247,23 @@ mod tests {
     }
 
     #[test]
+    fn who_asks_about_optimized_code_gets_it() {
+        let tier = |variables: &[(&str, &str)]| read(variables).tier;
+        assert_eq!(tier(&[]), None);
+        assert_eq!(tier(&[("SPIRULA_TIER", "optimized")]), Some(Tier::Optimized));
+        for asking in ["SPIRULA_DUMP", "SPIRULA_REMARKS", "SPIRULA_VECTOR_WIDTH"] {
+            assert_eq!(tier(&[(asking, "4")]), Some(Tier::Optimized));
+            assert_eq!(tier(&[(asking, "4"), ("SPIRULA_TIER", "baseline")]), Some(Tier::Baseline));
+            assert_eq!(tier(&[(asking, "4"), ("SPIRULA_TIER", "auto")]), None);
+        }
+    }
+
+    #[test]
     fn nonsense_is_as_nothing() {
         let nothing = read(&[]);
         for value in ["3", "128", "-1", "x", ""] {
             assert_eq!(read(&[("SPIRULA_VECTOR_WIDTH", value)]), nothing);
+            assert_eq!(read(&[("SPIRULA_TIER", value)]), nothing);
         }
         for value in ["0", "-5", "soon", ""] {
             assert_eq!(read(&[("SPIRULA_COMPILER_TIMEOUT", value)]), nothing);

@@ -9,6 +9,7 @@ use crate::platform::device::DeviceInfo;
 use crate::platform::extensions::ACCEPTED_SPIR_VERSIONS;
 use spirula_interface::options::{CompileError, CompileOptions, MathOptions, Specialization};
 use spirula_interface::program::{CompiledProgram, KernelInfo};
+use spirula_interface::tier::Tier;
 use spirula_service::{self as service, LoadedKernel, Variables};
 use std::fmt::Display;
 use std::sync::Arc;
@@ -90,7 +91,8 @@ pub(super) fn build(
     failed: Status,
 ) -> Result<Built, Failure> {
     check_version(options, failed)?;
-    let compiled = service::build(&slices(&modules), options).map_err(|error| Failure::of(error, failed))?;
+    let built = service::build(&slices(&modules), options, Tier::Optimized);
+    let compiled = built.map_err(|error| Failure::of(error, failed))?.program;
     verify(&compiled, device).map_err(|what| Failure { status: failed, log: format!("error: {what}\n") })?;
     load(Arc::new(compiled), modules, Some(options), failed)
 }
@@ -134,9 +136,10 @@ fn maker(
     let (name, modules, options) = (kernel.signature.name.clone(), modules.clone(), options.clone());
     let variables = variables.clone();
     Box::new(move |local_size| {
-        let specialization = Some(Specialization { kernel: name.clone(), local_size });
+        let specialization = Some(Specialization { kernel: name.clone(), local_size: Some(local_size) });
         let options = CompileOptions { specialization, ..options.clone() };
-        let compiled = service::build(&slices(&modules), &options).map_err(|error| error.to_string())?;
+        let built = service::build(&slices(&modules), &options, Tier::Optimized);
+        let compiled = built.map_err(|error| error.to_string())?.program;
         let loaded = service::load(&compiled, &variables).map_err(|error| error.to_string())?.pop();
         let kernel = loaded.ok_or_else(|| format!("the compiler left {name} out"))?;
         Ok(Variant { code: Code::of(&kernel), info: kernel.info })

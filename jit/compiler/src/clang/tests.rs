@@ -1,6 +1,8 @@
 //! What clang makes of sources, and what it must not see. Without a clang these tests say so and pass.
 
 use super::*;
+use crate::compile::{self, trace};
+use spirula_interface::program::CompiledProgram;
 use spirula_service::find_clang;
 
 const LIMIT: Duration = Duration::from_secs(60);
@@ -29,6 +31,12 @@ fn log_of(translation: &Translation) -> String {
     }
 }
 
+/// The program of a module.
+fn built(module: &[u8]) -> Result<CompiledProgram, CompileError> {
+    let (dump, mut stages) = (trace::Dump::default(), trace::Stages::begin());
+    compile::build(&[module], &crate::host_inputs(), dump, &mut stages)
+}
+
 #[test]
 fn a_kernel_becomes_spir() {
     let Some(job) = translation("kernel void k(global float *a) { a[get_global_id(0)] = sin(a[0]); }") else {
@@ -36,8 +44,7 @@ fn a_kernel_becomes_spir() {
     };
     let translated = translate(&job, LIMIT).unwrap();
     assert_eq!(translated.log, "");
-    let built =
-        crate::compile::build(&[&translated.module], &crate::host_inputs(), Default::default()).unwrap();
+    let built = built(&translated.module).unwrap();
     assert_eq!(built.kernels[0].signature.name, "k");
 }
 
@@ -162,8 +169,6 @@ fn assembly_is_not_assembled() {
         return;
     };
     let translated = translate(&job, LIMIT).unwrap();
-    let error = crate::compile::build(&[&translated.module], &crate::host_inputs(), Default::default())
-        .unwrap_err()
-        .to_string();
+    let error = built(&translated.module).unwrap_err().to_string();
     assert!(error.contains("inline assembly"), "{error}");
 }

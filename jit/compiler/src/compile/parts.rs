@@ -1,39 +1,66 @@
-//! The end of a build: the kernels are shared out among threads, each of which makes an object of its share.
+//! The end of a build: the kernels are shared out among threads, each of which makes an object of its share, by its tier.
 
-use super::{Dump, fault};
+use super::fault;
+use super::trace::Dump;
+use crate::back::cranelift;
 use crate::back::llvm::Text;
 use crate::codegen;
 use crate::large_stack;
 use crate::llvm::{self, Session};
 use inkwell::targets::TargetMachine;
+use spirula_interface::inputs::Inputs;
 use spirula_interface::options::CompileError;
 use spirula_interface::target::Target;
+use spirula_interface::tier::Tier;
 use spirula_kir::{Function, Module};
 use std::cmp::Reverse;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 
 /// Instructions of work-group functions that are worth a thread: its own LLVM context costs a millisecond or two.
 const MIN_SHARE: usize = 200;
 
-/// Objects that together define the module's kernels, which are lowered. What those call and refer to is in each object
+/// The same in the baseline, which takes a tenth of the time.
+const MIN_BASELINE_SHARE: usize = 2_000;
+
+/// What all objects of a build have in common.
+#[derive(Clone, Copy)]
+struct Common<'m> {
+    /// The first lines of a text for LLVM.
+    header: &'m str,
+    inputs: &'m Inputs,
+    dump: Dump<'m>,
+}
+
+/// Code, and what went wrong before it was there.
+pub struct Object {
+    pub bytes: Vec<u8>,
+    pub warning: Option<String>,
+}
+
+/// Kernels of one tier, for one thread.
+struct Share<'m> {
+    tier: Tier,
+    module: &'m Module,
+    kernels: Vec<&'m Function>,
+}
+
+/// Objects that together define the kernels, which are lowered, of both tiers. What those call and refer to is in each object
 /// that needs it.
 pub fn objects(
     session: &Session,
-    module: &Module,
-    layout: &TargetMachine,
-    machine: (&Target, bool),
+    programs: &[(Tier, &Module)],
+    (machine, inputs): (&TargetMachine, &Inputs),
     dump: Dump,
-) -> Result<Vec<Vec<u8>>, CompileError> {
-    let kernels: Vec<(&Function, usize)> = module.kernels.iter().map(|k| (k, k.insts().count())).collect();
-    let shares = share_out(&kernels, if dump.is_wanted() { 1 } else { threads(&kernels, machine.0) });
+) -> Result<Vec<Object>, CompileError> {
+    let header = &header(machine);
+    let common = Common { header, inputs, dump };
+    let shares = shares(programs, common);
     let Some((own, others)) = shares.split_first() else { return Ok(Vec::new()) };
-    let header = header(layout);
-    let object =
-        |session: &Session, share: &[&Function]| object(session, module, share, (&header, machine), dump);
-    let elsewhere = |share: &[&Function]| object(&Session::new(), share);
+    let elsewhere = |share: &Share| object_of_tier(&Session::new(), share, common);
     std::thread::scope(|scope| {
         let spawned: Vec<_> =
             others.iter().map(|share| (share, large_stack::spawn(scope, || elsewhere(share)))).collect();
-        let mut objects = vec![object(session, own)];
+        let mut objects = vec![object_of_tier(session, own, common)];
         objects.extend(spawned.into_iter().map(|(share, thread)| match thread {
             Ok(thread) => thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)),
             Err(_) => elsewhere(share), // No thread to be had.
@@ -42,10 +69,51 @@ pub fn objects(
     })
 }
 
+/// The kernels by their tiers, in shares; one at least, for what stayed a call is compiled without kernels all the same.
+fn shares<'m>(programs: &[(Tier, &'m Module)], common: Common) -> Vec<Share<'m>> {
+    let are_none = programs.iter().all(|(_, module)| module.kernels.is_empty());
+    let shares = programs.iter().flat_map(|&(tier, module)| {
+        let kernels: Vec<(&Function, usize)> =
+            module.kernels.iter().map(|kernel| (kernel, kernel.insts().count())).collect();
+        let count = if common.dump.is_wanted() { 1 } else { threads(&kernels, tier, &common.inputs.target) };
+        let wanted = !kernels.is_empty() || are_none && tier == Tier::Optimized;
+        let shares = if wanted { share_out(&kernels, count) } else { Vec::new() };
+        shares.into_iter().map(move |kernels| Share { tier, module, kernels })
+    });
+    shares.collect()
+}
+
+/// The object of some kernels, with what they use. The one place where the tiers' ways part.
+fn object_of_tier(session: &Session, share: &Share, common: Common) -> Result<Object, CompileError> {
+    let optimize = share.tier == Tier::Optimized && !common.inputs.options.optimization_disabled;
+    let warning = match share.tier {
+        Tier::Baseline => match by_cranelift(share, common) {
+            Ok(bytes) => return Ok(Object { bytes, warning: None }),
+            // A mistake of its own or of ours: LLVM takes the same Kernel IR.
+            Err(why) => Some(format!("warning: the baseline was made by LLVM: {why}\n")),
+        },
+        Tier::Optimized => None,
+    };
+    Ok(Object { bytes: by_llvm(session, share, common, optimize)?, warning })
+}
+
+/// By Cranelift. Errors: why not.
+fn by_cranelift(share: &Share, common: Common) -> Result<Vec<u8>, String> {
+    let generate = || cranelift::object(share.module, &share.kernels, &common.inputs.target);
+    match catch_unwind(AssertUnwindSafe(generate)) {
+        Ok(result) => result.map_err(|error| error.to_string()),
+        Err(_) => Err("Cranelift panicked".to_owned()),
+    }
+}
+
 /// How many threads are to work on the kernels.
-fn threads<T>(kernels: &[(T, usize)], target: &Target) -> usize {
+fn threads<T>(kernels: &[(T, usize)], tier: Tier, target: &Target) -> usize {
     let size: usize = kernels.iter().map(|(_, size)| size).sum();
-    (target.threads as usize).min(size / MIN_SHARE).max(1)
+    let worth = match tier {
+        Tier::Baseline => MIN_BASELINE_SHARE,
+        Tier::Optimized => MIN_SHARE,
+    };
+    (target.threads as usize).min(size / worth).max(1)
 }
 
 /// The kernels, which come with their sizes, in at most so many shares of like size, none of them empty unless there are
@@ -63,13 +131,12 @@ fn share_out<T: Copy>(kernels: &[(T, usize)], shares: usize) -> Vec<Vec<T>> {
     list.into_iter().map(|(_, share)| share).collect()
 }
 
-/// The object of some kernels, with what they use.
-fn object(
+/// By LLVM.
+fn by_llvm(
     session: &Session,
-    module: &Module,
-    kernels: &[&Function],
-    (header, (target, optimize)): (&str, (&Target, bool)),
-    dump: Dump,
+    Share { module, kernels, .. }: &Share,
+    Common { header, inputs, dump }: Common,
+    optimize: bool,
 ) -> Result<Vec<u8>, CompileError> {
     let used = module.reached(kernels.iter().copied());
     let mut text = Text::default();
@@ -89,7 +156,7 @@ fn object(
     let mut parsed =
         llvm::parse_text(session, &text).map_err(|error| fault("the text of an object", &error))?;
     let symbols: Vec<String> = kernels.iter().map(|kernel| kernel.name.clone()).collect();
-    let object = codegen::generate(session, &mut parsed, &symbols, target, optimize)
+    let object = codegen::generate(session, &mut parsed, &symbols, &inputs.target, optimize)
         .map_err(|error| CompileError::Failed(format!("error: {error}\n")))?;
     dump.write("optimized.ll", || llvm::print_text(&parsed));
     Ok(object)

@@ -30,7 +30,7 @@ declare spir_func i64 @_Z13get_global_idj(i32)
 
 /// The program of a module in LLVM's text.
 fn built(text: &str, inputs: &Inputs) -> Result<CompiledProgram, CompileError> {
-    build(&[&testing::bitcode(text)], inputs, Dump::default())
+    build(&[&testing::bitcode(text)], inputs, Dump::default(), &mut Stages::begin())
 }
 
 fn launch(groups: u64, size: u64) -> Launch {
@@ -58,17 +58,59 @@ fn scaled(kernel: &KernelInfo, entry: RawWorkGroupFn) -> Vec<i32> {
 
 #[test]
 fn a_kernel_is_built_loaded_and_right() {
-    for optimization_disabled in [false, true] {
+    let ways = [Tier::Baseline, Tier::Optimized].map(|tier| [(tier, false), (tier, true)]);
+    for (tier, optimization_disabled) in ways.into_iter().flatten() {
         let mut inputs = host_inputs();
         inputs.options.optimization_disabled = optimization_disabled;
+        inputs.tier = tier;
         let program = built(SCALE, &inputs).unwrap();
         let kernel = &program.kernels[0];
+        assert_eq!(
+            (kernel.code.tier, kernel.code.lanes > 1),
+            (tier, tier == Tier::Optimized && !optimization_disabled)
+        );
         let kinds: Vec<_> = kernel.signature.arguments.iter().map(|argument| argument.kind).collect();
         assert_eq!(kinds, [ArgumentKind::Buffer, ArgumentKind::Value { size: 4 }]);
         let loaded = crate::loaded(&program).unwrap();
 
         let data = scaled(kernel, loaded[0].entry);
         assert!(data.iter().enumerate().all(|(index, &value)| value == 7 * index as i32), "{data:?}");
+    }
+}
+
+/// A kernel that sees its sub-groups is optimized in the baseline's build, and what the host sees is the same in both.
+#[test]
+fn what_the_host_sees_does_not_depend_on_the_tier() {
+    let text = format!(
+        "{}declare spir_func i32 @_Z18get_sub_group_sizev()\n{}!9 = !{{ptr @seeing, !1, !2, !3, !4, !5}}\n",
+        SCALE
+            .split_once("declare")
+            .unwrap()
+            .0
+            .replace("@scale", "@seeing")
+            .replace("mul i32 %old, %factor", "call spir_func i32 @_Z18get_sub_group_sizev()"),
+        SCALE.replace("kernels = !{!0}", "kernels = !{!0, !9}"),
+    );
+    let [baseline, optimized] = [Tier::Baseline, Tier::Optimized].map(|tier| {
+        let mut inputs = host_inputs();
+        inputs.tier = tier;
+        let mut stages = Stages::begin();
+        let program = build(&[&testing::bitcode(&text)], &inputs, Dump::default(), &mut stages).unwrap();
+        let names: Vec<String> = stages.ended().into_iter().map(|stage| stage.name).collect();
+        assert_eq!(names, ["read", "harden", "link", "clean up", "import", "Kernel IR", "code"]);
+        program
+    });
+    let tiers = |program: &CompiledProgram| program.kernels.iter().map(|k| k.code.tier).collect::<Vec<_>>();
+    assert_eq!(tiers(&baseline), [Tier::Baseline, Tier::Optimized]);
+    assert_eq!(tiers(&optimized), [Tier::Optimized; 2]);
+    assert!(baseline.kernels[1].code.sub_group_size > 1);
+    assert_eq!((baseline.objects.len(), baseline.data), (2, optimized.data));
+    for (one, other) in std::iter::zip(&baseline.kernels, &optimized.kernels) {
+        assert_eq!(one.signature, other.signature);
+        let seen = |kernel: &KernelInfo| {
+            (kernel.code.static_local_size, kernel.code.sub_group_size, kernel.code.sees_group)
+        };
+        assert_eq!(seen(one), seen(other));
     }
 }
 
@@ -130,7 +172,8 @@ fn a_loop_that_measures_a_string_stays_a_loop() {
 fn a_linked_library_builds_as_well() {
     let inputs = host_inputs();
     let library = link(&[&testing::bitcode(SCALE)], &inputs).unwrap();
-    assert_eq!(build(&[&library], &inputs, Dump::default()).unwrap().kernels[0].signature.name, "scale");
+    let program = build(&[&library], &inputs, Dump::default(), &mut Stages::begin()).unwrap();
+    assert_eq!(program.kernels[0].signature.name, "scale");
 }
 
 #[test]
@@ -145,7 +188,7 @@ fn every_fixture_is_checked_and_compiled_or_says_what_it_lacks() {
     let inputs = host_inputs();
     for (name, bytes) in testing::fixtures() {
         check(&bytes, &inputs).unwrap_or_else(|error| panic!("{name}: {error}"));
-        match build(&[&bytes], &inputs, Dump::default()) {
+        match build(&[&bytes], &inputs, Dump::default(), &mut Stages::begin()) {
             Ok(program) => {
                 crate::loaded(&program).unwrap_or_else(|error| panic!("{name}: {error}"));
             }
@@ -218,12 +261,17 @@ fn a_mutable_variable_is_one_for_all_objects_and_variants() {
     assert!(program.data.size >= 4, "{:?}", program.data);
     let variables = std::sync::Arc::new(spirula_service::Variables::new(&program.data).unwrap());
     let kernels = spirula_service::load(&program, &variables).unwrap();
-    let specialization = Specialization { kernel: "scale1".into(), local_size: [64, 1, 1] };
-    inputs.options.specialization = Some(specialization);
-    let variant = built(&text, &inputs).unwrap();
-    let variant = spirula_service::load(&variant, &variables).unwrap();
+    let mut made = |tier: Tier, local_size: Option<[u32; 3]>| {
+        inputs.options.specialization = Some(Specialization { kernel: "scale1".into(), local_size });
+        inputs.tier = tier;
+        let variant = built(&text, &inputs).unwrap();
+        assert_eq!(variant.kernels[0].code.tier, tier);
+        spirula_service::load(&variant, &variables).unwrap()
+    };
+    let variant = made(Tier::Optimized, Some([64, 1, 1]));
+    let (baseline, alone) = (made(Tier::Baseline, None), made(Tier::Optimized, None));
     let mut next = 100;
-    for kernel in [&kernels[0], &kernels[1], &variant[0], &kernels[0]] {
+    for kernel in [&kernels[0], &kernels[1], &variant[0], &baseline[0], &alone[0], &kernels[0]] {
         let mut seen = scaled(&kernel.info, kernel.entry);
         seen.sort();
         assert_eq!(seen, (next + 7..next + 7 + 256).collect::<Vec<_>>(), "{}", kernel.info.signature.name);

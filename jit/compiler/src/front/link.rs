@@ -12,6 +12,7 @@ use inkwell::llvm_sys::LLVMLinkage;
 use inkwell::targets::TargetMachine;
 use spirula_interface::options::{CompileError, MathOptions};
 use spirula_interface::program::{HiddenKind, KernelSignature};
+use spirula_interface::target::Target;
 use std::collections::{BTreeSet, HashMap};
 use std::sync::OnceLock;
 
@@ -247,6 +248,13 @@ fn declared_name(line: &str) -> &str {
 
 /// What ties a function to the machine that rustc compiled it for.
 const OF_RUSTC: [&str; 5] = ["target-cpu", "target-features", "tune-cpu", "probe-stack", "frame-pointer"];
+
+/// Prepares for programs that use the Rust library, as the first one would have to. What fails now fails then, and is told.
+pub fn prepare(target: &Target) {
+    if let Ok(machine) = llvm::machine(target, true) {
+        let _ = library(&machine);
+    }
+}
 
 /// The Rust library's bitcode, made so that LLVM links from it what is needed: prepared once for each process.
 fn library(machine: &TargetMachine) -> Result<&'static [u8], CompileError> {

@@ -1,15 +1,16 @@
 //! A job done here and now, on a stack that LLVM's recursions fit in; a panic becomes an error.
 
 use crate::clang;
-use crate::compile::{self, Dump};
+use crate::compile;
+use crate::compile::trace::{Dump, Stages};
 use crate::large_stack;
 use spirula_interface::options::CompileError;
-use spirula_interface::protocol::{Conditions, Job, Product};
+use spirula_interface::protocol::{Conditions, Job, Product, Stage};
 use std::time::Duration;
 
-/// Performs a job.
-pub fn perform(job: Job, conditions: &Conditions) -> Result<Product, CompileError> {
-    on_large_stack(|| carry_out(job, conditions))
+/// Performs a job. Its stages, as far as it is a build, are added.
+pub fn perform(job: Job, conditions: &Conditions, stages: &mut Vec<Stage>) -> Result<Product, CompileError> {
+    on_large_stack(|| carry_out(job, conditions, stages))
 }
 
 /// Works on a thread of its own.
@@ -24,12 +25,17 @@ pub fn on_large_stack(
     })
 }
 
-fn carry_out(job: Job, conditions: &Conditions) -> Result<Product, CompileError> {
+fn carry_out(job: Job, conditions: &Conditions, stages: &mut Vec<Stage>) -> Result<Product, CompileError> {
     let dump = Dump::new(conditions.dump.as_deref());
     match job {
         Job::Check { module, inputs } => compile::check(module, &inputs).map(Product::Checked),
         Job::Link { modules, inputs } => compile::link(&modules, &inputs).map(Product::Linked),
-        Job::Build { modules, inputs } => compile::build(&modules, &inputs, dump).map(Product::Built),
+        Job::Build { modules, inputs } => {
+            let mut own = Stages::begin();
+            let built = compile::build(&modules, &inputs, dump, &mut own);
+            stages.extend(own.ended());
+            built.map(Product::Built)
+        }
         Job::Translate(translation) => {
             let limit = Duration::from_secs(conditions.seconds.into());
             clang::translate(&translation, limit).map(Product::Translated)

@@ -1,5 +1,7 @@
 //! What generated code may use of this process, by name.
 
+use half::f16;
+
 /// A function or variable outside of the program that its code may refer to: functions by calls, which go through a
 /// table of ours and reach any distance, variables by their address.
 #[derive(Clone, Copy, Debug)]
@@ -16,11 +18,20 @@ unsafe extern "C" {
     fn fmaf(x: f32, y: f32, z: f32) -> f32;
     fn fmod(x: f64, y: f64) -> f64;
     fn fmodf(x: f32, y: f32) -> f32;
+    fn ceil(x: f64) -> f64;
+    fn ceilf(x: f32) -> f32;
+    fn floor(x: f64) -> f64;
+    fn floorf(x: f32) -> f32;
+    fn nearbyint(x: f64) -> f64;
+    fn nearbyintf(x: f32) -> f32;
+    fn trunc(x: f64) -> f64;
+    fn truncf(x: f32) -> f32;
 }
 
-/// All that any generated code may call: block copies, which LLVM makes of loops and aggregates, and the two operations of
-/// C's mathematical library that a CPU may lack. The rest of mathematics comes from our own builtin library.
-pub(super) fn runtime_functions() -> [External<'static>; 7] {
+/// All that any generated code may call: block copies, which LLVM makes of loops and aggregates, operations that a CPU may
+/// lack, and in the baseline those that Cranelift has no instruction for. The rest of mathematics comes from our own builtin
+/// library.
+pub(super) fn runtime_functions() -> [External<'static>; 19] {
     let function = |name, address: *const ()| External { name, address: address as usize };
     [
         function("memcpy", libc::memcpy as *const ()),
@@ -30,5 +41,69 @@ pub(super) fn runtime_functions() -> [External<'static>; 7] {
         function("fmaf", fmaf as *const ()),
         function("fmod", fmod as *const ()),
         function("fmodf", fmodf as *const ()),
+        function("ceil", ceil as *const ()),
+        function("ceilf", ceilf as *const ()),
+        function("floor", floor as *const ()),
+        function("floorf", floorf as *const ()),
+        function("nearbyint", nearbyint as *const ()),
+        function("nearbyintf", nearbyintf as *const ()),
+        function("trunc", trunc as *const ()),
+        function("truncf", truncf as *const ()),
+        function("spirula.half_to_float", half_to_float as *const ()),
+        function("spirula.float_to_half", float_to_half as *const ()),
+        function("spirula.double_to_half", double_to_half as *const ()),
+        function("spirula.rsqrt14", rsqrt14 as *const ()),
     ]
+}
+
+extern "C" fn half_to_float(bits: u32) -> f32 {
+    f16::from_bits(bits as u16).to_f32()
+}
+
+extern "C" fn float_to_half(value: f32) -> u32 {
+    f16::from_f32(value).to_bits().into()
+}
+
+extern "C" fn double_to_half(value: f64) -> u32 {
+    f16::from_f64(value).to_bits().into()
+}
+
+/// AVX-512's approximation of 1/sqrt(x), for code that is made where the processor has it; NaN elsewhere.
+extern "C" fn rsqrt14(value: f32) -> f32 {
+    #[cfg(target_arch = "x86_64")]
+    if std::arch::is_x86_feature_detected!("avx512f") {
+        #[target_feature(enable = "avx512f")]
+        fn approximate(value: f32) -> f32 {
+            use std::arch::x86_64::{_mm_cvtss_f32, _mm_rsqrt14_ss, _mm_set_ss};
+            _mm_cvtss_f32(_mm_rsqrt14_ss(_mm_set_ss(0.0), _mm_set_ss(value)))
+        }
+        #[expect(unsafe_code, reason = "needs what the processor has")]
+        // SAFETY: it has AVX-512.
+        return unsafe { approximate(value) };
+    }
+    let _ = value;
+    f32::NAN
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn halves_are_rounded_once() {
+        assert_eq!(half_to_float(0x3c00), 1.0);
+        assert_eq!(half_to_float(0x0001), 2f32.powi(-24));
+        assert_eq!((float_to_half(65520.0), float_to_half(65519.0)), (0x7c00, 0x7bff));
+        // Just above the middle of 1 and the next half: a float in between would round to even.
+        let above = 1.0 + 2f64.powi(-11) + 2f64.powi(-40);
+        assert_eq!((double_to_half(above), double_to_half(1.0 + 2f64.powi(-11))), (0x3c01, 0x3c00));
+    }
+
+    #[test]
+    fn the_approximation_has_its_bits_where_there_is_one() {
+        for x in [1e-30_f32, 0.3, 1.0, 7.0, 1e20] {
+            let error = f64::from(rsqrt14(x)) * f64::from(x).sqrt() - 1.0;
+            assert!(rsqrt14(x).is_nan() || error.abs() < 2f64.powi(-13), "{x}: {error}");
+        }
+    }
 }

@@ -5,8 +5,7 @@ use super::keeper::Keeper;
 use super::spawn::{Launch, Started};
 use crate::settings;
 use spirula_interface::identity;
-use spirula_interface::options::CompileError;
-use spirula_interface::protocol::{self, Conditions, Hello, Product, Reply, Tag};
+use spirula_interface::protocol::{self, Conditions, Hello, Reply, Tag};
 use spirula_interface::target::Target;
 use std::io::{self, Read};
 use std::os::fd::AsFd;
@@ -68,15 +67,11 @@ impl Pool {
     }
 
     /// Has a worker do the job.
-    pub fn run(
-        &self,
-        request: &Request,
-        conditions: &Conditions,
-    ) -> Result<Result<Product, CompileError>, PoolError> {
+    pub fn run(&self, request: &Request, conditions: &Conditions) -> Result<Reply, PoolError> {
         loop {
             let mut seat = self.take_seat().map_err(PoolError::NotStarted)?;
             match seat.perform(request, conditions) {
-                Ok(Answer::Reply(reply)) => return Ok(reply.result),
+                Ok(Answer::Reply(reply)) => return Ok(reply),
                 Ok(Answer::Left) => {}
                 Err(note) => return Err(PoolError::Crashed(note)),
             }
