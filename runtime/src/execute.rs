@@ -1,9 +1,12 @@
 //! Running kernels: a device's threads, what they call, the memory that they call it with, and what kernels print.
 
 pub(crate) mod arena;
+mod background;
 pub(crate) mod children;
 pub(crate) mod group_size;
 pub(crate) mod launch;
 pub(crate) mod output;
+pub(crate) mod pace;
 pub(crate) mod scheduler;
-pub(crate) mod variants;
+pub(crate) mod tiers;
+mod variants;

@@ -404,16 +404,13 @@ impl Kernel {
                 self.info.signature.name, local.size
             )));
         }
-        // Groups that are smaller than the others have as much room.
-        let items: u64 = launch.enqueued_local_size.iter().product();
         let streams = u32::from(!fits_cache(&kept, &launch, device.info.cache_size));
         let launch = Launch { streams, ..launch };
         let invocation = Invocation {
-            code: self.built.code.clone(),
+            tiers: self.built.tiers.clone(),
             arguments: block,
             launch,
             local_size: local.size as usize,
-            scratch_size: self.info.code.scratch_size(items) as usize,
         };
         Ok((invocation, kept))
     }

@@ -9,9 +9,9 @@
 //! |---|---|
 //! | `off` | nothing, as without the variable |
 //! | `error` | every error that a function of OpenCL returns or a command ends with, and what failed in the background |
-//! | `warn` | what goes on, but worse than it should: a thread that is not bound, a kernel without code for its group size |
+//! | `warn` | what goes on, but worse than it should: a thread that is not bound, a kernel whose code can't be made better |
 //! | `info` | each build, compilation and link: of what, how long it took, how it ended |
-//! | `debug` | what is done without being asked for: code for a group size |
+//! | `debug` | what is done without being asked for: better code for a kernel; how long the stages of each build took |
 //!
 //! A line names the process and the level. It is written at once and as a whole, so that lines of different threads and
 //! processes don't mix. Further lines of a text are indented; characters that a terminal would obey are escaped. What is

@@ -34,7 +34,7 @@ pub(crate) fn compute_units() -> usize {
 }
 
 /// CPUs that this process may run on: its affinity mask, bounded by the cgroup's quota.
-fn usable_cpus() -> usize {
+pub(crate) fn usable_cpus() -> usize {
     let allowed = rustix::thread::sched_getaffinity(None).map_or_else(
         |_| std::thread::available_parallelism().map_or(1, usize::from),
         |set| set.count() as usize,

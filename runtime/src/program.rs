@@ -8,9 +8,9 @@ mod verify;
 
 use crate::context::Context;
 use crate::error::{Error, Result, Status};
-use crate::execute::launch::{Code, Invocation};
-use crate::execute::scheduler::Pace;
-use crate::execute::variants::{Specialized, Variant};
+#[cfg(test)]
+use crate::execute::launch::Code;
+use crate::execute::tiers::{Maker, Tiers, Version};
 use crate::log;
 use container::Contents;
 use options::{Options, Step};
@@ -47,7 +47,7 @@ struct State {
     kind: BinaryType,
     /// Bitcode; none for sources.
     modules: Arc<[Vec<u8>]>,
-    /// How an object was compiled: linking it heeds that.
+    /// How it was compiled, linked or built: linking an object heeds that, and so does code that is made of an executable later.
     compiled_with: CompileOptions,
     /// An executable's code.
     compiled: Option<Arc<CompiledProgram>>,
@@ -63,32 +63,18 @@ struct State {
 #[derive(Clone, Debug)]
 pub(crate) struct BuiltKernel {
     pub info: Arc<KernelInfo>,
-    pub code: Code,
-    pub pace: Arc<Pace>,
-    pub specialized: Arc<Specialized>,
+    pub tiers: Arc<Tiers>,
 }
 
 impl BuiltKernel {
+    /// In the code that its program was built with, and what makes better code, if anything does.
+    fn new(first: Version, maker: Option<Box<dyn Maker>>) -> BuiltKernel {
+        BuiltKernel { info: first.info.clone(), tiers: Tiers::new(first, maker) }
+    }
+
     /// Whether only kernels can launch it.
     pub(crate) fn is_blocks(&self) -> bool {
         self.info.signature.block.is_some()
-    }
-
-    /// The launch with the code of its local size, if that has its own by now.
-    pub(crate) fn specialize(&self, invocation: Invocation) -> Invocation {
-        let launch = &invocation.launch;
-        if launch.local_size != launch.enqueued_local_size {
-            return invocation;
-        }
-        let items = invocation.groups().saturating_mul(invocation.group_items());
-        let expected_ns = self.pace.estimate_ns(items);
-        match self.specialized.variant(&self.info, &invocation.launch, expected_ns) {
-            None => invocation,
-            Some(Variant { code, info }) => {
-                let scratch_size = info.code.scratch_size(invocation.group_items()) as usize;
-                Invocation { code, scratch_size, ..invocation }
-            }
-        }
     }
 }
 
@@ -161,7 +147,11 @@ impl Program {
             }
             let kind = contents.kind().unwrap_or(BinaryType::None);
             let program = Program::new(context, None, kind, contents.modules);
-            program.state().compiled = contents.compiled.map(Arc::new);
+            {
+                let mut state = program.state();
+                state.compiled_with = contents.options;
+                state.compiled = contents.compiled.map(Arc::new);
+            }
             return Ok(Arc::new(program));
         }
         if !BITCODE_MAGICS.iter().any(|magic| binary.starts_with(magic)) {
@@ -181,13 +171,17 @@ impl Program {
             // A binary that was loaded is code already; a program that runs is built anew.
             let loadable =
                 state.compiled.clone().filter(|_| translation.is_none() && state.kernels.is_none());
+            let loadable = loadable.map(|compiled| (compiled, state.compiled_with.clone()));
             state.kernels = None;
             (translation, state.modules.clone(), loadable)
         };
         let device = self.context.device().clone();
         let remarks = parsed.remarks();
         let work = move || match loadable {
-            Some(compiled) => steps::load(compiled, modules, None, Status::InvalidBinary),
+            Some((compiled, options)) if steps::will_do(&compiled, &options) => {
+                steps::load(compiled, modules, &options, Status::InvalidBinary)
+            }
+            Some((_, options)) => steps::build(modules, &options, &device.info, failed),
             None => source::and_then(translation, modules, failed, |modules| {
                 steps::build(modules, &parsed.compile, &device.info, failed)
             }),
@@ -217,7 +211,6 @@ impl Program {
         }
         let (translation, modules) = {
             let (mut state, translation) = self.begin(options, &parsed, Step::Compile, headers)?;
-            state.compiled_with = parsed.compile.clone();
             state.kernels = None;
             (translation, state.modules.clone())
         };
@@ -260,7 +253,6 @@ impl Program {
         let modules = {
             let mut state = program.state();
             (state.status, state.options) = (BuildStatus::InProgress, options.to_string());
-            state.compiled_with = merged.clone();
             state.modules.clone()
         };
         let device = context.device().clone();
@@ -355,6 +347,7 @@ impl Program {
                 state.log = built.log;
                 state.kind = built.kind;
                 state.modules = built.modules;
+                state.compiled_with = built.options;
                 state.compiled = built.compiled;
                 state.kernels = built.kernels;
                 state.binary = None;
@@ -416,7 +409,8 @@ impl Program {
             kind => {
                 let compiled = state.compiled.as_deref().cloned().filter(|_| kind == BinaryType::Executable);
                 // Encoding to memory can't fail; an empty binary would say so.
-                Contents::new(kind, state.modules.to_vec(), compiled).encode().unwrap_or_default()
+                let options = state.compiled_with.clone();
+                Contents::new(kind, state.modules.to_vec(), options, compiled).encode().unwrap_or_default()
             }
         };
         let binary: Arc<[u8]> = bytes.into();
@@ -462,13 +456,9 @@ impl Program {
     #[cfg(test)]
     pub(crate) fn of_kernels(context: &Arc<Context>, kernels: Vec<(KernelInfo, Code)>) -> Arc<Program> {
         let program = Program::new(context, None, BinaryType::Executable, vec![Vec::new()]);
-        let built = |(info, code)| BuiltKernel {
-            info: Arc::new(info),
-            code,
-            pace: Arc::default(),
-            specialized: Specialized::new(None),
-        };
-        program.state().kernels = Some(kernels.into_iter().map(built).collect());
+        let versions = kernels.into_iter().map(|(info, code)| Version { code, info: Arc::new(info) });
+        let built = versions.map(|version| BuiltKernel::new(version, None));
+        program.state().kernels = Some(built.collect());
         program.state().status = BuildStatus::Success;
         Arc::new(program)
     }

@@ -4,9 +4,9 @@
 use object::read::elf::{Dyn, ElfFile64};
 use object::{Endianness, Object, elf};
 use rustix::process::{Pid, Resource, Signal, Uid, getrlimit, kill_process, setrlimit};
-use spirula_tests::cl::{Context, Device, Program, SPIR12};
+use spirula_tests::cl::{Buffer, Context, Device, Kernel, NdRange, Program, Queue, SPIR12};
 use spirula_tests::isolate::{self, ExpectedFailures, Outcome, Test};
-use spirula_tests::{cycle, fixtures, icd};
+use spirula_tests::{cycle, fixtures, icd, supervise};
 use std::fs::{self, File, Permissions};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
@@ -17,13 +17,14 @@ use tempfile::TempDir;
 
 fn main() -> ExitCode {
     type Body = fn() -> Outcome;
-    let tests: [(&str, Body); 9] = [
+    let tests: [(&str, Body); 10] = [
         ("a_library_alone_says_what_it_misses", alone),
         ("the_compiler_may_stand_in_a_folder_of_its_own", in_a_folder),
         ("a_compiler_that_may_not_be_run_is_named", not_executable),
         ("a_program_that_is_no_compiler_is_named", no_compiler),
         ("a_compiler_of_another_build_is_named", of_another_build),
         ("killed_compilers_cost_their_builds_alone", killed),
+        (BEHIND, killed_behind),
         ("no_descriptors_for_a_moment", no_descriptors),
         ("no_processes_for_a_moment", no_processes),
         ("the_library_needs_the_c_library_alone", needs),
@@ -216,6 +217,56 @@ fn killed() -> Outcome {
     let left = processes_of(&installed.compiler()).len();
     assert!(left <= cpus, "{left} compilers for {cpus} processors");
     Ok(())
+}
+
+/// Compilers that are killed while they make better code of what runs already.
+const BEHIND: &str = "killed_compilers_leave_running_kernels_alone";
+
+/// Builds and launches until a kernel could not get better code, which the log tells.
+fn killed_behind() -> Outcome {
+    const LOG: &str = "SPIRULA_LOG";
+    let Some(path) = std::env::var_os(LOG) else {
+        let log = tempfile::NamedTempFile::new()?;
+        let setting = format!("warn:{}", log.path().display());
+        let mut command = isolate::child(BEHIND)?;
+        command.env(LOG, setting).env("SPIRULA_TIER", "auto").env(icd::CACHE_VARIABLE, "");
+        let done = supervise::run(&mut command, Duration::from_secs(250))?;
+        let said = String::from_utf8_lossy(&done.stderr);
+        assert!(done.status.is_some_and(|status| status.success()), "{:?}: {said}", done.status);
+        return Ok(());
+    };
+    let path = PathBuf::from(path.to_string_lossy().trim_start_matches("warn:"));
+    let installed = Installed::library()?;
+    installed.add_compiler()?;
+    let device = Device::first();
+    let (context, binary) = (Context::new(device)?, fixtures::load("bench/saxpy.bc64"));
+    let queue = Queue::new(&context, device)?;
+    let failed = || fs::read_to_string(&path).unwrap_or_default().contains("kernel saxpy: no optimized code");
+    // Each with other options, and so compiled anew.
+    for number in (0..16).cycle() {
+        let program = Program::from_binary(&context, device, &binary)?;
+        program.build(&options(number))?;
+        let kernel = Kernel::new(&program, "saxpy")?;
+        let (x, y) = (vec![3_f32; 1 << 20], Buffer::copy_of(&context, &vec![0_f32; 1 << 20])?);
+        let x = Buffer::copy_of(&context, &x)?;
+        kernel.set_object(0, Some(&x))?;
+        kernel.set_object(1, Some(&y))?;
+        kernel.set(2, 2_f32)?;
+        for launches in 1..20 {
+            queue.launch(&kernel, NdRange::new(&[1 << 20], &[64]))?.wait()?;
+            processes_of(&installed.compiler())
+                .into_iter()
+                .for_each(|id| drop(kill_process(id, Signal::KILL)));
+            let mut result = vec![0_f32; 1 << 20];
+            queue.read(&y, &mut result)?;
+            let expected = 6.0 * launches as f32;
+            assert!(result.iter().all(|&y| y == expected), "after {launches} launches");
+        }
+        if failed() {
+            break;
+        }
+    }
+    cycle::once(device, 1)
 }
 
 /// A library whose compiler worked, and is gone.

@@ -7,7 +7,6 @@ use crate::execute::children::Enqueuing;
 use crate::execute::group_size;
 use crate::execute::launch::Invocation;
 use crate::execute::output::{record, stdout};
-use crate::execute::scheduler::Pace;
 use crate::kernel::Kernel;
 use crate::memory::Mem;
 use crate::platform::device::Device;
@@ -20,7 +19,6 @@ pub(crate) struct KernelLaunch {
     /// What does not fit into groups of that size.
     rest: Vec<Invocation>,
     info: Arc<KernelInfo>,
-    pace: Arc<Pace>,
     /// What it enqueues kernels with, if it may.
     enqueuing: Option<Enqueuing>,
     context: Arc<Context>,
@@ -32,9 +30,9 @@ impl KernelLaunch {
     /// Runs it, prints what it printed, and runs what it enqueued. `ended` is called in between. CL_OUT_OF_RESOURCES without
     /// memory, and what kernels that it enqueued ended with.
     pub(crate) fn run(self, device: &Device, ended: &dyn Fn()) -> Result<()> {
-        let KernelLaunch { invocation, rest, info, pace, enqueuing, context, _memory } = self;
+        let KernelLaunch { invocation, rest, info, enqueuing, context, _memory } = self;
         let parts = std::iter::once(invocation).chain(rest);
-        let Some(enqueuing) = enqueuing else { return run_kernel(device, &info, &pace, parts) };
+        let Some(enqueuing) = enqueuing else { return run_kernel(device, &info, parts) };
         let root = |address: u64| {
             let parts = parts.map(|mut part| {
                 if let Some(offset) = info.signature.hidden_offset(HiddenKind::Parent) {
@@ -42,7 +40,7 @@ impl KernelLaunch {
                 }
                 part
             });
-            run_kernel(device, &info, &pace, parts)
+            run_kernel(device, &info, parts)
         };
         enqueuing.run(device, &context.device_queues, root, ended)
     }
@@ -52,13 +50,12 @@ impl KernelLaunch {
 pub(crate) fn run_kernel(
     device: &Device,
     info: &KernelInfo,
-    pace: &Pace,
     parts: impl IntoIterator<Item = Invocation>,
 ) -> Result<()> {
     let mut parts = parts.into_iter();
     let named =
         |error: Error| error.status.because(format!("kernel {}: {}", info.signature.name, error.detail));
-    let run = |part| device.scheduler.run(&Arc::new(part), pace).map_err(named);
+    let run = |part| device.scheduler.run(&Arc::new(part)).map_err(named);
     let Some(calls) = &info.signature.printf else { return parts.try_for_each(run) };
     let buffer = device.output_buffers.take().ok_or_else(|| {
         Status::OutOfResources
@@ -107,14 +104,13 @@ pub fn ndrange(
     let alone = enqueuing.is_none();
     let anywhere =
         alone && kernel.info.code.private_size.saturating_mul(invocation.group_items()) <= SMALL_STACK;
-    let short = alone && kernel.built.pace.is_short(items);
+    let short = alone && kernel.built.tiers.pace.is_short(items);
     Ok(Command {
         command_type: CommandType::NdrangeKernel,
         work: Work::Kernel(Box::new(KernelLaunch {
-            invocation: kernel.built.specialize(invocation),
+            invocation,
             rest,
             info: kernel.info.clone(),
-            pace: kernel.built.pace.clone(),
             enqueuing,
             context: kernel.program.context.clone(),
             _memory: memory,

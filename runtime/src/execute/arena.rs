@@ -33,6 +33,19 @@ impl Arena {
         }
     }
 
+    /// Makes room for both, with other memory if it must. Whether there is any.
+    pub(crate) fn make_room(&mut self, local_size: usize, scratch_size: usize) -> bool {
+        let needed = local_size.next_multiple_of(BLOCK_ALIGN).saturating_add(scratch_size);
+        if needed <= self.memory.span().len() {
+            return true;
+        }
+        match Arena::take(local_size, scratch_size) {
+            Some(larger) => *self = larger,
+            None => return false,
+        }
+        true
+    }
+
     /// Gives it back to the thread for the next launch, unless it is excessive.
     pub(crate) fn give_back(self) {
         if self.memory.span().len() <= KEPT {

@@ -18,7 +18,7 @@ use crate::program::BuiltKernel;
 use crate::queue::on_device::{DeviceQueue, DeviceQueues};
 use spirula_interface::enqueue::host::{Child, Opened, OwnedEvents};
 use spirula_interface::enqueue::{KernelFacts, MARKER, Parent};
-use spirula_interface::program::{HiddenKind, KernelInfo, Launch};
+use spirula_interface::program::{HiddenKind, Launch};
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -214,10 +214,10 @@ impl<'a> Tree<'a> {
         let kernel = self.kernels.get(opened.head.kernel as usize);
         let kernel = kernel.ok_or_else(|| Status::InvalidKernel.because("the program has no such kernel"))?;
         let parts = parts(kernel, opened, self.device).into_iter();
-        let parts = parts.map(|part| Ok(kernel.specialize(invocation(kernel, opened, part, address)?)));
+        let parts = parts.map(|part| invocation(kernel, opened, part, address));
         let parts = parts.collect::<Result<Vec<Invocation>>>()?;
         let seen = self.events.changes();
-        let result = run_kernel(self.device, &kernel.info, &kernel.pace, parts);
+        let result = run_kernel(self.device, &kernel.info, parts);
         if self.events.changes() != seen {
             self.shared.tell();
         }
@@ -304,7 +304,7 @@ fn parts(kernel: &BuiltKernel, opened: &Opened, device: &Device) -> Vec<Launch> 
 
 /// What is called for a child: its block's captures and the places of its local memory are the arguments.
 fn invocation(kernel: &BuiltKernel, opened: &Opened, launch: Launch, address: u64) -> Result<Invocation> {
-    let KernelInfo { signature, code } = &*kernel.info;
+    let signature = &kernel.info.signature;
     let not_a_block = || Status::InvalidKernel.because("it is no block's");
     let captures = signature.block.ok_or_else(not_a_block)? as usize;
     if signature.arguments.len() != opened.locals.len() {
@@ -327,12 +327,5 @@ fn invocation(kernel: &BuiltKernel, opened: &Opened, launch: Launch, address: u6
         block.put(offset as usize, &address.to_ne_bytes());
     }
     block.put(captures, &opened.captures);
-    let items: u64 = launch.local_size.iter().product();
-    Ok(Invocation {
-        code: kernel.code.clone(),
-        arguments: block,
-        launch,
-        local_size: local.size as usize,
-        scratch_size: code.scratch_size(items) as usize,
-    })
+    Ok(Invocation { tiers: kernel.tiers.clone(), arguments: block, launch, local_size: local.size as usize })
 }

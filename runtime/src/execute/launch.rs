@@ -3,7 +3,8 @@
 
 #![allow(unsafe_code)]
 
-use crate::execute::arena::{Arena, BLOCK_ALIGN};
+use crate::execute::arena::{Arena, BLOCK_ALIGN, MAX_SCRATCH};
+use crate::execute::tiers::{Tiers, Version};
 use crate::memory::raw::Allocation;
 use spirula_interface::program::{Launch, MemorySizes, RawWorkGroupFn};
 use spirula_service::{LoadedKernel, LoadedProgram};
@@ -99,13 +100,12 @@ impl DenormalsAreZero {
 /// What one launch calls, for any range of its work-groups.
 #[derive(Debug)]
 pub(crate) struct Invocation {
-    pub code: Code,
+    /// The kernel's code, of which each chunk of groups takes the best.
+    pub tiers: Arc<Tiers>,
     pub arguments: ArgumentBlock,
     pub launch: Launch,
     /// Bytes of local memory per group.
     pub local_size: usize,
-    /// Bytes of scratch per group.
-    pub scratch_size: usize,
 }
 
 impl Invocation {
@@ -119,21 +119,34 @@ impl Invocation {
         self.launch.local_size.iter().product()
     }
 
-    /// Runs the groups `first..end` here. `arena` was made for this invocation.
-    pub(crate) fn run(&self, arena: &mut Arena, first: u64, end: u64) {
-        let (local, scratch) = arena.parts(self.local_size, self.scratch_size);
+    /// Bytes of scratch per group in that code. Groups that are smaller than the others have as much.
+    pub(crate) fn scratch_size(&self, version: &Version) -> usize {
+        let items = self.launch.enqueued_local_size.iter().product();
+        usize::try_from(version.info.code.scratch_size(items)).unwrap_or(usize::MAX)
+    }
+
+    /// Whether that code's scratch is bearable, or not more than what the launch was checked for.
+    pub(crate) fn can_run(&self, version: &Version) -> bool {
+        let scratch = self.scratch_size(version);
+        scratch as u64 <= MAX_SCRATCH || scratch <= self.scratch_size(self.tiers.first())
+    }
+
+    /// Runs the groups `first..end` here in that code of the kernel. `arena` has room for it.
+    pub(crate) fn run(&self, version: &Version, arena: &mut Arena, first: u64, end: u64) {
+        let (local, scratch) = arena.parts(self.local_size, self.scratch_size(version));
         let arguments = self.arguments.0.span();
         let [local_size, scratch_size, argument_size] =
             [local, scratch, arguments].map(|span| span.len() as u64);
         let memory = MemorySizes { local: local_size, scratch: scratch_size, arguments: argument_size };
         let launch = Launch { memory, ..self.launch };
-        let _mode = self.code.denormals_are_zero.then(DenormalsAreZero::begin);
+        let code = &version.code;
+        let _mode = code.denormals_are_zero.then(DenormalsAreZero::begin);
         // SAFETY: `entry` is a work-group function of a program that `code` keeps loaded. The argument block has the
         // layout and the alignment that the compiler asked for, and the objects in it are held by the command. Local
         // memory and scratch have the sizes of `KernelInfo`, are aligned to 128 and used by this thread only. What the
         // kernel does with its buffers is the application's promise.
         unsafe {
-            (self.code.entry)(arguments.address(), &launch, first, end, local.address(), scratch.address());
+            (code.entry)(arguments.address(), &launch, first, end, local.address(), scratch.address());
         }
     }
 }

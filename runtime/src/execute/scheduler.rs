@@ -2,57 +2,28 @@
 //!
 //! The thread that runs the command takes part itself: it begins at once, and asks the pool's threads for help only when
 //! the launch is long enough to pay for waking them. Everyone takes chunks of consecutive groups from a shared counter;
-//! chunks shrink towards the end, so that all finish together. The counter lives in an `Arc`, so that helpers that come
+//! chunks shrink towards the end, so that all finish together; where better code may come they are short. The counter lives in an `Arc`, so that helpers that come
 //! late find nothing to do, and nobody waits for them.
 
-use crate::error::{Result, Status};
-use crate::execute::arena::Arena;
+mod worker;
+
+use crate::error::Result;
 use crate::execute::launch::Invocation;
+use crate::execute::pace::WORTH_WAKING_NS;
+use crate::execute::tiers::Version;
 use crate::log;
 use crate::machine::affinity::{self, Cpus};
 use crate::machine::timer;
 use rayon::{ThreadPool, ThreadPoolBuilder};
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::thread::Thread;
+use worker::Worker;
 
 /// Stack of the threads that run kernels; only touched pages cost memory.
 pub(crate) const STACK_SIZE: usize = 16 << 20;
-/// A launch that is expected to take less runs on one thread.
-const WORTH_WAKING_NS: u64 = 15_000;
-/// A guess for kernels that have not run yet.
-const UNKNOWN_ITEM_PS: u32 = 10_000;
 /// How often a thread that waits for the last chunks looks before it sleeps.
 const SPINS: u32 = 2_000;
-
-/// What earlier launches of a kernel took: picoseconds per work-item on one thread.
-#[derive(Debug)]
-pub(crate) struct Pace(AtomicU32);
-
-impl Default for Pace {
-    fn default() -> Self {
-        Pace(AtomicU32::new(UNKNOWN_ITEM_PS))
-    }
-}
-
-impl Pace {
-    /// Nanoseconds that so many work-items are expected to take on one thread.
-    pub(crate) fn estimate_ns(&self, items: u64) -> u64 {
-        items.saturating_mul(self.0.load(Ordering::Relaxed).into()) / 1000
-    }
-
-    /// Whether `items` are expected to take less than waking a thread is worth.
-    pub(crate) fn is_short(&self, items: u64) -> bool {
-        self.estimate_ns(items) < WORTH_WAKING_NS
-    }
-
-    /// Takes in that `items` took `ns`; half of the old value stays.
-    fn learn(&self, items: u64, ns: u64) {
-        let measured = (ns.saturating_mul(1000) / items.max(1)).min(u32::MAX.into());
-        let old = u64::from(self.0.load(Ordering::Relaxed));
-        self.0.store(((old + measured) / 2) as u32, Ordering::Relaxed);
-    }
-}
 
 /// A device's threads.
 #[derive(Debug)]
@@ -90,85 +61,61 @@ impl Scheduler {
     }
 
     /// Runs all groups and returns when they are done. CL_OUT_OF_RESOURCES without memory for local memory and scratch.
-    pub(crate) fn run(&self, invocation: &Arc<Invocation>, pace: &Pace) -> Result<()> {
+    pub(crate) fn run(&self, invocation: &Arc<Invocation>) -> Result<()> {
         let groups = invocation.groups();
         let items = groups.saturating_mul(invocation.group_items());
         let alone = groups <= 1 || self.threads == 1;
-        let started = timer();
-        if alone || pace.is_short(items) {
-            let (done, ns) = self.run_here(invocation, groups, alone, started)?;
-            pace.learn(done * invocation.group_items(), ns);
-            return match done < groups {
-                true => self.share(invocation, done, pace),
-                false => Ok(()),
-            };
+        let version = invocation.tiers.choose(invocation);
+        if !alone && !invocation.tiers.pace.is_short(items) {
+            return self.share(invocation, version, 0);
         }
-        self.share(invocation, 0, pace)
-    }
-
-    /// Runs groups on this thread until all are done or, unless `alone`, it has taken long enough to call for help. Returns
-    /// the groups done and the time.
-    fn run_here(
-        &self,
-        invocation: &Invocation,
-        groups: u64,
-        alone: bool,
-        started: u64,
-    ) -> Result<(u64, u64)> {
-        let mut arena = arena_for(invocation)?;
-        let step = if alone { groups } else { groups.div_ceil(16) };
-        let (mut done, mut ns) = (0, 0);
-        while done < groups && (alone || ns < WORTH_WAKING_NS) {
-            let end = (done + step).min(groups);
-            invocation.run(&mut arena, done, end);
-            done = end;
-            ns = timer() - started;
-        }
-        arena.give_back();
-        Ok((done, ns))
+        let mut worker = Worker::new(invocation, version)?;
+        let done = run_here(&mut worker, groups, alone);
+        worker.learn();
+        let version = worker.end();
+        if done < groups { self.share(invocation, version, done) } else { Ok(()) }
     }
 
     /// Runs the groups from `first` on with the pool's help.
-    fn share(&self, invocation: &Arc<Invocation>, first: u64, pace: &Pace) -> Result<()> {
-        let job = Arc::new(Job::new(invocation.clone(), first, self.threads));
+    fn share(&self, invocation: &Arc<Invocation>, version: Version, first: u64) -> Result<()> {
+        let job = Arc::new(Job::new(invocation.clone(), version, first, self.threads));
         let helpers = (self.threads - 1).min((job.groups - first).saturating_sub(1) as usize);
         if let Some(pool) = self.pool().filter(|_| helpers > 0) {
             let helped = job.clone();
             pool.spawn(move || helped.help(helpers));
         }
-        let started = timer();
-        let arena = arena_for(invocation);
-        let done = match arena {
-            Ok(mut arena) => {
-                let done = job.work(&mut arena);
-                arena.give_back();
-                done
-            }
-            Err(error) => {
-                job.give_up();
-                job.wait();
-                return Err(error);
-            }
-        };
-        if done > 0 {
-            pace.learn(done * invocation.group_items(), timer() - started);
+        let result = Worker::new(invocation, job.version.clone()).map(|mut worker| {
+            job.work(&mut worker);
+            worker.learn();
+            worker.end();
+        });
+        if result.is_err() {
+            job.give_up();
         }
         job.wait();
-        Ok(())
+        result
     }
 }
 
-fn arena_for(invocation: &Invocation) -> Result<Arena> {
-    let (local, scratch) = (invocation.local_size, invocation.scratch_size);
-    Arena::take(local, scratch).ok_or_else(|| {
-        Status::OutOfResources
-            .because(format!("no memory for {local} bytes of local memory and {scratch} of scratch"))
-    })
+/// Runs groups on this thread until all are done or, unless `alone`, it has taken long enough to call for help. Returns
+/// the groups done.
+fn run_here(worker: &mut Worker, groups: u64, alone: bool) -> u64 {
+    let started = timer();
+    let step = if alone { groups } else { groups.div_ceil(16) };
+    let mut done = 0;
+    while done < groups && (alone || timer() - started < WORTH_WAKING_NS) {
+        let end = (done + step.min(worker.most())).min(groups);
+        worker.run(done, end);
+        done = end;
+    }
+    done
 }
 
 /// A launch that several threads work on.
 struct Job {
     invocation: Arc<Invocation>,
+    /// The code to begin with.
+    version: Version,
     groups: u64,
     /// The next group that nobody has taken.
     next: AtomicU64,
@@ -181,10 +128,11 @@ struct Job {
 }
 
 impl Job {
-    fn new(invocation: Arc<Invocation>, first: u64, threads: usize) -> Job {
+    fn new(invocation: Arc<Invocation>, version: Version, first: u64, threads: usize) -> Job {
         Job {
             groups: invocation.groups(),
             invocation,
+            version,
             next: AtomicU64::new(first),
             done: AtomicU64::new(first),
             divisor: 4 * threads as u64,
@@ -193,11 +141,11 @@ impl Job {
         }
     }
 
-    /// Takes a chunk of groups that nobody else gets.
-    fn take(&self) -> Option<(u64, u64)> {
+    /// Takes a chunk of groups that nobody else gets, so many at most.
+    fn take(&self, most: u64) -> Option<(u64, u64)> {
         let mut first = self.next.load(Ordering::Relaxed);
         while first < self.groups {
-            let end = first + ((self.groups - first) / self.divisor).max(1);
+            let end = first + ((self.groups - first) / self.divisor).max(1).min(most);
             // The chunk's data are the kernel's; `done` publishes them.
             match self.next.compare_exchange_weak(first, end, Ordering::Relaxed, Ordering::Relaxed) {
                 Ok(_) => return Some((first, end)),
@@ -207,15 +155,12 @@ impl Job {
         None
     }
 
-    /// Runs chunks until none is left; returns the groups that ran here.
-    fn work(&self, arena: &mut Arena) -> u64 {
-        let mut ran = 0;
-        while let Some((first, end)) = self.take() {
-            self.invocation.run(arena, first, end);
-            ran += end - first;
+    /// Runs chunks until none is left.
+    fn work(&self, worker: &mut Worker) {
+        while let Some((first, end)) = self.take(worker.most()) {
+            worker.run(first, end);
             self.count(end - first);
         }
-        ran
     }
 
     /// A pool thread's part: it calls two others, who call two each, so that the launching thread wakes only one.
@@ -228,15 +173,15 @@ impl Job {
             }
         }
         // A helper without memory leaves the work to the others.
-        if let Ok(mut arena) = arena_for(&self.invocation) {
-            self.work(&mut arena);
-            arena.give_back();
+        if let Ok(mut worker) = Worker::new(&self.invocation, self.version.clone()) {
+            self.work(&mut worker);
+            worker.end();
         }
     }
 
     /// Declares the groups that nobody has taken done.
     fn give_up(&self) {
-        while let Some((first, end)) = self.take() {
+        while let Some((first, end)) = self.take(u64::MAX) {
             self.count(end - first);
         }
     }

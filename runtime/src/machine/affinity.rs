@@ -3,6 +3,7 @@
 
 use crate::log;
 use rustix::thread::CpuSet;
+use std::cell::RefCell;
 use std::collections::BTreeSet;
 use std::fs;
 
@@ -79,8 +80,21 @@ pub(crate) fn allowed() -> Cpus {
     set.map_or_else(|_| Cpus::new(), |set| (0..CpuSet::MAX_CPU).filter(|&cpu| set.is_set(cpu)).collect())
 }
 
+thread_local! {
+    /// Where this thread could run before it was bound.
+    static BEFORE: RefCell<Option<Cpus>> = const { RefCell::new(None) };
+}
+
+/// Where this thread could run before [`bind`]; None if it was never bound.
+pub(crate) fn before_binding() -> Option<Cpus> {
+    BEFORE.with_borrow(Clone::clone)
+}
+
 /// Binds this thread. A CPU that was taken away meanwhile is no reason not to run.
 pub(crate) fn bind(cpus: &Cpus) {
+    BEFORE.with_borrow_mut(|before| {
+        before.get_or_insert_with(allowed);
+    });
     let mut set = CpuSet::new();
     cpus.iter().filter(|&&cpu| cpu < CpuSet::MAX_CPU).for_each(|&cpu| set.set(cpu));
     if let Err(error) = rustix::thread::sched_setaffinity(None, &set) {
@@ -117,9 +131,10 @@ mod tests {
     fn a_bound_thread_stays_where_it_was_put() {
         let Some(&last) = allowed().iter().next_back() else { return };
         let bound = std::thread::spawn(move || {
+            assert_eq!(before_binding(), None);
             bind(&Cpus::from([last]));
-            allowed()
+            (allowed(), before_binding())
         });
-        assert_eq!(bound.join().unwrap(), Cpus::from([last]));
+        assert_eq!(bound.join().unwrap(), (Cpus::from([last]), Some(allowed())));
     }
 }

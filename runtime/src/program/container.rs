@@ -1,4 +1,4 @@
-//! Program binaries of our own (CL_PROGRAM_BINARIES): IR and, for executables, the compiled object, for this machine and
+//! Program binaries of our own (CL_PROGRAM_BINARIES): IR, its options and, for executables, the compiled object, for this machine and
 //! this version only.
 //!
 //! Layout: magic (8 bytes), checksum of the rest (8 bytes, little endian), then the [`Contents`] as postcard.
@@ -13,11 +13,12 @@
 use super::BinaryType;
 use crate::machine::CpuInfo;
 use serde::{Deserialize, Serialize};
+use spirula_interface::options::CompileOptions;
 use spirula_interface::program::CompiledProgram;
 use std::sync::LazyLock;
 
 /// Changes with the layout.
-const MAGIC: [u8; 8] = *b"SPIRULA\x02";
+const MAGIC: [u8; 8] = *b"SPIRULA\x03";
 
 /// What a container holds.
 #[derive(Debug, Serialize, Deserialize)]
@@ -28,6 +29,8 @@ pub(crate) struct Contents {
     kind: u32,
     /// Bitcode: what was compiled or linked, and for an executable what it was built of.
     pub modules: Vec<Vec<u8>>,
+    /// What it was compiled, linked or built with.
+    pub options: CompileOptions,
     /// An executable's code.
     pub compiled: Option<CompiledProgram>,
 }
@@ -48,9 +51,10 @@ impl Contents {
     pub(crate) fn new(
         kind: BinaryType,
         modules: Vec<Vec<u8>>,
+        options: CompileOptions,
         compiled: Option<CompiledProgram>,
     ) -> Contents {
-        Contents { host: host().to_string(), kind: kind as u32, modules, compiled }
+        Contents { host: host().to_string(), kind: kind as u32, modules, options, compiled }
     }
 
     pub(crate) fn kind(&self) -> Option<BinaryType> {
@@ -77,7 +81,8 @@ impl Contents {
             Some(_) => contents.compiled.is_none() && contents.modules.len() == 1,
             None => false,
         };
-        if !whole {
+        // Code for one kernel is no program.
+        if !whole || contents.options.specialization.is_some() {
             return Err("a container whose parts contradict each other");
         }
         match contents.host == host() {
@@ -106,6 +111,7 @@ fn checksum(bytes: &[u8]) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use spirula_interface::options::Specialization;
 
     fn executable() -> Contents {
         let compiled = CompiledProgram {
@@ -114,12 +120,14 @@ mod tests {
             data: Default::default(),
             log: "fine".into(),
         };
-        Contents::new(BinaryType::Executable, vec![vec![9; 100]], Some(compiled))
+        let options = CompileOptions { debug: true, ..Default::default() };
+        Contents::new(BinaryType::Executable, vec![vec![9; 100]], options, Some(compiled))
     }
 
     #[test]
     fn containers_come_back() {
         let back = Contents::decode(&executable().encode().unwrap()).unwrap();
+        assert!(back.options.debug);
         assert_eq!((back.kind(), back.modules), (Some(BinaryType::Executable), vec![vec![9; 100]]));
         assert_eq!(back.compiled.unwrap().objects, [[1, 2, 3]]);
     }
@@ -148,6 +156,9 @@ mod tests {
         assert!(host().starts_with(concat!(env!("CARGO_PKG_VERSION"), "-")));
         let foreign = Contents { host: "another".into(), ..executable() };
         assert!(Contents::decode(&foreign.encode().unwrap()).unwrap_err().contains("another"));
+        let alone = Specialization { kernel: "k".into(), local_size: None };
+        let options = CompileOptions { specialization: Some(alone), ..Default::default() };
+        assert!(Contents::decode(&Contents { options, ..executable() }.encode().unwrap()).is_err());
         let halved = Contents { compiled: None, ..executable() };
         assert!(Contents::decode(&halved.encode().unwrap()).is_err());
     }

@@ -4,13 +4,15 @@ use super::verify::verify;
 use super::{BinaryType, BuiltKernel};
 use crate::error::{Error, Status};
 use crate::execute::launch::Code;
-use crate::execute::variants::{Maker, Specialized, Variant};
+use crate::execute::tiers::{Maker, Version};
+use crate::log;
 use crate::platform::device::DeviceInfo;
 use crate::platform::extensions::ACCEPTED_SPIR_VERSIONS;
 use spirula_interface::options::{CompileError, CompileOptions, MathOptions, Specialization};
-use spirula_interface::program::{CompiledProgram, KernelInfo};
+use spirula_interface::program::CompiledProgram;
+use spirula_interface::protocol::Stage;
 use spirula_interface::tier::Tier;
-use spirula_service::{self as service, LoadedKernel, Variables};
+use spirula_service::{self as service, Build, LoadedKernel, Variables, settings};
 use std::fmt::Display;
 use std::sync::Arc;
 
@@ -19,6 +21,8 @@ use std::sync::Arc;
 pub(super) struct Built {
     pub kind: BinaryType,
     pub modules: Arc<[Vec<u8>]>,
+    /// What it was made with.
+    pub options: CompileOptions,
     pub compiled: Option<Arc<CompiledProgram>>,
     pub kernels: Option<Arc<[BuiltKernel]>>,
     pub log: String,
@@ -83,6 +87,23 @@ fn slices(modules: &[Vec<u8>]) -> Vec<&[u8]> {
     modules.iter().map(Vec::as_slice).collect()
 }
 
+/// The tier of a program's code, as the user says.
+fn first_tier() -> Tier {
+    settings::get().tier.unwrap_or(Tier::Baseline)
+}
+
+/// Whether better code may be made for a program than it was built with, or code for local sizes.
+fn improves(options: &CompileOptions) -> bool {
+    !options.optimization_disabled && settings::get().tier != Some(Tier::Baseline)
+}
+
+/// Whether code that was built with these options before is such as a build would make: one that must be optimized makes no
+/// use of the baseline's.
+pub(super) fn will_do(compiled: &CompiledProgram, options: &CompileOptions) -> bool {
+    let is_baseline = compiled.kernels.iter().any(|kernel| kernel.code.tier == Tier::Baseline);
+    !is_baseline || options.optimization_disabled || first_tier() == Tier::Baseline
+}
+
 /// Modules to an executable that is loaded, and that the device can hold.
 pub(super) fn build(
     modules: Arc<[Vec<u8>]>,
@@ -91,59 +112,92 @@ pub(super) fn build(
     failed: Status,
 ) -> Result<Built, Failure> {
     check_version(options, failed)?;
-    let built = service::build(&slices(&modules), options, Tier::Optimized);
-    let compiled = built.map_err(|error| Failure::of(error, failed))?.program;
+    let built = service::build(&slices(&modules), options, first_tier());
+    let compiled = told("a program", built).map_err(|error| Failure::of(error, failed))?;
     verify(&compiled, device).map_err(|what| Failure { status: failed, log: format!("error: {what}\n") })?;
-    load(Arc::new(compiled), modules, Some(options), failed)
+    load(Arc::new(compiled), modules, options, failed)
 }
 
-/// Code, whose description was verified, to an executable that is loaded; with the options that it was made with, kernels
-/// can be made again for a local size. `failed` if it can't be.
+/// The program; how it came about is written to the log.
+fn told(what: &str, built: Result<Build, CompileError>) -> Result<CompiledProgram, CompileError> {
+    let Build { program, stages } = built?;
+    if stages.is_empty() {
+        log::debug(format_args!("{what}: was compiled before"));
+    } else {
+        let list: Vec<String> =
+            stages.iter().map(|Stage { name, time }| format!("{name} {time:.1?}")).collect();
+        log::debug(format_args!("{what}: compiled; {}", list.join(", ")));
+    }
+    Ok(program)
+}
+
+/// Code, whose description was verified, to an executable that is loaded, whose kernels may get better code. `failed` if it
+/// can't be.
 pub(super) fn load(
     compiled: Arc<CompiledProgram>,
     modules: Arc<[Vec<u8>]>,
-    options: Option<&CompileOptions>,
+    options: &CompileOptions,
     failed: Status,
 ) -> Result<Built, Failure> {
     let invalid = |error: &dyn Display| Failure { status: failed, log: format!("error: {error}\n") };
     let variables = Arc::new(Variables::new(&compiled.data).map_err(|error| invalid(&error))?);
     let loaded = service::load(&compiled, &variables).map_err(|error| invalid(&error))?;
-    let built = |kernel: &LoadedKernel| BuiltKernel {
-        info: kernel.info.clone(),
-        code: Code::of(kernel),
-        pace: Arc::default(),
-        specialized: Specialized::new(
-            options.map(|options| maker(&kernel.info, &modules, options, &variables)),
-        ),
+    let built = |kernel: &LoadedKernel| {
+        let recipe = || Recipe {
+            kernel: kernel.info.signature.name.clone(),
+            modules: modules.clone(),
+            options: options.clone(),
+            variables: variables.clone(),
+        };
+        let maker = improves(options).then(|| Box::new(recipe()) as Box<dyn Maker>);
+        BuiltKernel::new(version(kernel), maker)
     };
     let kernels = loaded.iter().map(built).collect();
     Ok(Built {
         kind: BinaryType::Executable,
         modules,
+        options: options.clone(),
         kernels: Some(kernels),
         log: compiled.log.clone(),
         compiled: Some(compiled),
     })
 }
 
-/// Makes a kernel again, for a local size. Who uses it compares its description with the kernel's own.
-fn maker(
-    kernel: &KernelInfo,
-    modules: &Arc<[Vec<u8>]>,
-    options: &CompileOptions,
-    variables: &Arc<Variables>,
-) -> Maker {
-    let (name, modules, options) = (kernel.signature.name.clone(), modules.clone(), options.clone());
-    let variables = variables.clone();
-    Box::new(move |local_size| {
-        let specialization = Some(Specialization { kernel: name.clone(), local_size: Some(local_size) });
-        let options = CompileOptions { specialization, ..options.clone() };
-        let built = service::build(&slices(&modules), &options, Tier::Optimized);
-        let compiled = built.map_err(|error| error.to_string())?.program;
-        let loaded = service::load(&compiled, &variables).map_err(|error| error.to_string())?.pop();
-        let kernel = loaded.ok_or_else(|| format!("the compiler left {name} out"))?;
-        Ok(Variant { code: Code::of(&kernel), info: kernel.info })
-    })
+fn version(kernel: &LoadedKernel) -> Version {
+    Version { code: Code::of(kernel), info: kernel.info.clone() }
+}
+
+/// All that it takes to make optimized code of a kernel. Who uses that compares its description with the kernel's own.
+struct Recipe {
+    kernel: String,
+    modules: Arc<[Vec<u8>]>,
+    options: CompileOptions,
+    variables: Arc<Variables>,
+}
+
+impl Recipe {
+    fn options(&self, local_size: Option<[u32; 3]>) -> CompileOptions {
+        let specialization = Some(Specialization { kernel: self.kernel.clone(), local_size });
+        CompileOptions { specialization, ..self.options.clone() }
+    }
+
+    fn load(&self, compiled: &CompiledProgram) -> Result<Version, String> {
+        let loaded = service::load(compiled, &self.variables).map_err(|error| error.to_string())?.pop();
+        loaded.as_ref().map(version).ok_or_else(|| format!("the compiler left {} out", self.kernel))
+    }
+}
+
+impl Maker for Recipe {
+    fn make(&self, local_size: Option<[u32; 3]>) -> Result<Version, String> {
+        let built = service::build(&slices(&self.modules), &self.options(local_size), Tier::Optimized);
+        let compiled = told(&format!("kernel {}", self.kernel), built).map_err(|error| error.to_string())?;
+        self.load(&compiled)
+    }
+
+    fn known(&self) -> Option<Version> {
+        let known = service::known(&slices(&self.modules), &self.options(None), Tier::Optimized);
+        self.load(&known?).ok()
+    }
 }
 
 /// A module to an object that can be linked: it is checked, and stays SPIR.
@@ -154,7 +208,8 @@ pub(super) fn compile(modules: Arc<[Vec<u8>]>, options: &CompileOptions) -> Resu
     for module in modules.iter() {
         log += &service::check(module, options).map_err(|error| Failure::of(error, failed))?;
     }
-    Ok(Built { kind: BinaryType::CompiledObject, modules, compiled: None, kernels: None, log })
+    let (kind, options) = (BinaryType::CompiledObject, options.clone());
+    Ok(Built { kind, modules, options, compiled: None, kernels: None, log })
 }
 
 /// Modules to a library.
@@ -163,7 +218,8 @@ pub(super) fn link(modules: Arc<[Vec<u8>]>, options: &CompileOptions) -> Result<
     check_version(options, failed)?;
     let linked = service::link(&slices(&modules), options).map_err(|error| Failure::of(error, failed))?;
     let modules = Arc::from([linked]);
-    Ok(Built { kind: BinaryType::Library, modules, compiled: None, kernels: None, log: String::new() })
+    let (kind, options) = (BinaryType::Library, options.clone());
+    Ok(Built { kind, modules, options, compiled: None, kernels: None, log: String::new() })
 }
 
 /// The options for code that is linked of objects: a liberty holds if the link grants it, or if all objects had it; without

@@ -59,7 +59,7 @@ fn only_objects_and_libraries_are_linked() {
 #[test]
 fn a_library_comes_back_from_its_binary() {
     let context = context();
-    let contents = Contents::new(BinaryType::Library, vec![b"BC\xC0\xDE".to_vec()], None);
+    let contents = Contents::new(BinaryType::Library, vec![b"BC\xC0\xDE".to_vec()], Default::default(), None);
     let program = Program::with_binary(&context, &contents.encode().unwrap()).unwrap();
     assert_eq!(program.binary_type(), BinaryType::Library);
     assert_eq!(*program.binary(), *contents.encode().unwrap());

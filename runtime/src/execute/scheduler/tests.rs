@@ -3,21 +3,25 @@
 #![allow(unsafe_code)]
 
 use super::*;
-use crate::execute::launch::{ArgumentBlock, Code};
+use crate::execute::launch::ArgumentBlock;
+use crate::execute::tiers::Tiers;
+use crate::execute::tiers::tests::version;
 use spirula_interface::program::{Launch, RawWorkGroupFn};
+use spirula_interface::tier::Tier;
+use std::sync::atomic::AtomicU32;
+
+/// A kernel that will not get better.
+fn kernel(entry: RawWorkGroupFn) -> Arc<Tiers> {
+    Tiers::new(version(Tier::Optimized, entry, |_| ()), None)
+}
 
 /// An invocation of `groups` groups of `items` items whose argument block holds the address of `counters`.
-fn invocation(
-    entry: RawWorkGroupFn,
-    groups: [u64; 3],
-    items: u64,
-    counters: &[AtomicU32],
-) -> Arc<Invocation> {
+fn invocation(kernel: &Arc<Tiers>, groups: [u64; 3], items: u64, counters: &[AtomicU32]) -> Arc<Invocation> {
     let mut arguments = ArgumentBlock::new(8).unwrap();
     arguments.put(0, &(counters.as_ptr() as usize).to_ne_bytes());
     let global_size = [groups[0] * items, groups[1], groups[2]];
     let launch = Launch::whole(3, [0; 3], global_size, [items, 1, 1]);
-    Arc::new(Invocation { code: Code::native(entry), arguments, launch, local_size: 64, scratch_size: 200 })
+    Arc::new(Invocation { tiers: kernel.clone(), arguments, launch, local_size: 64 })
 }
 
 /// Counts each group's runs and checks that local memory and scratch are usable and aligned.
@@ -29,7 +33,7 @@ unsafe extern "C" fn count(
     local: *mut u8,
     scratch: *mut u8,
 ) {
-    // SAFETY: the block holds the address of one counter per group; local memory has 64 bytes, scratch 200.
+    // SAFETY: the block holds the address of one counter per group; local memory has 64 bytes, scratch more than 200.
     unsafe {
         let counters = *arguments.cast::<*const AtomicU32>();
         assert!((local as usize).is_multiple_of(128) && (scratch as usize).is_multiple_of(128));
@@ -68,9 +72,9 @@ fn every_group_runs_once() {
         let scheduler = Scheduler::new(threads, None);
         for groups in [[1, 1, 1], [2, 1, 1], [7, 3, 2], [64, 5, 1], [1000, 10, 3], [100_003, 1, 1]] {
             let counters: Vec<AtomicU32> = (0..groups.iter().product()).map(|_| AtomicU32::new(0)).collect();
-            let pace = Pace::default();
+            let kernel = kernel(count);
             for run in 1..=3 {
-                scheduler.run(&invocation(count, groups, 16, &counters), &pace).unwrap();
+                scheduler.run(&invocation(&kernel, groups, 16, &counters)).unwrap();
                 let wrong = counters.iter().position(|counter| counter.load(Ordering::Relaxed) != run);
                 assert_eq!(wrong, None, "{groups:?} with {threads} threads");
             }
@@ -82,21 +86,22 @@ fn every_group_runs_once() {
 fn slow_groups_are_shared_even_when_they_are_few() {
     let scheduler = Scheduler::new(2, None);
     let counters: Vec<AtomicU32> = (0..200).map(|_| AtomicU32::new(0)).collect();
-    let pace = Pace::default();
+    let kernel = kernel(count_slowly);
     for _ in 0..2 {
-        scheduler.run(&invocation(count_slowly, [200, 1, 1], 1, &counters), &pace).unwrap();
+        scheduler.run(&invocation(&kernel, [200, 1, 1], 1, &counters)).unwrap();
     }
     assert!(counters.iter().all(|counter| counter.load(Ordering::Relaxed) == 2));
     assert!(scheduler.pool.get().is_some(), "the pool was asked for help");
-    assert!(pace.estimate_ns(1) >= 10_000, "{} ns for a 20 µs group", pace.estimate_ns(1));
+    let estimate = kernel.pace.estimate_ns(1);
+    assert!(estimate >= 10_000, "{estimate} ns for a 20 µs group");
 }
 
 #[test]
 fn small_launches_leave_the_pool_asleep() {
     let counters: Vec<AtomicU32> = (0..4).map(|_| AtomicU32::new(0)).collect();
     let stays_asleep = || {
-        let (scheduler, pace) = (Scheduler::new(4, None), Pace::default());
-        scheduler.run(&invocation(count, [4, 1, 1], 16, &counters), &pace).unwrap();
+        let scheduler = Scheduler::new(4, None);
+        scheduler.run(&invocation(&kernel(count), [4, 1, 1], 16, &counters)).unwrap();
         scheduler.pool.get().is_none()
     };
     // A busy machine may take the CPU away for so long that help is called for; not every time.
@@ -107,8 +112,10 @@ fn small_launches_leave_the_pool_asleep() {
 fn chunks_shrink_and_cover() {
     let counters = [];
     for (groups, threads) in [(1, 2), (5, 2), (1000, 2), (12345, 16)] {
-        let job = Job::new(invocation(count, [groups, 1, 1], 1, &counters), 0, threads);
-        let chunks: Vec<(u64, u64)> = std::iter::from_fn(|| job.take()).collect();
+        let kernel = kernel(count);
+        let launch = invocation(&kernel, [groups, 1, 1], 1, &counters);
+        let job = Job::new(launch, kernel.first().clone(), 0, threads);
+        let chunks: Vec<(u64, u64)> = std::iter::from_fn(|| job.take(u64::MAX)).collect();
         assert!(
             chunks
                 .windows(2)
@@ -126,9 +133,9 @@ fn launches_from_several_threads_share_the_pool() {
         for _ in 0..4 {
             scope.spawn(|| {
                 let counters: Vec<AtomicU32> = (0..5000).map(|_| AtomicU32::new(0)).collect();
-                let pace = Pace::default();
+                let kernel = kernel(count);
                 for _ in 0..20 {
-                    scheduler.run(&invocation(count, [5000, 1, 1], 64, &counters), &pace).unwrap();
+                    scheduler.run(&invocation(&kernel, [5000, 1, 1], 64, &counters)).unwrap();
                 }
                 assert!(counters.iter().all(|counter| counter.load(Ordering::Relaxed) == 20));
             });

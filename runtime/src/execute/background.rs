@@ -1,0 +1,163 @@
+//! Work that nobody waits for: code that is made while launches run what there is. One queue of jobs, and a few threads, which end
+//! when it is empty.
+
+use crate::log;
+use crate::machine::{self, affinity};
+use spirula_service::per_process::PerProcess;
+use std::collections::VecDeque;
+use std::io;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::thread::Builder;
+
+/// What is to be done.
+pub(crate) type Job = Box<dyn FnOnce() + Send>;
+
+/// More threads would only wait for compilers, or keep launches from processors.
+const MOST_THREADS: usize = 4;
+
+/// A forked child begins with none of its parent's jobs: the threads that would do them are not there.
+static QUEUE: PerProcess<Queue> =
+    PerProcess::new(|| Queue::new((machine::usable_cpus() / 2).clamp(1, MOST_THREADS)), |_| {});
+
+/// Has a job done when those that were there before have been begun. Errors: no thread does any, and the system has none to
+/// give.
+pub(crate) fn run_later(job: Job) -> io::Result<()> {
+    QUEUE.get().add(job)
+}
+
+/// Jobs, and the threads that do them.
+struct Queue {
+    most: usize,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    jobs: VecDeque<Job>,
+    threads: usize,
+}
+
+impl Queue {
+    /// With so many threads at most.
+    fn new(most: usize) -> Queue {
+        Queue { most, state: Mutex::default() }
+    }
+
+    fn add(&'static self, job: Job) -> io::Result<()> {
+        let mut state = self.lock();
+        state.jobs.push_back(job);
+        if state.threads == self.most {
+            return Ok(());
+        }
+        // Who asks may be bound to a part of the machine, and this is none of its work.
+        let free = affinity::before_binding();
+        let work = move || {
+            free.iter().for_each(affinity::bind);
+            self.work();
+        };
+        match Builder::new().name("spirula-optimize".into()).spawn(work) {
+            Ok(_) => state.threads += 1,
+            Err(error) if state.threads == 0 => {
+                state.jobs.pop_back();
+                return Err(error);
+            }
+            // Others are at it.
+            Err(_) => {}
+        }
+        Ok(())
+    }
+
+    /// A thread's life.
+    fn work(&self) {
+        while let Some(job) = self.next() {
+            if catch_unwind(AssertUnwindSafe(job)).is_err() {
+                log::error("code that was made in the background: internal error");
+            }
+        }
+    }
+
+    /// The next job; without one the calling thread is to end.
+    fn next(&self) -> Option<Job> {
+        let mut state = self.lock();
+        let job = state.jobs.pop_front();
+        if job.is_none() {
+            state.threads -= 1;
+        }
+        job
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+    use std::sync::mpsc::{Receiver, channel};
+    use std::sync::{Arc, Barrier};
+    use std::time::Duration;
+
+    fn queue(most: usize) -> &'static Queue {
+        Box::leak(Box::new(Queue::new(most)))
+    }
+
+    const LONG: Duration = Duration::from_secs(60);
+
+    fn received<T>(receiver: &Receiver<T>, count: usize) -> Vec<T> {
+        (0..count).map(|_| receiver.recv_timeout(LONG).expect("the jobs are done")).collect()
+    }
+
+    #[test]
+    fn jobs_are_done_in_their_order_and_threads_end() {
+        let queue = queue(1);
+        let (sender, receiver) = channel();
+        for round in 0..3 {
+            for number in 0..20 {
+                let sender = sender.clone();
+                queue.add(Box::new(move || sender.send(number).unwrap())).unwrap();
+            }
+            assert_eq!(received(&receiver, 20), (0..20).collect::<Vec<_>>(), "{round}");
+            while queue.lock().threads > 0 {
+                std::thread::yield_now();
+            }
+        }
+    }
+
+    #[test]
+    fn there_are_as_many_threads_as_there_may_be() {
+        let queue = queue(3);
+        let meet = Arc::new(Barrier::new(3));
+        let (running, most) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
+        let (sender, receiver) = channel();
+        for _ in 0..9 {
+            let (meet, running, most, sender) = (meet.clone(), running.clone(), most.clone(), sender.clone());
+            let job = move || {
+                most.fetch_max(running.fetch_add(1, SeqCst) + 1, SeqCst);
+                meet.wait(); // With fewer threads nobody would get on.
+                running.fetch_sub(1, SeqCst);
+                sender.send(()).unwrap();
+            };
+            queue.add(Box::new(job)).unwrap();
+        }
+        received(&receiver, 9);
+        assert_eq!(most.load(SeqCst), 3);
+    }
+
+    #[test]
+    fn a_panic_costs_its_job_alone() {
+        let queue = queue(1);
+        let (sender, receiver) = channel();
+        for number in 0..4 {
+            let sender = sender.clone();
+            let job = move || {
+                assert!(number % 2 == 0, "of the test");
+                sender.send(number).unwrap();
+            };
+            queue.add(Box::new(job)).unwrap();
+        }
+        assert_eq!(received(&receiver, 2), [0, 2]);
+    }
+}

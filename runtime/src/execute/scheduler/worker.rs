@@ -1,0 +1,124 @@
+//! A thread's part in a launch: the code that it runs, which may get better meanwhile, and the memory for that.
+
+use crate::error::{Result, Status};
+use crate::execute::arena::Arena;
+use crate::execute::launch::Invocation;
+use crate::execute::tiers::{Better, Version};
+use crate::machine::timer;
+
+/// A chunk of work-groups takes about so long where better code may come, which is looked for between chunks.
+const CHUNK_NS: u64 = 1_000_000;
+/// Chunks grow so much at a time: of groups that were not run yet nobody knows how long they take.
+const GROWTH: u64 = 4;
+
+pub(super) struct Worker<'i> {
+    invocation: &'i Invocation,
+    version: Version,
+    arena: Arena,
+    /// Whether better code may come.
+    waits: bool,
+    /// Groups that the next chunk may have, if so.
+    most: u64,
+    /// Groups that ran in this code, and since when.
+    groups: u64,
+    since: u64,
+}
+
+impl<'i> Worker<'i> {
+    /// In that code, or in the first if there is no memory for it. CL_OUT_OF_RESOURCES if there is none for that.
+    pub(super) fn new(invocation: &'i Invocation, version: Version) -> Result<Worker<'i>> {
+        let (version, arena) = match arena_for(invocation, &version) {
+            Ok(arena) => (version, arena),
+            Err(_) => {
+                let first = invocation.tiers.first();
+                (first.clone(), arena_for(invocation, first)?)
+            }
+        };
+        let waits = !matches!(invocation.tiers.better_than(&version), Better::Never);
+        Ok(Worker { invocation, version, arena, waits, most: 1, groups: 0, since: timer() })
+    }
+
+    /// Groups that the next chunk may have.
+    pub(super) fn most(&self) -> u64 {
+        if self.waits { self.most } else { u64::MAX }
+    }
+
+    /// Runs a chunk.
+    pub(super) fn run(&mut self, first: u64, end: u64) {
+        if self.waits {
+            self.look();
+        }
+        let begun = if self.waits { timer() } else { 0 };
+        self.invocation.run(&self.version, &mut self.arena, first, end);
+        self.groups += end - first;
+        if self.waits {
+            let ns = timer().saturating_sub(begun);
+            self.most = next_chunk(end - first, ns);
+            self.invocation.tiers.spend(ns);
+        }
+    }
+
+    /// Takes better code, if it is there.
+    fn look(&mut self) {
+        let invocation = self.invocation;
+        match invocation.tiers.better_than(&self.version) {
+            Better::NotYet => return,
+            Better::Never => {}
+            Better::Now(newest) => self.take(newest),
+        }
+        self.waits = false;
+    }
+
+    /// Goes on in that code, unless there is no memory for it.
+    fn take(&mut self, newest: &Version) {
+        let (local, scratch) = (self.invocation.local_size, self.invocation.scratch_size(newest));
+        if self.invocation.can_run(newest) && self.arena.make_room(local, scratch) {
+            self.learn();
+            self.version = newest.clone();
+        }
+    }
+
+    /// Tells how long the groups took that ran in this code; a new measure begins.
+    pub(super) fn learn(&mut self) {
+        let now = timer();
+        if self.groups > 0 {
+            let items = self.groups.saturating_mul(self.invocation.group_items());
+            self.invocation.tiers.pace.learn(self.version.tier(), items, now.saturating_sub(self.since));
+        }
+        (self.groups, self.since) = (0, now);
+    }
+
+    /// Gives the memory back; what code it was.
+    pub(super) fn end(self) -> Version {
+        self.arena.give_back();
+        self.version
+    }
+}
+
+fn arena_for(invocation: &Invocation, version: &Version) -> Result<Arena> {
+    let (local, scratch) = (invocation.local_size, invocation.scratch_size(version));
+    Arena::take(local, scratch).ok_or_else(|| {
+        Status::OutOfResources
+            .because(format!("no memory for {local} bytes of local memory and {scratch} of scratch"))
+    })
+}
+
+/// How many groups run next, where so many took so long.
+fn next_chunk(groups: u64, ns: u64) -> u64 {
+    let fitting = groups.saturating_mul(CHUNK_NS) / ns.max(1);
+    fitting.clamp(1, groups.saturating_mul(GROWTH).max(1))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn chunks_of_baseline_code_grow_to_a_millisecond() {
+        assert_eq!(next_chunk(1, 1), GROWTH, "not at once");
+        assert_eq!(next_chunk(1000, 100_000), 1000 * GROWTH);
+        assert_eq!(next_chunk(1000, 2 * CHUNK_NS), 500);
+        assert_eq!(next_chunk(1, u64::MAX), 1);
+        assert!(next_chunk(u64::MAX, 0) > 0);
+    }
+}

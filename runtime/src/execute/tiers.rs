@@ -1,0 +1,216 @@
+//! A kernel's code, which gets better: what its program was built with, the optimized code that is made in the background once
+//! launches have run for a while, and variants of that for local sizes ([`variants`]).
+//!
+//! A launch takes what is best when it begins, and again between chunks of its work-groups. It never waits for code.
+
+use crate::execute::background;
+use crate::execute::launch::{Code, Invocation};
+use crate::execute::pace::Pace;
+use crate::execute::variants::{self, Variants};
+use crate::log;
+use spirula_interface::program::KernelInfo;
+use spirula_interface::tier::Tier;
+use std::fmt::{self, Debug, Display, Formatter};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
+use std::time::Instant;
+
+/// Launches must have run so long in baseline code, on all threads together, before optimized code is made: less than it
+/// takes to be made, for what ran so long is likely to run on.
+pub(crate) const WORTH_OPTIMIZING_NS: u64 = 1_500_000;
+
+/// Code that one build made of a kernel.
+#[derive(Clone, Debug)]
+pub(crate) struct Version {
+    pub code: Code,
+    pub info: Arc<KernelInfo>,
+}
+
+impl Version {
+    pub(crate) fn tier(&self) -> Tier {
+        self.info.code.tier
+    }
+}
+
+/// Makes a kernel's optimized code.
+pub(crate) trait Maker: Send + Sync {
+    /// For one local size, or for all. Errors: why it can't.
+    fn make(&self, local_size: Option<[u32; 3]>) -> Result<Version, String>;
+
+    /// For all local sizes, if that was made before: in an instant, or not at all.
+    fn known(&self) -> Option<Version>;
+}
+
+/// A kernel's code.
+pub(crate) struct Tiers {
+    /// What the program was built with.
+    first: Version,
+    /// Settled once: whether there is better code for all launches.
+    optimized: OnceLock<Option<Version>>,
+    /// None: there is nothing but the first.
+    maker: Option<Box<dyn Maker>>,
+    /// Whether it was looked for what was made before.
+    looked: AtomicBool,
+    /// In baseline code.
+    spent_ns: AtomicU64,
+    variants: Variants,
+    pub(crate) pace: Pace,
+}
+
+impl Debug for Tiers {
+    fn fmt(&self, f: &mut Formatter) -> fmt::Result {
+        f.debug_struct("Tiers").field("newest", self.newest()).finish_non_exhaustive()
+    }
+}
+
+/// What there is beside some code of a kernel.
+#[derive(Debug)]
+pub(crate) enum Better<'t> {
+    /// It is the best there will be.
+    Never,
+    /// It may be replaced.
+    NotYet,
+    /// It is to be replaced by this.
+    Now(&'t Version),
+}
+
+impl Tiers {
+    /// Without a maker nothing better than the first code comes.
+    pub(crate) fn new(first: Version, maker: Option<Box<dyn Maker>>) -> Arc<Tiers> {
+        let settled = maker.is_none() || first.tier() == Tier::Optimized;
+        Arc::new(Tiers {
+            pace: Pace::new(first.tier()),
+            first,
+            optimized: if settled { OnceLock::from(None) } else { OnceLock::new() },
+            maker,
+            looked: AtomicBool::new(false),
+            spent_ns: AtomicU64::new(0),
+            variants: Variants::default(),
+        })
+    }
+
+    /// What the program was built with.
+    pub(crate) fn first(&self) -> &Version {
+        &self.first
+    }
+
+    /// The best code for all launches.
+    pub(crate) fn newest(&self) -> &Version {
+        self.optimized.get().and_then(Option::as_ref).unwrap_or(&self.first)
+    }
+
+    /// The code to begin a launch with. Where launches of a local size run long, code for that may be begun to be made.
+    pub(crate) fn choose(self: &Arc<Tiers>, invocation: &Invocation) -> Version {
+        self.look_once();
+        let newest = self.newest();
+        if newest.tier() == Tier::Optimized
+            && invocation.launch.local_size == invocation.launch.enqueued_local_size
+        {
+            let items = invocation.groups().saturating_mul(invocation.group_items());
+            let expected_ns = self.pace.estimate_ns(items);
+            let variant = self.variants.variant(self, &invocation.launch, expected_ns);
+            if let Some(variant) = variant.filter(|variant| invocation.can_run(variant)) {
+                return variant;
+            }
+        }
+        if invocation.can_run(newest) { newest.clone() } else { self.first.clone() }
+    }
+
+    /// What there is beside the code that a launch is in.
+    pub(crate) fn better_than(&self, version: &Version) -> Better<'_> {
+        match self.optimized.get() {
+            _ if version.tier() == Tier::Optimized => Better::Never,
+            None => Better::NotYet,
+            Some(None) => Better::Never,
+            Some(Some(newest)) => Better::Now(newest),
+        }
+    }
+
+    /// A launch ran so long in code that may get better.
+    pub(crate) fn spend(self: &Arc<Tiers>, ns: u64) {
+        let before = self.spent_ns.fetch_add(ns, Ordering::Relaxed);
+        // By one thread only, once.
+        if before < WORTH_OPTIMIZING_NS && before.saturating_add(ns) >= WORTH_OPTIMIZING_NS {
+            self.begin();
+        }
+    }
+
+    /// Has the optimized code made.
+    fn begin(self: &Arc<Tiers>) {
+        if self.optimized.get().is_some() {
+            return;
+        }
+        // Nobody needs the code of a program that is gone.
+        let weak = Arc::downgrade(self);
+        let job = move || {
+            if let Some(this) = weak.upgrade() {
+                let _ = this.optimized.set(this.make(None));
+            }
+        };
+        if let Err(error) = background::run_later(Box::new(job)) {
+            self.warn(None, &error);
+            let _ = self.optimized.set(None);
+        }
+    }
+
+    /// Takes what was made in an earlier launch or process, the first time.
+    fn look_once(&self) {
+        if self.optimized.get().is_some()
+            || self.looked.load(Ordering::Relaxed)
+            || self.looked.swap(true, Ordering::Relaxed)
+        {
+            return;
+        }
+        let known = self.maker.as_ref().and_then(|maker| maker.known());
+        if let Some(version) = known.filter(|version| self.is_same_launch(version)) {
+            log::debug(format_args!("kernel {}: optimized code was made before", self.name()));
+            let _ = self.optimized.set(Some(version));
+        }
+    }
+
+    /// Makes optimized code, here and now, if it can be made.
+    pub(super) fn make(&self, local_size: Option<[u32; 3]>) -> Option<Version> {
+        let begun = Instant::now();
+        let made = self.maker.as_ref()?.make(local_size).and_then(|version| {
+            let right = self.is_same_launch(&version);
+            right.then_some(version).ok_or_else(|| "it is called in another way than the first code".into())
+        });
+        match &made {
+            Ok(_) => {
+                let what = variants::described(local_size);
+                log::debug(format_args!("kernel {}: {what} in {:.1?}", self.name(), begun.elapsed()));
+            }
+            Err(error) => self.warn(local_size, error),
+        }
+        made.ok()
+    }
+
+    /// Whether a launch that was checked for the first code may run this, but for its scratch; see [`Invocation::can_run`].
+    fn is_same_launch(&self, version: &Version) -> bool {
+        let (first, other) = (&self.first.info, &version.info);
+        other.signature == first.signature
+            && other.code.sub_group_size == first.code.sub_group_size
+            && other.code.static_local_size == first.code.static_local_size
+            && (first.code.sees_group || !other.code.sees_group)
+    }
+
+    pub(super) fn warn(&self, local_size: Option<[u32; 3]>, why: &dyn Display) {
+        log::warn(format_args!("kernel {}: no {}: {why}", self.name(), variants::described(local_size)));
+    }
+
+    pub(super) fn variants(&self) -> &Variants {
+        &self.variants
+    }
+
+    /// Whether code can be made for local sizes.
+    pub(super) fn can_specialize(&self) -> bool {
+        self.maker.is_some()
+    }
+
+    fn name(&self) -> &str {
+        &self.first.info.signature.name
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests;

@@ -1,0 +1,226 @@
+//! Tests of a kernel's tiers with hand-written work-group functions.
+
+#![allow(unsafe_code)]
+
+use super::*;
+use crate::execute::arena::MAX_SCRATCH;
+use crate::execute::launch::ArgumentBlock;
+use crate::execute::scheduler::Scheduler;
+use crate::kernel::tests::{empty, info, with};
+use crate::machine::timer;
+use spirula_interface::program::{Launch, RawWorkGroupFn};
+use std::sync::atomic::AtomicU32;
+use std::time::Duration;
+
+/// Code of that tier.
+pub(crate) fn version(tier: Tier, entry: RawWorkGroupFn, change: impl FnOnce(&mut KernelInfo)) -> Version {
+    let info = with(info("k", &[]), |info| {
+        info.code.tier = tier;
+        change(info);
+    });
+    Version { code: Code::native(entry), info: Arc::new(info) }
+}
+
+/// A maker of what a test says.
+struct Fake<F> {
+    make: F,
+    known: Option<Version>,
+}
+
+impl<F: Fn(Option<[u32; 3]>) -> Result<Version, String> + Send + Sync> Maker for Fake<F> {
+    fn make(&self, local_size: Option<[u32; 3]>) -> Result<Version, String> {
+        (self.make)(local_size)
+    }
+
+    fn known(&self) -> Option<Version> {
+        self.known.clone()
+    }
+}
+
+/// A kernel whose better code comes from `make`.
+pub(crate) fn tiers<F>(first: Version, make: F) -> Arc<Tiers>
+where
+    F: Fn(Option<[u32; 3]>) -> Result<Version, String> + Send + Sync + 'static,
+{
+    Tiers::new(first, Some(Box::new(Fake { make, known: None })))
+}
+
+/// Waits for what happens in the background.
+pub(crate) fn wait_until(mut condition: impl FnMut() -> bool) {
+    let happened = (0..10_000).any(|_| {
+        std::thread::sleep(Duration::from_millis(2));
+        condition()
+    });
+    assert!(happened, "it never happened");
+}
+
+fn baseline() -> Version {
+    version(Tier::Baseline, empty, |_| ())
+}
+
+/// A launch of so many groups of one work-item, whose argument block holds the addresses.
+fn invocation(tiers: &Arc<Tiers>, groups: u64, arguments: [usize; 2]) -> Arc<Invocation> {
+    let mut block = ArgumentBlock::new(16).unwrap();
+    arguments.iter().enumerate().for_each(|(at, word)| block.put(8 * at, &word.to_ne_bytes()));
+    let launch = Launch::whole(1, [0; 3], [groups, 1, 1], [1, 1, 1]);
+    Arc::new(Invocation { tiers: tiers.clone(), arguments: block, launch, local_size: 64 })
+}
+
+fn chosen(tiers: &Arc<Tiers>) -> Tier {
+    tiers.choose(&invocation(tiers, 1, [0; 2])).tier()
+}
+
+#[test]
+fn optimized_code_is_made_once_launches_have_run_for_a_while() {
+    static MADE: AtomicU32 = AtomicU32::new(0);
+    let kernel = tiers(baseline(), |local_size| {
+        assert_eq!(local_size, None);
+        MADE.fetch_add(1, Ordering::SeqCst);
+        Ok(version(Tier::Optimized, empty, |_| ()))
+    });
+    kernel.spend(WORTH_OPTIMIZING_NS - 1);
+    assert!(matches!(kernel.better_than(&kernel.newest().clone()), Better::NotYet));
+    assert_eq!(MADE.load(Ordering::SeqCst), 0);
+    (0..3).for_each(|_| kernel.spend(1));
+    wait_until(|| chosen(&kernel) == Tier::Optimized);
+    kernel.spend(u64::MAX / 2);
+    assert!(matches!(kernel.better_than(&baseline()), Better::Now(_)));
+    assert!(matches!(kernel.better_than(&kernel.newest().clone()), Better::Never));
+    assert_eq!(MADE.load(Ordering::SeqCst), 1);
+}
+
+#[test]
+fn what_was_made_before_is_used_from_the_first_launch_on() {
+    let kernel = |known| {
+        let make = |_: Option<[u32; 3]>| -> Result<Version, String> { panic!("nobody asks for it") };
+        Tiers::new(baseline(), Some(Box::new(Fake { make, known: Some(known) })))
+    };
+    assert_eq!(chosen(&kernel(version(Tier::Optimized, empty, |_| ()))), Tier::Optimized);
+    let other = version(Tier::Optimized, empty, |info| info.signature.argument_block_size = 64);
+    assert_eq!(chosen(&kernel(other)), Tier::Baseline);
+}
+
+#[test]
+fn nothing_better_comes_without_a_maker() {
+    let kernel = Tiers::new(baseline(), None);
+    kernel.spend(u64::MAX);
+    assert!(matches!(kernel.better_than(kernel.first()), Better::Never));
+    assert_eq!(chosen(&kernel), Tier::Baseline);
+}
+
+#[test]
+fn what_can_not_be_made_or_is_another_kernel_leaves_the_first_code() {
+    type Change = fn(&mut KernelInfo);
+    let others: [Option<Change>; 5] = [
+        None,
+        Some(|info| info.signature.name = "other".into()),
+        Some(|info| info.code.sub_group_size = 4),
+        Some(|info| info.code.static_local_size = 4096),
+        Some(|info| info.code.sees_group = true),
+    ];
+    for change in others {
+        let blind = version(Tier::Baseline, empty, |info| info.code.sees_group = false);
+        let kernel = tiers(blind, move |_| {
+            let change = change.ok_or("of the test")?;
+            Ok(version(Tier::Optimized, empty, |info| {
+                info.code.sees_group = false;
+                change(info);
+            }))
+        });
+        kernel.spend(WORTH_OPTIMIZING_NS);
+        wait_until(|| kernel.optimized.get().is_some());
+        assert!(matches!(kernel.better_than(kernel.first()), Better::Never));
+        assert_eq!(chosen(&kernel), Tier::Baseline);
+    }
+}
+
+/// Counts each group for its tier, and writes all over its scratch.
+///
+/// # Safety
+/// The block holds the address of one counter for each group, then of the kernel's tiers.
+unsafe fn count(
+    arguments: *const u8,
+    launch: *const Launch,
+    first: u64,
+    end: u64,
+    scratch: *mut u8,
+    by: u32,
+) {
+    // SAFETY: as promised; scratch has as many bytes as the launch says.
+    unsafe {
+        let counters = *arguments.cast::<*const AtomicU32>();
+        scratch.write_bytes(1, (*launch).memory.scratch as usize);
+        for group in first..end {
+            (*counters.add(group as usize)).fetch_add(by, Ordering::Relaxed);
+        }
+    }
+}
+
+/// Takes 20 µs for a group until the optimized code was asked for; the next groups wait until there is a decision.
+unsafe extern "C" fn slow(
+    arguments: *const u8,
+    launch: *const Launch,
+    first: u64,
+    end: u64,
+    _local: *mut u8,
+    scratch: *mut u8,
+) {
+    // SAFETY: the tiers live as long as the launch.
+    let tiers = unsafe { &**arguments.cast::<*const Tiers>().add(1) };
+    for group in first..end {
+        let until = timer() + 20_000;
+        while timer() < until {
+            std::hint::spin_loop();
+        }
+        while tiers.spent_ns.load(Ordering::Relaxed) >= WORTH_OPTIMIZING_NS && tiers.optimized.get().is_none()
+        {
+            std::thread::yield_now();
+        }
+        // SAFETY: the same arguments.
+        unsafe { count(arguments, launch, group, group + 1, scratch, 1) };
+    }
+}
+
+unsafe extern "C" fn fast(
+    arguments: *const u8,
+    launch: *const Launch,
+    first: u64,
+    end: u64,
+    _local: *mut u8,
+    scratch: *mut u8,
+) {
+    // SAFETY: the same arguments.
+    unsafe { count(arguments, launch, first, end, scratch, 1 << 16) };
+}
+
+/// How many groups of a launch ran in each tier's code; each ran once.
+fn run(threads: usize, optimized_scratch: u64) -> (usize, usize) {
+    const GROUPS: usize = 5000;
+    let first = version(Tier::Baseline, slow, |_| ());
+    let kernel = tiers(first, move |_| {
+        Ok(version(Tier::Optimized, fast, |info| info.code.scratch_fixed = optimized_scratch))
+    });
+    let counters: Vec<AtomicU32> = (0..GROUPS).map(|_| AtomicU32::new(0)).collect();
+    let addresses = [counters.as_ptr() as usize, Arc::as_ptr(&kernel) as usize];
+    Scheduler::new(threads, None).run(&invocation(&kernel, GROUPS as u64, addresses)).unwrap();
+    let ran = |by: u32| counters.iter().filter(|counter| counter.load(Ordering::Relaxed) == by).count();
+    let (slowly, fast) = (ran(1), ran(1 << 16));
+    assert_eq!(slowly + fast, GROUPS, "each group runs once");
+    (slowly, fast)
+}
+
+#[test]
+fn a_running_launch_goes_on_in_better_code() {
+    for threads in [1, 2, 5] {
+        // With less scratch than before, and with more.
+        for scratch in [0, 3 << 20] {
+            let (slowly, fast) = run(threads, scratch);
+            assert!(slowly > 0 && fast > 0, "{threads} threads: {slowly} and {fast} groups");
+        }
+    }
+}
+
+#[test]
+fn a_running_launch_stays_in_its_code_where_the_better_needs_too_much() {
+    assert_eq!(run(2, MAX_SCRATCH + 1).1, 0);
+}

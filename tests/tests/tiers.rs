@@ -1,0 +1,312 @@
+//! Code that gets better while its kernel runs: right results before, meanwhile and after, whatever becomes of the compiler. Each
+//! test has steps in processes of their own, with the settings that it is about, and looks at what the library's log says.
+
+use spirula_tests::cl::sys::CL_KERNEL_FUNCTION_NAME;
+use spirula_tests::cl::{self, Buffer, Context, Device, Kernel, NdRange, Program, Queue, SPIR12};
+use spirula_tests::isolate::{self, ExpectedFailures, Outcome, Test};
+use spirula_tests::{fixtures, icd, supervise};
+use std::collections::hash_map::DefaultHasher;
+use std::fs;
+use std::hash::Hasher;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode};
+use std::time::Duration;
+use tempfile::TempDir;
+
+/// Tells a process of a test which step it is.
+const STEP: &str = "SPIRULA_TIERS_TEST_STEP";
+/// Leads a step to the log.
+const LOG: &str = "SPIRULA_TIERS_TEST_LOG";
+
+/// What the log says once a kernel has its optimized code, of whatever time it took.
+const OPTIMIZED: &str = "kernel mandelbrot: optimized code in ";
+/// The same, where that was there.
+const MADE_BEFORE: &str = "kernel mandelbrot: optimized code was made before";
+
+fn main() -> ExitCode {
+    type Body = fn() -> Outcome;
+    let tests: [(&str, Body); 6] = [
+        ("forced_tiers_give_the_same_results", forced),
+        ("launches_change_code_and_stay_right", change),
+        ("without_optimization_the_baseline_stays", disabled),
+        ("a_program_from_a_binary_gets_better_too", from_binary),
+        ("what_was_optimized_is_used_at_once", made_before),
+        ("a_build_tells_its_stages", stages),
+    ];
+    let tests = tests.map(|(name, body)| Test { limit: Duration::from_secs(300), ..Test::new(name, body) });
+    isolate::main(tests.into(), ExpectedFailures::default())
+}
+
+/// A folder for the logs and the cache.
+struct Place {
+    folder: TempDir,
+    /// Whether what is compiled is kept.
+    keeps: bool,
+}
+
+/// A step of a test, in another process. Each writes a digest of its results on standard output.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Step {
+    /// Many kernels, once each.
+    Kernels,
+    /// One kernel, again and again until it is optimized.
+    UntilOptimized,
+    /// The same behind one of a program that is not to be.
+    Disabled,
+    /// Writes a program's binary to a file.
+    Save,
+    /// One launch of the program in the file.
+    Load,
+    /// The same, again and again until it is optimized.
+    LoadUntilOptimized,
+    /// One launch.
+    Once,
+}
+
+impl Step {
+    const ALL: [Step; 7] = [
+        Step::Kernels,
+        Step::UntilOptimized,
+        Step::Disabled,
+        Step::Save,
+        Step::Load,
+        Step::LoadUntilOptimized,
+        Step::Once,
+    ];
+
+    fn run(self) -> Outcome {
+        let setup = Setup::new()?;
+        let digest = match self {
+            Step::Kernels => setup.kernels()?,
+            Step::UntilOptimized => setup.until_optimized(&setup.program("bench/mandelbrot", SPIR12)?)?,
+            Step::Disabled => {
+                let program = setup.program("bench/mandelbrot", &format!("{SPIR12} -cl-opt-disable"))?;
+                let expected = setup.mandelbrot(&program)?;
+                for _ in 0..20 {
+                    assert_eq!(setup.mandelbrot(&program)?, expected);
+                }
+                assert!(!setup.log().contains("optimized code"), "{}", setup.log());
+                // Jobs are done in their order: what was begun for that program would end first.
+                setup.until_optimized(&setup.program("bench/mandelbrot", SPIR12)?)?
+            }
+            Step::Save => {
+                let program = setup.program("bench/mandelbrot", SPIR12)?;
+                fs::write(setup.file()?, program.binary()?)?;
+                setup.mandelbrot(&program)?
+            }
+            Step::Load => setup.mandelbrot(&setup.loaded()?)?,
+            Step::LoadUntilOptimized => setup.until_optimized(&setup.loaded()?)?,
+            Step::Once => setup.mandelbrot(&setup.program("bench/mandelbrot", SPIR12)?)?,
+        };
+        println!("{digest:x}");
+        Ok(())
+    }
+}
+
+/// What steps start from.
+struct Setup {
+    device: Device,
+    context: Context,
+    queue: Queue,
+}
+
+impl Setup {
+    fn new() -> cl::Result<Setup> {
+        let device = Device::first();
+        let context = Context::new(device)?;
+        Ok(Setup { queue: Queue::new(&context, device)?, context, device })
+    }
+
+    fn program(&self, fixture: &str, options: &str) -> cl::Result<Program> {
+        let binary = fixtures::load(&format!("{fixture}.bc64"));
+        let program = Program::from_binary(&self.context, self.device, &binary)?;
+        program.build(options)?;
+        Ok(program)
+    }
+
+    fn log(&self) -> String {
+        std::env::var(LOG).map(|path| fs::read_to_string(path).unwrap_or_default()).unwrap_or_default()
+    }
+
+    /// Where a binary lies.
+    fn file(&self) -> Result<PathBuf, String> {
+        let log = std::env::var(LOG).map_err(|error| error.to_string())?;
+        Ok(Path::new(&log).with_file_name("binary"))
+    }
+
+    fn loaded(&self) -> Result<Program, String> {
+        let binary = fs::read(self.file()?).map_err(|error| error.to_string())?;
+        let text = |error: cl::Error| error.to_string();
+        let program = Program::from_binary(&self.context, self.device, &binary).map_err(text)?;
+        program.build("").map_err(text)?;
+        Ok(program)
+    }
+
+    /// The digest of a picture.
+    fn mandelbrot(&self, program: &Program) -> cl::Result<u64> {
+        const WIDTH: usize = 512;
+        let mut picture = vec![0_i32; WIDTH * WIDTH];
+        let buffer = Buffer::copy_of(&self.context, &picture)?;
+        let kernel = Kernel::new(program, "mandelbrot")?;
+        kernel.set_object(0, Some(&buffer))?;
+        kernel.set(1, WIDTH as i32)?;
+        kernel.set(2, 500_i32)?;
+        for (index, value) in [(3, -2.0_f32), (4, -1.25), (5, 2.5 / WIDTH as f32)] {
+            kernel.set(index, value)?;
+        }
+        self.queue.launch(&kernel, NdRange::new(&[WIDTH, WIDTH], &[16, 4]))?;
+        self.queue.read(&buffer, &mut picture)?;
+        assert!(picture.contains(&500) && picture.iter().any(|&count| count < 10), "it is a picture");
+        Ok(digest(&picture))
+    }
+
+    /// Launches until the kernel has its optimized code, and once more; all results are the same.
+    fn until_optimized(&self, program: &Program) -> cl::Result<u64> {
+        let expected = self.mandelbrot(program)?;
+        while !self.log().contains(OPTIMIZED) {
+            assert_eq!(self.mandelbrot(program)?, expected);
+            assert!(!self.log().contains("no optimized code"), "{}", self.log());
+        }
+        assert_eq!(self.mandelbrot(program)?, expected);
+        Ok(expected)
+    }
+
+    /// Kernels with barriers, local memory and much library code, for local sizes that fill lanes and others.
+    fn kernels(&self) -> cl::Result<u64> {
+        let mut all = DefaultHasher::new();
+        all.write_u64(self.mandelbrot(&self.program("bench/mandelbrot", SPIR12)?)?);
+        let scan = self.program("bench/scan", SPIR12)?;
+        for local in [64, 24, 1] {
+            let input: Vec<i32> = (0..local as i32 * 2 * 37).map(|i| i * 7919 % 1000).collect();
+            let mut output = vec![0_i32; input.len()];
+            let kernel = Kernel::new(&scan, "scan")?;
+            let buffers = (Buffer::copy_of(&self.context, &input)?, Buffer::copy_of(&self.context, &output)?);
+            kernel.set_object(0, Some(&buffers.0))?;
+            kernel.set_object(1, Some(&buffers.1))?;
+            kernel.set_local(2, 2 * local * size_of::<i32>())?;
+            self.queue.launch(&kernel, NdRange::new(&[37 * local], &[local]))?;
+            self.queue.read(&buffers.1, &mut output)?;
+            all.write_u64(digest(&output));
+        }
+        let x: Vec<f32> = (0..5000).map(|i| (i as f32 - 2500.0) * 0.0137).collect();
+        let input = Buffer::copy_of(&self.context, &x)?;
+        for kernel in self.program("bench/math_sweep", SPIR12)?.kernels()? {
+            let mut y = vec![0_f32; x.len()];
+            let output = Buffer::copy_of(&self.context, &y)?;
+            kernel.set_object(0, Some(&input))?;
+            kernel.set_object(1, Some(&output))?;
+            self.queue.launch(&kernel, NdRange::new(&[x.len()], &[50]))?;
+            self.queue.read(&output, &mut y)?;
+            let bits: Vec<i32> = y.iter().map(|y| if y.is_nan() { -1 } else { y.to_bits() as i32 }).collect();
+            println!("{} {:x}", kernel.info_string(CL_KERNEL_FUNCTION_NAME)?, digest(&bits));
+        }
+        Ok(all.finish())
+    }
+}
+
+fn digest(values: &[i32]) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    values.iter().for_each(|value| hasher.write_i32(*value));
+    hasher.finish()
+}
+
+/// The body of a test: its steps come back here, and do what they are to do.
+fn with_steps(test: impl FnOnce(&mut Place) -> Outcome) -> Outcome {
+    if let Ok(number) = std::env::var(STEP) {
+        return Step::ALL[number.parse::<usize>()?].run();
+    }
+    test(&mut Place { folder: tempfile::tempdir()?, keeps: false })
+}
+
+impl Place {
+    fn log(&self) -> PathBuf {
+        self.folder.path().join("log")
+    }
+
+    /// Runs a step; what it wrote, and what the log says.
+    fn step(&self, step: Step, tier: &str, compiler: Option<&Path>) -> Result<(String, String), String> {
+        let _ = fs::remove_file(self.log());
+        let number = Step::ALL.iter().position(|other| *other == step).expect("one of all");
+        let mut command = Command::new(std::env::current_exe().map_err(|error| error.to_string())?);
+        let mut setting = std::ffi::OsString::from("debug:");
+        setting.push(self.log());
+        command.env(STEP, number.to_string()).env(LOG, self.log());
+        command.env("SPIRULA_TIER", tier).env("SPIRULA_LOG", setting);
+        command.envs(self.keeps.then(|| (icd::CACHE_VARIABLE, self.folder.path().join("cache"))));
+        command.envs(compiler.map(|path| ("SPIRULA_COMPILER", path)));
+        let done =
+            supervise::run(&mut command, Duration::from_secs(100)).map_err(|error| error.to_string())?;
+        let log = fs::read_to_string(self.log()).unwrap_or_default();
+        if !done.status.is_some_and(|status| status.success()) {
+            let said = String::from_utf8_lossy(&done.stderr);
+            return Err(format!("{step:?} {tier}: {:?} {said}\n{log}", done.status));
+        }
+        Ok((String::from_utf8_lossy(&done.stdout).into_owned(), log))
+    }
+}
+
+fn forced() -> Outcome {
+    with_steps(|place| {
+        let (baseline, log) = place.step(Step::Kernels, "baseline", None)?;
+        assert!(baseline.lines().count() > 20 && !log.contains("optimized code"), "{baseline}\n{log}");
+        for tier in ["optimized", "auto"] {
+            assert_eq!(place.step(Step::Kernels, tier, None)?.0, baseline, "{tier}");
+        }
+        Ok(())
+    })
+}
+
+fn change() -> Outcome {
+    with_steps(|place| {
+        let (right, _) = place.step(Step::Once, "optimized", None)?;
+        assert_eq!(place.step(Step::UntilOptimized, "auto", None)?.0, right);
+        Ok(())
+    })
+}
+
+fn disabled() -> Outcome {
+    with_steps(|place| {
+        let (_, log) = place.step(Step::Disabled, "auto", None)?;
+        assert_eq!(log.matches(OPTIMIZED).count(), 1, "{log}");
+        Ok(())
+    })
+}
+
+fn from_binary() -> Outcome {
+    const BUILT: &str = "a program: compiled; ";
+    with_steps(|place| {
+        let (right, log) = place.step(Step::Save, "auto", None)?;
+        assert!(log.contains(BUILT), "{log}");
+        let (result, log) = place.step(Step::LoadUntilOptimized, "auto", None)?;
+        assert!(result == right && !log.contains(BUILT), "{log}");
+        let (result, log) = place.step(Step::Load, "baseline", None)?;
+        assert!(result == right && !log.contains(BUILT), "{log}");
+        // Where all code is to be optimized, the baseline's will not do.
+        let (result, log) = place.step(Step::Load, "optimized", None)?;
+        assert!(result == right && log.contains(BUILT), "{log}");
+        Ok(())
+    })
+}
+
+fn made_before() -> Outcome {
+    with_steps(|place| {
+        place.keeps = true;
+        let (right, log) = place.step(Step::UntilOptimized, "auto", None)?;
+        assert!(!log.contains(MADE_BEFORE), "{log}");
+        let nowhere = place.folder.path().join("no-compiler");
+        let (result, log) = place.step(Step::Once, "auto", Some(&nowhere))?;
+        assert!(log.contains(MADE_BEFORE) && !log.contains(OPTIMIZED), "{log}");
+        assert_eq!(result, right);
+        Ok(())
+    })
+}
+
+fn stages() -> Outcome {
+    with_steps(|place| {
+        let (_, log) = place.step(Step::Once, "baseline", None)?;
+        let line = log.lines().find(|line| line.contains("a program: compiled; ")).ok_or("no such line")?;
+        let names = ["read ", "harden ", "link ", "clean up ", "import ", "Kernel IR ", "code "];
+        assert!(names.iter().all(|name| line.contains(name)), "{line}");
+        Ok(())
+    })
+}
