@@ -24,13 +24,15 @@ const FEATURES: [(&str, &str); 15] = [
     ("cx16", "has_cmpxchg16b"),
 ];
 
-/// Settings for all functions: position-independent, for the loader puts objects anywhere; without probes of the stack,
-/// for frames are as large as LLVM's, which has none either.
-const SETTINGS: [(&str, &str); 6] = [
+/// Settings for all functions. What is of the object is addressed by its distance, what is outside by its address. Stacks are
+/// not probed: frames are as large as LLVM's, which aren't either.
+const SETTINGS: [(&str, &str); 7] = [
     ("opt_level", "speed"),
-    ("is_pic", "true"),
+    ("is_pic", "false"),
     ("enable_probestack", "false"),
     ("enable_multi_ret_implicit_sret", "true"),
+    // Integers of 128 bits as arguments.
+    ("enable_llvm_abi_extensions", "true"),
     ("enable_verifier", "false"),
     ("unwind_info", "false"),
 ];
