@@ -91,3 +91,48 @@ fn legalized_functions_compute_the_same_bits() {
         }
     }
 }
+
+/// The bits of the half that is nearest, the even one of two.
+fn nearest_half(x: f64) -> u16 {
+    let sign = if x.is_sign_negative() { 0x8000 } else { 0 };
+    if x.is_nan() {
+        return sign | 0x7e00;
+    }
+    let x = x.abs().min(1e6);
+    let exponent = ((x.to_bits() >> 52) as i32 - 1023).max(-14);
+    // In units of the last of eleven digits; a carry goes into the exponent by itself.
+    let units = (x * 2f64.powi(10 - exponent)).round_ties_even() as u32;
+    let bits = units + ((exponent + 14) as u32) * 1024;
+    sign | bits.min(0x7c00) as u16
+}
+
+/// LLVM would call a library. Numbers on borders between halves, and beside them.
+#[test]
+fn a_double_becomes_the_nearest_half() {
+    if !host().has("f16c") {
+        return;
+    }
+    let mut numbers =
+        vec![0.0, -0.0, f64::INFINITY, f64::NEG_INFINITY, f64::MAX, 65519.999, 65520.0, 1e-8, 5e-324];
+    let mut random = Random::new(1);
+    for _ in 0..400 {
+        let half = random.below(1 << 11) as f64 + [0.0, 0.25, 0.5, 0.75][random.below(4) as usize];
+        let border = half * 2f64.powi(random.below(34) as i32 - 25);
+        let beside = [0.0, 1e-15, -1e-15, 1e-9, -1e-9][random.below(5) as usize];
+        let sign = [1.0, -1.0][random.below(2) as usize];
+        numbers.push(sign * border * (1.0 + beside));
+    }
+    let lines = (0..numbers.len()).map(|n| {
+        let at = 16 * n;
+        format!("  %{a}: ptr(global) = address %0 + {at}\n  %{b}: f64 = load %{a}, align 8\n  %{c}: f16 = fptrunc %{b}\n  store %{a}, %{c}, align 2\n",
+            a = 3 * n + 1, b = 3 * n + 2, c = 3 * n + 3)
+    });
+    let text =
+        format!("function \"entry\"(%0: ptr(global)) {{\nb0:\n{}  return\n}}\n", lines.collect::<String>());
+    let function = spirula_kir::parse(&text).unwrap_or_else(|e| panic!("{e}"));
+    let mut data: Data = numbers.iter().map(|number| number.to_bits().into()).collect();
+    run(&legalized(&[function]), &mut data, false);
+    for (number, found) in numbers.into_iter().zip(data) {
+        assert_eq!(found as u16, nearest_half(number), "{number:e}");
+    }
+}

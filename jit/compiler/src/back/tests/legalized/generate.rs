@@ -193,21 +193,26 @@ impl Generator {
         self.push(self.ty(then), Op::Select { flags: Flags::NONE, condition, then, otherwise })
     }
 
-    /// Declares a result: a NaN becomes the one NaN.
+    /// Declares a result: a NaN becomes the one NaN, by its bits, of which LLVM knows less.
     fn declare(&mut self, value: Value) {
-        let value = match self.ty(value).scalar() {
-            Some(Scalar::Int(_)) => value,
-            scalar => {
-                let pattern = match scalar {
-                    Some(Scalar::Half) => 0x7e00,
-                    Some(Scalar::Float) => 0x7fc0_0000,
-                    _ => 0x7ff8 << 48,
-                };
-                let nan = self.function.constant(self.ty(value), Constant::Float(pattern));
-                let is_nan = self.test(Predicate::Float(FloatPredicate::Uno), value, value);
-                self.select(is_nan, nan, value)
-            }
+        let ty = self.ty(value);
+        if !ty.is_float() {
+            return self.values.push(value);
+        }
+        let (infinity, nan) = match ty.scalar() {
+            Some(Scalar::Half) => (0x7c00, 0x7e00),
+            Some(Scalar::Float) => (0x7f80_0000, 0x7fc0_0000),
+            _ => (0x7ff0 << 48, 0x7ff8 << 48),
         };
+        let integer = Type::int(self.width(value));
+        let mut number = |bits: u128| self.function.int(integer.clone(), bits);
+        let (infinity, nan, sign) = (number(infinity), number(nan), number(1));
+        let bits = self.cast(CastOp::BitCast, integer, value);
+        let doubled = self.binary(BinaryOp::Shl, bits, sign);
+        let limit = self.binary(BinaryOp::Shl, infinity, sign);
+        let is_nan = self.test(Predicate::Int(IntPredicate::Ugt), doubled, limit);
+        let bits = self.select(is_nan, nan, bits);
+        let value = self.cast(CastOp::BitCast, ty, bits);
         self.values.push(value);
     }
 
@@ -324,10 +329,6 @@ impl Generator {
             return self.binary(BinaryOp::And, count, mask);
         }
         let width = self.function.int(self.ty(value), width.into());
-        // Three bits can't hold a width of more than seven, nor two bits one of two.
-        if self.function.constant_int(width).is_some_and(|w| w >> self.width(value) != 0) {
-            return self.function.int(self.ty(value), 1);
-        }
         self.binary(BinaryOp::URem, count, width)
     }
 

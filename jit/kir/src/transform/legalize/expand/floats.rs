@@ -98,6 +98,10 @@ const ALL: u128 = 0x3ff;
 /// Whether a float is of one of the classes, by its bits.
 pub(super) fn is_class(builder: &mut Builder, x: Value, classes: Value) -> Value {
     let classes = builder.function.constant_int(classes).unwrap_or(0) & ALL;
+    let none = builder.function.int(Type::BOOL, 0);
+    if classes == 0 {
+        return none;
+    }
     let ty = builder.ty(x);
     let integer = as_integer(&ty);
     let pattern = builder.cast(CastOp::BitCast, integer.clone(), x);
@@ -129,7 +133,6 @@ pub(super) fn is_class(builder: &mut Builder, x: Value, classes: Value) -> Value
             }
         });
     }
-    let none = builder.function.int(Type::BOOL, 0);
     found.into_iter().reduce(|a, b| builder.binary(BinaryOp::Or, 0, a, b)).unwrap_or(none)
 }
 
