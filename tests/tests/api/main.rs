@@ -10,6 +10,7 @@ mod forged;
 mod generic;
 mod handles;
 mod images;
+mod images_of_2_0;
 mod kernels;
 mod lent;
 mod math_options;
@@ -37,6 +38,7 @@ fn main() -> ExitCode {
         errors::tests(),
         memory::tests(),
         images::tests(),
+        images_of_2_0::tests(),
         programs::tests(),
         forged::tests(),
         sources::tests(),
