@@ -28,8 +28,9 @@ const ORDERS: [(u32, &str, &str, [f64; 4]); 11] = [
     (0x10BA, "r", "r001", [0.0; 4]),
     (0x10BB, "rg", "rg01", [0.0; 4]),
 ];
-/// sRGB orders, of bytes only, and CL_DEPTH, of shorts and floats.
-const ORDERS_OF_20: [(u32, &str, &str, [f64; 4], u32, usize); 5] = [
+/// As above, with a channel type and its bytes: CL_DEPTH, of shorts and floats, and sRGB orders, of bytes.
+type OrderOf20 = (u32, &'static str, &'static str, [f64; 4], u32, usize);
+const ORDERS_OF_20: [OrderOf20; 5] = [
     (0x10BD, "r", "r001", [0.0; 4], 0x10D3, 2),
     (0x10BD, "r", "r001", [0.0; 4], 0x10DE, 4),
     (0x10C0, "rgbx", "rgb1", [0.0; 4], 0x10D2, 1),

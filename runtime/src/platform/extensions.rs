@@ -7,6 +7,7 @@ pub(crate) const OPENCL_C_VERSIONS: &[Extension] = &[
     Extension { name: "OpenCL C", version: [1, 0, 0] },
     Extension { name: "OpenCL C", version: [1, 1, 0] },
     Extension { name: "OpenCL C", version: [1, 2, 0] },
+    Extension { name: "OpenCL C", version: [2, 0, 0] },
     Extension { name: "OpenCL C", version: [3, 0, 0] },
 ];
 
@@ -43,8 +44,5 @@ pub(crate) const OPENCL_C_20: &[&str] = &[
     "__opencl_c_work_group_collective_functions",
 ];
 
-/// CL_DEVICE_SPIR_VERSIONS: what is taken whole.
-pub(crate) const SPIR_VERSIONS: &str = "1.2";
-
-/// What `-spir-std=` can name.
-pub(crate) const ACCEPTED_SPIR_VERSIONS: &str = "1.2 2.0";
+/// CL_DEVICE_SPIR_VERSIONS: what `-spir-std=` can name.
+pub(crate) const SPIR_VERSIONS: &str = "1.2 2.0";

@@ -181,6 +181,15 @@ fn local_variables_are_laid_out() {
 }
 
 #[test]
+fn variables_keep_their_alignment() {
+    let text = "@a = internal addrspace(3) global i8 undef\n@b = internal addrspace(3) global [4 x i32] undef, align 64
+        define spir_kernel void @k() {\nstore i8 1, ptr addrspace(3) @a
+        store i32 2, ptr addrspace(3) @b\nret void\n}";
+    let kernel = imported(text).unwrap().0;
+    assert!(kernel.contains("local 80") && kernel.contains("local_address 64"), "{kernel}");
+}
+
+#[test]
 fn data_and_functions_are_handed_on() {
     let text = "@table = internal addrspace(2) constant [2 x i32] [i32 5, i32 6]\n@unused = internal addrspace(2) constant i32 0
         define internal i32 @helper(i32 %x) nounwind willreturn memory(none) {\n ret i32 %x\n}
