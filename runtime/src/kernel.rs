@@ -300,7 +300,15 @@ impl Kernel {
         let given = mem
             .image_info()
             .map(|info| ArgumentKind::Image { kind: info.kind, is_depth: info.format.is_depth() });
-        if let Some(given) = given.filter(|given| *given != declared.kind) {
+        // What takes colors takes a depth image, too, whose depth it sees as red (OpenCL 3.0, clSetKernelArg).
+        let fits = |given: ArgumentKind| match (given, declared.kind) {
+            (
+                ArgumentKind::Image { kind: given, is_depth: true },
+                ArgumentKind::Image { kind, is_depth: false },
+            ) => given == kind,
+            (given, declared) => given == declared,
+        };
+        if let Some(given) = given.filter(|given| !fits(*given)) {
             let what = format!("is {}, but was given {}", Declared(declared.kind), Declared(given));
             return Err(self.wrong(Status::InvalidArgValue, index, what));
         }
