@@ -188,11 +188,14 @@ fn wrong_options() -> Outcome {
     Ok(())
 }
 
+/// CL_DEVICE_OPENCL_C_ALL_VERSIONS.
+const OPENCL_C_ALL_VERSIONS: cl_uint = 0x1066;
+
 fn versions_and_macros() -> Outcome {
     let setup = setup()?;
     assert_eq!(value(&setup, "__OPENCL_C_VERSION__", "")?, 120);
     // Each a number, of which the lowest 22 bits are minor and patch, and a name of 64 bytes.
-    let reported = setup.device.info_list::<u8>(CL_DEVICE_OPENCL_C_ALL_VERSIONS)?;
+    let reported = setup.device.info_list::<u8>(OPENCL_C_ALL_VERSIONS)?;
     let versions: Vec<(u32, u32)> = reported
         .chunks(68)
         .map(|entry| u32::from_ne_bytes([entry[0], entry[1], entry[2], entry[3]]))
