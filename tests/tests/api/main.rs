@@ -1,6 +1,7 @@
 //! The C API through the ICD loader, an object at a time: what it does, and how it refuses what the specification
 //! forbids.
 
+mod atomics;
 mod commands;
 mod conversions;
 mod device_queues;
@@ -52,6 +53,7 @@ fn main() -> ExitCode {
         commands::tests(),
         sub_devices::tests(),
         svm::tests(),
+        atomics::tests(),
         pipes::tests(),
         device_queues::tests(),
         threads::tests(),

@@ -197,7 +197,7 @@ fn data_and_functions_are_handed_on() {
         store i32 %w, ptr addrspace(1) %p\nret void\n}";
     let (kernel, rest) = imported(text).unwrap();
     assert!(kernel.contains("global_address @\"spirula.data.0.table\""), "{kernel}");
-    assert!(kernel.contains("call pure @\"spirula.function.0.helper\""), "{kernel}");
+    assert!(kernel.contains("call pure nosync @\"spirula.function.0.helper\""), "{kernel}");
     assert!(rest.contains("constant \"spirula.data.0.table\" size 8 align 4 \"0500000006\""), "{rest}");
     let function = "function \"spirula.function.0.helper\"(%0: i32) yields i32 no_reads no_writes returns {\nb0:\n  return %0\n}";
     assert!(rest.contains(function), "{rest}");
@@ -266,7 +266,7 @@ fn functions_return_values_of_any_type() {
     let whole = imported(text).unwrap().1;
     let head = "(%0: i128, %1: [2 x i16], %2: i1) yields {i32, <2 x f32>} no_reads no_writes returns noinline cold {";
     assert!(whole.contains(head), "{whole}");
-    assert!(whole.contains("= call pure @\"spirula.function.0.f\"(5:i128"), "{whole}");
+    assert!(whole.contains("= call pure nosync @\"spirula.function.0.f\"(5:i128"), "{whole}");
 }
 
 #[test]
