@@ -5,6 +5,7 @@ mod atomics;
 mod commands;
 mod conversions;
 mod device_queues;
+mod device_trees;
 mod errors;
 mod events;
 mod forged;
@@ -56,6 +57,7 @@ fn main() -> ExitCode {
         atomics::tests(),
         pipes::tests(),
         device_queues::tests(),
+        device_trees::tests(),
         threads::tests(),
         lent::tests(),
         work_groups::tests(),
