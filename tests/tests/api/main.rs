@@ -28,6 +28,7 @@ mod sub_groups;
 mod svm;
 mod threads;
 mod variables;
+mod versions;
 mod work_groups;
 
 use spirula_tests::isolate::{self, ExpectedFailures};
@@ -46,6 +47,7 @@ fn main() -> ExitCode {
         sources::tests(),
         generic::tests(),
         variables::tests(),
+        versions::tests(),
         kernels::tests(),
         printf::tests(),
         math_options::tests(),

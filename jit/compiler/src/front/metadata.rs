@@ -395,6 +395,15 @@ mod tests {
         assert_eq!(info.attributes, "reqd_work_group_size(2,2,2)");
     }
 
+    /// SPIR 2.0, 2.4.
+    #[test]
+    fn optional_qualifiers_promise_nothing_that_is_relied_on() {
+        let text =
+            "define spir_kernel void @k(ptr addrspace(1) %a, i32 %b) {\n ret void\n}\n!opencl.kernels = !{!0}
+            !0 = !{ptr @k, !1}\n!1 = !{!\"kernel_arg_optional_qual\", !\"nosvm\", !\"none\"}";
+        assert!(matches!(one(text).unwrap().arguments[1].kind, ArgumentKind::Value { size: 4 }));
+    }
+
     #[test]
     fn missing_metadata_is_no_error() {
         let info = one("define spir_kernel void @k(i32 %a) {\n ret void\n}").unwrap();
