@@ -15,6 +15,7 @@ use crate::log;
 use crate::machine::affinity::{self, Cpus};
 use crate::machine::timer;
 use rayon::{ThreadPool, ThreadPoolBuilder};
+use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::thread::Thread;
@@ -62,24 +63,29 @@ impl Scheduler {
 
     /// Runs all groups and returns when they are done. CL_OUT_OF_RESOURCES without memory for local memory and scratch.
     pub(crate) fn run(&self, invocation: &Arc<Invocation>) -> Result<()> {
-        let groups = invocation.groups();
-        let items = groups.saturating_mul(invocation.group_items());
-        let alone = groups <= 1 || self.threads == 1;
-        let version = invocation.tiers.choose(invocation);
-        if !alone && !invocation.tiers.pace.is_short(items) {
-            return self.share(invocation, version, 0);
-        }
-        let mut worker = Worker::new(invocation, version)?;
-        let done = run_here(&mut worker, groups, alone);
-        worker.learn();
-        let version = worker.end();
-        if done < groups { self.share(invocation, version, done) } else { Ok(()) }
+        self.run_groups(invocation, 0..invocation.groups())
     }
 
-    /// Runs the groups from `first` on with the pool's help.
-    fn share(&self, invocation: &Arc<Invocation>, version: Version, first: u64) -> Result<()> {
-        let job = Arc::new(Job::new(invocation.clone(), version, first, self.threads));
-        let helpers = (self.threads - 1).min((job.groups - first).saturating_sub(1) as usize);
+    /// As [`Scheduler::run`], for some of the groups.
+    pub(crate) fn run_groups(&self, invocation: &Arc<Invocation>, mut groups: Range<u64>) -> Result<()> {
+        let count = groups.end - groups.start;
+        let items = count.saturating_mul(invocation.group_items());
+        let alone = count <= 1 || self.threads == 1;
+        let version = invocation.tiers.choose(invocation);
+        if !alone && !invocation.tiers.pace.is_short(items) {
+            return self.share(invocation, version, groups);
+        }
+        let mut worker = Worker::new(invocation, version)?;
+        groups.start = run_here(&mut worker, groups.clone(), alone);
+        worker.learn();
+        let version = worker.end();
+        if groups.is_empty() { Ok(()) } else { self.share(invocation, version, groups) }
+    }
+
+    /// Runs groups with the pool's help.
+    fn share(&self, invocation: &Arc<Invocation>, version: Version, groups: Range<u64>) -> Result<()> {
+        let helpers = (self.threads - 1).min((groups.end - groups.start).saturating_sub(1) as usize);
+        let job = Arc::new(Job::new(invocation.clone(), version, groups, self.threads));
         if let Some(pool) = self.pool().filter(|_| helpers > 0) {
             let helped = job.clone();
             pool.spawn(move || helped.help(helpers));
@@ -98,13 +104,14 @@ impl Scheduler {
 }
 
 /// Runs groups on this thread until all are done or, unless `alone`, it has taken long enough to call for help. Returns
-/// the groups done.
-fn run_here(worker: &mut Worker, groups: u64, alone: bool) -> u64 {
+/// the end of those that are done.
+fn run_here(worker: &mut Worker, groups: Range<u64>, alone: bool) -> u64 {
     let started = timer();
-    let step = if alone { groups } else { groups.div_ceil(16) };
-    let mut done = 0;
-    while done < groups && (alone || timer() - started < WORTH_WAKING_NS) {
-        let end = (done + step.min(worker.most())).min(groups);
+    let count = groups.end - groups.start;
+    let step = if alone { count } else { count.div_ceil(16) };
+    let mut done = groups.start;
+    while done < groups.end && (alone || timer() - started < WORTH_WAKING_NS) {
+        let end = (done + step.min(worker.most())).min(groups.end);
         worker.run(done, end);
         done = end;
     }
@@ -116,10 +123,11 @@ struct Job {
     invocation: Arc<Invocation>,
     /// The code to begin with.
     version: Version,
+    /// The end of its groups.
     groups: u64,
     /// The next group that nobody has taken.
     next: AtomicU64,
-    /// Groups that have run.
+    /// Groups that have run, and those before the first.
     done: AtomicU64,
     /// A chunk is this part of what is left.
     divisor: u64,
@@ -128,13 +136,13 @@ struct Job {
 }
 
 impl Job {
-    fn new(invocation: Arc<Invocation>, version: Version, first: u64, threads: usize) -> Job {
+    fn new(invocation: Arc<Invocation>, version: Version, groups: Range<u64>, threads: usize) -> Job {
         Job {
-            groups: invocation.groups(),
             invocation,
             version,
-            next: AtomicU64::new(first),
-            done: AtomicU64::new(first),
+            groups: groups.end,
+            next: AtomicU64::new(groups.start),
+            done: AtomicU64::new(groups.start),
             divisor: 4 * threads as u64,
             asleep: AtomicBool::new(false),
             waiter: std::thread::current(),

@@ -114,7 +114,7 @@ fn chunks_shrink_and_cover() {
     for (groups, threads) in [(1, 2), (5, 2), (1000, 2), (12345, 16)] {
         let kernel = kernel(count);
         let launch = invocation(&kernel, [groups, 1, 1], 1, &counters);
-        let job = Job::new(launch, kernel.first().clone(), 0, threads);
+        let job = Job::new(launch, kernel.first().clone(), 0..groups, threads);
         let chunks: Vec<(u64, u64)> = std::iter::from_fn(|| job.take(u64::MAX)).collect();
         assert!(
             chunks
