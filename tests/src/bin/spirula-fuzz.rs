@@ -1,16 +1,17 @@
-//! Compares random OpenCL C kernels in SIMD lanes with their scalar code, byte by byte: `spirula-fuzz --kernels N --seed S`.
+//! Compares random OpenCL C kernels in SIMD lanes and in the baseline's code with their scalar code, byte by byte: `spirula-fuzz --kernels N --seed S`.
 //! A difference is made small before it is shown.
 
 use clap::Parser;
 use spirula_tests::cl::{Context, Device, Program};
 use spirula_tests::fuzz::{Launch, Omitted, kernel, prelude, run};
 use spirula_tests::{icd, supervise};
+use std::fmt::{self, Display, Formatter};
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 use std::time::{Duration, Instant};
 use std::{env, fs};
 
-/// Compares what random kernels compute with vector code of several widths and with scalar code.
+/// Compares what random kernels compute with vector code of several widths, with the baseline's code and with scalar code.
 #[derive(Parser)]
 struct Arguments {
     /// How many kernels
@@ -86,12 +87,33 @@ fn translate(source: &str) -> Result<Vec<u8>, String> {
     program.binary().map_err(|e| e.to_string())
 }
 
+/// How code is made.
+#[derive(Clone, Copy, PartialEq)]
+enum Made {
+    /// Optimized, for so many lanes.
+    Lanes(u32),
+    /// By the baseline tier.
+    Baseline,
+}
+
+/// What others are compared with.
+const SCALAR: Made = Made::Lanes(1);
+
+impl Display for Made {
+    fn fmt(&self, f: &mut Formatter) -> fmt::Result {
+        match self {
+            Made::Lanes(lanes) => write!(f, "{lanes} lanes"),
+            Made::Baseline => f.write_str("baseline"),
+        }
+    }
+}
+
 /// Why a kernel is shown.
 enum Finding {
-    /// Another result in so many lanes.
-    Differs { lanes: u32, byte: usize },
+    /// Another result in that code.
+    Differs { made: Made, byte: usize },
     /// It did not build or run.
-    Broken { lanes: u32, why: String },
+    Broken { made: Made, why: String },
 }
 
 struct Fuzzer<'a> {
@@ -123,9 +145,9 @@ impl<'a> Fuzzer<'a> {
             let seeds: Vec<u64> = (from..(from + self.arguments.batch).min(end)).collect();
             let turns = if self.arguments.turns == 0 { widths.len() } else { self.arguments.turns };
             let step = widths.len().div_ceil(turns.max(1)).max(1);
-            let lanes: Vec<u32> =
-                (0..widths.len()).step_by(step).map(|k| widths[(k + turn) % widths.len()]).collect();
-            for (seed, finding) in self.compare(&seeds, &lanes) {
+            let lanes = (0..widths.len()).step_by(step).map(|k| widths[(k + turn) % widths.len()]);
+            let others: Vec<Made> = lanes.map(Made::Lanes).chain([Made::Baseline]).collect();
+            for (seed, finding) in self.compare(&seeds, &others) {
                 failures += 1;
                 self.show(seed, &finding);
             }
@@ -145,13 +167,13 @@ impl<'a> Fuzzer<'a> {
     }
 
     /// What is found among these kernels; several that don't run together are tried apart.
-    fn compare(&self, seeds: &[u64], lanes: &[u32]) -> Vec<(u64, Finding)> {
-        match self.compare_once(seeds, &Omitted::new(), lanes) {
+    fn compare(&self, seeds: &[u64], others: &[Made]) -> Vec<(u64, Finding)> {
+        match self.compare_once(seeds, &Omitted::new(), others) {
             Ok(found) => found,
             Err(Finding::Broken { .. }) if seeds.len() > 1 => {
                 let (left, right) = seeds.split_at(seeds.len() / 2);
-                let mut found = self.compare(left, lanes);
-                found.extend(self.compare(right, lanes));
+                let mut found = self.compare(left, others);
+                found.extend(self.compare(right, others));
                 found
             }
             Err(finding) => vec![(seeds[0], finding)],
@@ -162,19 +184,19 @@ impl<'a> Fuzzer<'a> {
         &self,
         seeds: &[u64],
         omitted: &Omitted,
-        lanes: &[u32],
+        others: &[Made],
     ) -> Result<Vec<(u64, Finding)>, Finding> {
         let source = seeds.iter().fold(prelude(), |text, &seed| text + &kernel(seed, omitted).0);
-        let broken = |lanes| move |why| Finding::Broken { lanes, why };
-        fs::write(self.path("source.cl"), source).map_err(|e| broken(0)(e.to_string()))?;
-        self.start("-", "source.cl", "program.spir", 1).map_err(broken(0))?;
-        let scalar = self.results(seeds, 1).map_err(broken(1))?;
+        let broken = |made| move |why| Finding::Broken { made, why };
+        fs::write(self.path("source.cl"), source).map_err(|e| broken(SCALAR)(e.to_string()))?;
+        self.start("-", "source.cl", "program.spir", SCALAR).map_err(broken(SCALAR))?;
+        let scalar = self.results(seeds, SCALAR).map_err(broken(SCALAR))?;
         let mut found = Vec::new();
-        for &lanes in lanes {
-            let wide = self.results(seeds, lanes).map_err(broken(lanes))?;
-            for ((&seed, scalar), wide) in seeds.iter().zip(&scalar).zip(&wide) {
-                if let Some(byte) = scalar.iter().zip(wide).position(|(a, b)| a != b) {
-                    found.push((seed, Finding::Differs { lanes, byte }));
+        for &made in others {
+            let other = self.results(seeds, made).map_err(broken(made))?;
+            for ((&seed, scalar), other) in seeds.iter().zip(&scalar).zip(&other) {
+                if let Some(byte) = scalar.iter().zip(other).position(|(a, b)| a != b) {
+                    found.push((seed, Finding::Differs { made, byte }));
                 }
             }
         }
@@ -188,9 +210,9 @@ impl<'a> Fuzzer<'a> {
     }
 
     /// What each kernel wrote.
-    fn results(&self, seeds: &[u64], lanes: u32) -> Result<Vec<Vec<u8>>, String> {
+    fn results(&self, seeds: &[u64], made: Made) -> Result<Vec<Vec<u8>>, String> {
         let list = seeds.iter().map(u64::to_string).collect::<Vec<_>>().join(",");
-        self.start(&list, "program.spir", "results", lanes)?;
+        self.start(&list, "program.spir", "results", made)?;
         let all = fs::read(self.path("results")).map_err(|e| e.to_string())?;
         let mut rest = all.as_slice();
         let mut results = Vec::new();
@@ -202,14 +224,17 @@ impl<'a> Fuzzer<'a> {
         Ok(results)
     }
 
-    fn start(&self, seeds: &str, input: &str, output: &str, lanes: u32) -> Result<(), String> {
+    fn start(&self, seeds: &str, input: &str, output: &str, made: Made) -> Result<(), String> {
         let exe = env::current_exe().map_err(|e| e.to_string())?;
         let mut command = Command::new(exe);
         command.arg("--child").arg(seeds).arg(self.path(input)).arg(self.path(output));
         command
             .env(self.environment.0, &self.environment.1)
-            .env("SPIRULA_VECTOR_WIDTH", lanes.to_string())
+            .env("SPIRULA_TIER", if made == Made::Baseline { "baseline" } else { "optimized" })
             .env(icd::CACHE_VARIABLE, "");
+        if let Made::Lanes(lanes) = made {
+            command.env("SPIRULA_VECTOR_WIDTH", lanes.to_string());
+        }
         let done = supervise::run(&mut command, Duration::from_secs(300)).map_err(|e| e.to_string())?;
         let said = String::from_utf8_lossy(&done.stderr).into_owned();
         match done.status {
@@ -220,25 +245,26 @@ impl<'a> Fuzzer<'a> {
     }
 
     fn show(&self, seed: u64, finding: &Finding) {
-        let lanes = match finding {
-            Finding::Differs { lanes, .. } | Finding::Broken { lanes, .. } => *lanes,
+        let made = match finding {
+            Finding::Differs { made, .. } | Finding::Broken { made, .. } => *made,
         };
-        let (omitted, finding) = self.reduce(seed, lanes);
+        let (omitted, finding) = self.reduce(seed, made);
         let launch = Launch::new(seed);
         println!("{}\n// kernel {seed}, {launch:?}", kernel(seed, &omitted).0);
         match finding {
             Some(Finding::Differs { byte, .. }) => {
-                println!("// {lanes} lanes: another result, {}", launch.place(byte))
+                println!("// {made}: another result, {}", launch.place(byte))
             }
-            Some(Finding::Broken { why, .. }) => println!("// {lanes} lanes: {why}"),
-            None => println!("// {lanes} lanes: differs at times only"),
+            Some(Finding::Broken { why, .. }) => println!("// {made}: {why}"),
+            None => println!("// {made}: differs at times only"),
         }
     }
 
     /// Leaves out what can be left out.
-    fn reduce(&self, seed: u64, lanes: u32) -> (Omitted, Option<Finding>) {
+    fn reduce(&self, seed: u64, made: Made) -> (Omitted, Option<Finding>) {
         let mut omitted = Omitted::new();
-        let is_bad = |omitted: &Omitted| match self.compare_once(&[seed], omitted, &[lanes.max(2)]) {
+        let other = if made == SCALAR { Made::Lanes(2) } else { made };
+        let is_bad = |omitted: &Omitted| match self.compare_once(&[seed], omitted, &[other]) {
             Ok(mut found) => found.pop().map(|(_, finding)| finding),
             Err(finding) => Some(finding),
         };
