@@ -167,6 +167,3 @@ fn scalars(ty: &Type) -> Result<Vec<Scalar>, BaselineError> {
         _ => Ok(vec![scalar(ty)?]),
     }
 }
-
-#[cfg(test)]
-mod tests;

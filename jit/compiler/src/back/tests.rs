@@ -6,6 +6,7 @@ mod interpret;
 mod legalized;
 mod widening;
 
+use super::cranelift;
 use super::llvm::Text;
 use crate::codegen;
 use crate::llvm::{Session, parse_text};
@@ -14,20 +15,24 @@ use spirula_interface::program::{
 };
 use spirula_interface::target::TargetFacts;
 use spirula_kir::pipeline::{self, Lowered, Options};
-use spirula_kir::{Function, parse, verify};
+use spirula_kir::transform::legalize::legalize;
+use spirula_kir::{Function, Module, parse, verify};
 use spirula_service::LoadedProgram;
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::rc::Rc;
 use std::sync::Arc;
 
+/// Stands for scalar code by Cranelift where numbers of lanes stand.
+const BASELINE: u32 = 0;
+
 /// Runs the kernel on `data` (argument 0; argument 1, if the kernel has it, is local memory behind the static part; argument 2 is the
-/// number): with scalar code, and with packs of several widths, which must do the same. Groups run in two calls, to cover both
+/// number): with scalar code, and with packs of several widths and in the baseline, which must do the same. Groups run in two calls, to cover both
 /// ends of a range.
 fn run(text: &str, data: &mut [i32], local: u64, number: i32) {
     let before = data.to_vec();
     ready(text, 1).run(data, local, number);
-    for lanes in [2, 4, 16] {
+    for lanes in [BASELINE, 2, 4, 16] {
         let mut wide = before.clone();
         ready(text, lanes).run(&mut wide, local, number);
         assert_eq!(wide, data, "{lanes} lanes (left), local size {local}, number {number}\n{text}");
@@ -60,6 +65,20 @@ fn lower(kernel: Function, lanes: u32) -> (Lowered, String) {
     (lowered, text.finish())
 }
 
+fn optimized_object(ir: &str) -> Vec<u8> {
+    let session = Session::new();
+    let mut module = parse_text(&session, ir).unwrap_or_else(|e| panic!("{e}\n{ir}"));
+    codegen::generate(&session, &mut module, &["entry".into()], &crate::llvm::host(), true)
+        .unwrap_or_else(|e| panic!("{e}\n{ir}"))
+}
+
+fn baseline_object(function: &Function) -> Vec<u8> {
+    let legal = legalize(function).unwrap_or_else(|e| panic!("{e}\n{function}"));
+    verify(&legal).unwrap_or_else(|e| panic!("{e}\n{legal}"));
+    cranelift::object(&Module::default(), &[&legal], &crate::llvm::host())
+        .unwrap_or_else(|e| panic!("{e}\n{legal}"))
+}
+
 /// A compiled kernel.
 struct Ready {
     info: KernelInfo,
@@ -69,11 +88,11 @@ struct Ready {
 
 impl Ready {
     fn new(kernel: Function, lanes: u32) -> Self {
-        let (lowered, ir) = lower(kernel, lanes);
-        let session = Session::new();
-        let mut module = parse_text(&session, &ir).unwrap_or_else(|e| panic!("{e}\n{}", ir));
-        let object = codegen::generate(&session, &mut module, &["entry".into()], &crate::llvm::host(), true)
-            .unwrap_or_else(|e| panic!("{e}\n{}", ir));
+        let (lowered, ir) = lower(kernel, lanes.max(1));
+        let object = match lanes {
+            BASELINE => baseline_object(&lowered.group.function),
+            _ => optimized_object(&ir),
+        };
         let signature = KernelSignature { name: "k".into(), argument_block_size: 24, ..Default::default() };
         let code = KernelCode {
             static_local_size: lowered.static_local_size,
@@ -386,16 +405,21 @@ fn random_kernels_mean_what_they_say() {
         let (local, groups) = ([1, 4, 7, 16, 33][seed as usize % 5], 3);
         let (number, lanes) = ((seed % 11) as i32, WIDTHS[seed as usize % WIDTHS.len()]);
         let mut expected = numbers(groups * local);
-        let mut data = expected.clone();
+        let data = expected.clone();
         let mut memory = interpret::Memory { data: &mut expected, local: vec![0; local] };
         for group in 0..groups as u64 {
             interpret::run_group(&kernel, &mut memory, group, (local as u64, lanes.into()), number);
         }
         let text = format!("{kernel}{}", spirula_kir::transform::form_regions(kernel.clone()));
-        Ready::new(kernel, lanes).run(&mut data, local as u64, number);
-        assert_eq!(
-            data, expected,
-            "kernel {seed}, {lanes} lanes, local size {local}, number {number}\n{text}"
-        );
+        // Scalar code is what the baseline is made of, too.
+        let ways = if lanes == 1 { vec![lanes, BASELINE] } else { vec![lanes] };
+        for way in ways {
+            let mut data = data.clone();
+            Ready::new(kernel.clone(), way).run(&mut data, local as u64, number);
+            assert_eq!(
+                data, expected,
+                "kernel {seed}, {way} lanes, local size {local}, number {number}\n{text}"
+            );
+        }
     }
 }

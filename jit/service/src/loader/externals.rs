@@ -31,7 +31,7 @@ unsafe extern "C" {
 /// All that any generated code may call: block copies, which LLVM makes of loops and aggregates, operations that a CPU may
 /// lack, and in the baseline those that Cranelift has no instruction for. The rest of mathematics comes from our own builtin
 /// library.
-pub(super) fn runtime_functions() -> [External<'static>; 19] {
+pub(super) fn runtime_functions() -> [External<'static>; 23] {
     let function = |name, address: *const ()| External { name, address: address as usize };
     [
         function("memcpy", libc::memcpy as *const ()),
@@ -53,6 +53,10 @@ pub(super) fn runtime_functions() -> [External<'static>; 19] {
         function("spirula.float_to_half", float_to_half as *const ()),
         function("spirula.double_to_half", double_to_half as *const ()),
         function("spirula.rsqrt14", rsqrt14 as *const ()),
+        function("__udivti3", divide as *const ()),
+        function("__umodti3", remainder as *const ()),
+        function("__divti3", signed_divide as *const ()),
+        function("__modti3", signed_remainder as *const ()),
     ]
 }
 
@@ -66,6 +70,24 @@ extern "C" fn float_to_half(value: f32) -> u32 {
 
 extern "C" fn double_to_half(value: f64) -> u32 {
     f16::from_f64(value).to_bits().into()
+}
+
+// Integers wider than registers, which LLVM divides by calls. What nobody defines is 0.
+
+extern "C" fn divide(a: u128, b: u128) -> u128 {
+    a.checked_div(b).unwrap_or(0)
+}
+
+extern "C" fn remainder(a: u128, b: u128) -> u128 {
+    a.checked_rem(b).unwrap_or(0)
+}
+
+extern "C" fn signed_divide(a: i128, b: i128) -> i128 {
+    a.checked_div(b).unwrap_or(0)
+}
+
+extern "C" fn signed_remainder(a: i128, b: i128) -> i128 {
+    a.checked_rem(b).unwrap_or(0)
 }
 
 /// AVX-512's approximation of 1/sqrt(x), for code that is made where the processor has it; NaN elsewhere.
@@ -97,6 +119,14 @@ mod tests {
         // Just above the middle of 1 and the next half: a float in between would round to even.
         let above = 1.0 + 2f64.powi(-11) + 2f64.powi(-40);
         assert_eq!((double_to_half(above), double_to_half(1.0 + 2f64.powi(-11))), (0x3c01, 0x3c00));
+    }
+
+    #[test]
+    fn wide_integers_are_divided_without_traps() {
+        assert_eq!((divide(u128::MAX, 3), remainder(u128::MAX, 7)), (u128::MAX / 3, u128::MAX % 7));
+        assert_eq!((divide(1, 0), remainder(1, 0)), (0, 0));
+        assert_eq!((signed_divide(i128::MIN, -1), signed_remainder(i128::MIN, -1)), (0, 0));
+        assert_eq!((signed_divide(-7, 2), signed_remainder(-7, 2)), (-3, -1));
     }
 
     #[test]

@@ -107,7 +107,7 @@ impl Translator<'_> {
         };
         if let Some(condition) = condition {
             let first = self.out.ins().icmp(condition, x, y);
-            return Ok(self.out.ins().select(first, x, y));
+            return Ok(self.select(first, x, y));
         }
         let out = self.out.ins();
         Ok(match intrinsic {

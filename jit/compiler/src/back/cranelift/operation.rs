@@ -32,7 +32,7 @@ impl Translator<'_> {
                 let condition = self.get(*condition)?;
                 let (then, otherwise) = (self.get_all(*then)?, self.get_all(*otherwise)?);
                 let pairs = then.into_iter().zip(otherwise);
-                return Ok(pairs.map(|(a, b)| self.out.ins().select(condition, a, b)).collect());
+                return Ok(pairs.map(|(a, b)| self.select(condition, a, b)).collect());
             }
             Op::Address { base, index, scale, offset, .. } => self.address(*base, *index, *scale, *offset)?,
             Op::SlotAddress(slot) => self.slot(*slot),
@@ -56,6 +56,18 @@ impl Translator<'_> {
             other => return Err(illegal(format!("{other:?}"))),
         };
         Ok(vec![value])
+    }
+
+    /// 128 bits are chosen in halves: Cranelift 0.135 makes minima of such choices, which it then has no instruction for.
+    pub(super) fn select(&mut self, condition: ClifValue, a: ClifValue, b: ClifValue) -> ClifValue {
+        if self.out.func.dfg.value_type(a) != I128 {
+            return self.out.ins().select(condition, a, b);
+        }
+        let (low, high) = self.out.ins().isplit(a);
+        let (other_low, other_high) = self.out.ins().isplit(b);
+        let low = self.out.ins().select(condition, low, other_low);
+        let high = self.out.ins().select(condition, high, other_high);
+        self.out.ins().iconcat(low, high)
     }
 
     fn effect(&mut self, op: &Op) -> Result<(), BaselineError> {

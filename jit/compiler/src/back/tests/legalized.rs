@@ -3,6 +3,7 @@
 
 mod generate;
 
+use super::super::cranelift;
 use super::super::llvm::Text;
 use super::generate::Random;
 use crate::codegen;
@@ -10,25 +11,36 @@ use crate::llvm::{Session, host, parse_text};
 use generate::{INPUTS, OUTPUTS};
 use spirula_interface::program::{CompiledProgram, KernelCode, KernelInfo, KernelSignature, Launch};
 use spirula_kir::transform::legalize::{expand_operations, promote_integers};
-use spirula_kir::{Function, verify};
+use spirula_kir::{Function, Module, verify};
 
 /// Two places for each value: some are 16 bytes long.
 type Data = Vec<u128>;
 
-/// What the first function, which may call the others, makes of the data.
-fn run(functions: &[Function], data: &mut Data, optimize: bool) {
+/// An object of the functions, the first of which is the entry, by LLVM.
+fn by_llvm(functions: &[Function], optimize: bool) -> Vec<u8> {
     let mut text = Text::default();
     functions.iter().for_each(|function| text.add(function));
     let ir = text.finish();
     let session = Session::new();
     let mut module = parse_text(&session, &ir).unwrap_or_else(|e| panic!("{e}\n{ir}"));
-    let object = codegen::generate(&session, &mut module, &["entry".into()], &host(), optimize)
-        .unwrap_or_else(|e| panic!("{e}\n{ir}"));
+    codegen::generate(&session, &mut module, &["entry".into()], &host(), optimize)
+        .unwrap_or_else(|e| panic!("{e}\n{ir}"))
+}
+
+/// The same by Cranelift.
+fn by_cranelift(functions: &[Function]) -> Vec<u8> {
+    let (entry, others) = functions.split_first().unwrap();
+    let module = Module { functions: others.to_vec(), ..Module::default() };
+    cranelift::object(&module, &[entry], &host()).unwrap_or_else(|e| panic!("{e}\n{entry}"))
+}
+
+/// What the object's entry makes of the data.
+fn run(object: Vec<u8>, data: &mut Data) {
     let signature = KernelSignature { name: "k".into(), argument_block_size: 0, ..Default::default() };
     let kernels = vec![KernelInfo { signature, code: KernelCode::plain("entry") }];
     let compiled =
         CompiledProgram { objects: vec![object], kernels, data: Default::default(), log: String::new() };
-    let kernel = crate::loaded(&compiled).unwrap_or_else(|e| panic!("{e}\n{ir}")).remove(0);
+    let kernel = crate::loaded(&compiled).unwrap().remove(0);
     let launch = Launch::whole(1, [0; 3], [1; 3], [1; 3]);
     let block = data.as_mut_ptr().cast::<u8>();
     // SAFETY: the functions use nothing but the data, in which each of their values has a place.
@@ -77,17 +89,20 @@ fn legalized_functions_compute_the_same_bits() {
             verify(function).unwrap_or_else(|e| panic!("function {seed}: {e}\n{function}"));
         });
         let mut expected = inputs(&mut Random::new(seed));
-        let mut data = expected.clone();
-        run(&functions, &mut expected, true);
+        let before = expected.clone();
+        run(by_llvm(&functions, true), &mut expected);
         let legal = legalized(&functions);
-        run(&legal, &mut data, false);
-        let wrong = (0..data.len()).find(|&at| data[at] != expected[at]);
-        if let Some(at) = wrong {
-            let (found, expected) = (data[at], expected[at]);
-            panic!(
-                "function {seed}, {at}: {found:#x} instead of {expected:#x}\n{}{}",
-                functions[0], legal[0]
-            );
+        for (by, object) in [("LLVM", by_llvm(&legal, false)), ("Cranelift", by_cranelift(&legal))] {
+            let mut data = before.clone();
+            run(object, &mut data);
+            let wrong = (0..data.len()).find(|&at| data[at] != expected[at]);
+            if let Some(at) = wrong {
+                let (found, expected) = (data[at], expected[at]);
+                panic!(
+                    "function {seed} by {by}, {at}: {found:#x} instead of {expected:#x}\n{}{}",
+                    functions[0], legal[0]
+                );
+            }
         }
     }
 }
@@ -131,7 +146,7 @@ fn a_double_becomes_the_nearest_half() {
         format!("function \"entry\"(%0: ptr(global)) {{\nb0:\n{}  return\n}}\n", lines.collect::<String>());
     let function = spirula_kir::parse(&text).unwrap_or_else(|e| panic!("{e}"));
     let mut data: Data = numbers.iter().map(|number| number.to_bits().into()).collect();
-    run(&legalized(&[function]), &mut data, false);
+    run(by_cranelift(&legalized(&[function])), &mut data);
     for (number, found) in numbers.into_iter().zip(data) {
         assert_eq!(found as u16, nearest_half(number), "{number:e}");
     }

@@ -208,14 +208,17 @@ impl<'f> Scalarizer<'f> {
         Ok((0..).zip(members.iter()).map(member).collect())
     }
 
-    fn call(&mut self, op: &Op, arguments: &[Value]) -> Result<Op, Illegal> {
-        let Op::Call { function, pure, nocapture, .. } = op else { return Err(Illegal::new("a call")) };
+    /// The call with the scalars of its arguments.
+    fn call(&mut self, op: &Op, given: &[Value]) -> Result<Op, Illegal> {
         let mut scalars = Vec::new();
-        for &argument in arguments {
+        for &argument in given {
             scalars.extend(self.get(argument)?.iter());
         }
-        let (function, pure, nocapture) = (function.clone(), *pure, *nocapture);
-        Ok(Op::Call { function, pure, nocapture, arguments: scalars })
+        let mut call = op.clone();
+        if let Op::Call { arguments, .. } = &mut call {
+            *arguments = scalars;
+        }
+        Ok(call)
     }
 
     fn terminator(&mut self, terminator: &Terminator) -> Result<Terminator, Illegal> {
