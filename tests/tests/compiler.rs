@@ -254,9 +254,9 @@ fn killed_behind() -> Outcome {
         kernel.set(2, 2_f32)?;
         for launches in 1..20 {
             queue.launch(&kernel, NdRange::new(&[1 << 20], &[64]))?.wait()?;
-            processes_of(&installed.compiler()).into_iter().for_each(|id| {
+            for id in processes_of(&installed.compiler()) {
                 let _ = kill_process(id, Signal::KILL);
-            });
+            }
             let mut result = vec![0_f32; 1 << 20];
             queue.read(&y, &mut result)?;
             let expected = 6.0 * launches as f32;
