@@ -41,6 +41,10 @@ pub mod code {
     pub const OUT_OF_RESOURCES: i32 = -5;
 }
 
+/// CLK_ENQUEUE_FLAGS_WAIT_KERNEL: the child begins when all of its parent's work-groups have ended; with the other flags it may
+/// when the one has that enqueued it.
+pub const WAIT_KERNEL: u32 = 1;
+
 /// The number in place of a kernel's of a marker, which only waits.
 pub const MARKER: u32 = u32::MAX;
 
@@ -206,6 +210,13 @@ pub struct Head {
     pub locals: u32,
     /// Bytes that the block captured.
     pub captured: u32,
+}
+
+impl Head {
+    /// The slots that the record takes.
+    pub fn slots(&self) -> u32 {
+        (HEAD_WORDS + payload_words(self.waits, self.locals, self.captured)).div_ceil(SLOT_DATA) as u32
+    }
 }
 
 /// The words behind the head: waits and sizes one each, and the captures.

@@ -4,6 +4,7 @@
 pub(crate) mod access;
 mod address;
 pub(crate) mod half;
+mod srgb;
 mod texel;
 
 /// An image as generated code and the host see it. Every dimension that an image kind lacks is 1.
@@ -29,4 +30,39 @@ pub struct ImageDescriptor {
     pub channel_order: u32,
     /// `cl_channel_type`, such as CL_FLOAT (0x10DE).
     pub channel_type: u32,
+}
+
+/// The bytes of a texel of a colour, as `write_imagef`, `write_imagei` and `write_imageui` store it, and zeros behind
+/// them. The colour's components are the bits of floats or of integers, as the channel type asks.
+#[cfg(not(spirula_bitcode))]
+pub fn encoded(channel_order: u32, channel_type: u32, colour: [u32; 4]) -> [u8; 16] {
+    let mut texel = [0; 16];
+    let [r, g, b, a] = colour;
+    let image = ImageDescriptor {
+        data: texel.as_mut_ptr(),
+        width: 1,
+        height: 1,
+        depth: 1,
+        array_size: 1,
+        row_pitch: 16,
+        slice_pitch: 16,
+        channel_order,
+        channel_type,
+    };
+    // SAFETY: the descriptor is of one texel, of which none is larger than 16 bytes.
+    unsafe {
+        match channel_type {
+            texel::SIGNED_INT8..=texel::SIGNED_INT32 => {
+                access::spirula_write_imagei(&image, 1, 0, 0, 0, r as i32, g as i32, b as i32, a as i32);
+            }
+            texel::UNSIGNED_INT8..=texel::UNSIGNED_INT32 => {
+                access::spirula_write_imageui(&image, 1, 0, 0, 0, r, g, b, a);
+            }
+            _ => {
+                let [r, g, b, a] = colour.map(f32::from_bits);
+                access::spirula_write_imagef(&image, 1, 0, 0, 0, r, g, b, a);
+            }
+        }
+    }
+    texel
 }

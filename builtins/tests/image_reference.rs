@@ -28,6 +28,15 @@ const ORDERS: [(u32, &str, &str, [f64; 4]); 11] = [
     (0x10BA, "r", "r001", [0.0; 4]),
     (0x10BB, "rg", "rg01", [0.0; 4]),
 ];
+/// As above, with a channel type and its bytes: CL_DEPTH, of shorts and floats, and sRGB orders, of bytes.
+type OrderOf20 = (u32, &'static str, &'static str, [f64; 4], u32, usize);
+const ORDERS_OF_20: [OrderOf20; 5] = [
+    (0x10BD, "r", "r001", [0.0; 4], 0x10D3, 2),
+    (0x10BD, "r", "r001", [0.0; 4], 0x10DE, 4),
+    (0x10C0, "rgbx", "rgb1", [0.0; 4], 0x10D2, 1),
+    (0x10C1, "rgba", "rgba", [0.0; 4], 0x10D2, 1),
+    (0x10C2, "bgra", "rgba", [0.0; 4], 0x10D2, 1),
+];
 /// CL_RGB and CL_RGBx, of packed types only.
 const PACKED_ORDERS: [(u32, &str, &str, [f64; 4]); 2] =
     [(0x10B4, "rgb", "rgb1", [0.0, 0.0, 0.0, 1.0]), (0x10BC, "rgb", "rgb1", [0.0; 4])];
@@ -78,7 +87,16 @@ impl Format {
             };
             PACKED.iter().map(format)
         });
-        plain.chain(packed).collect()
+        let of_20 = ORDERS_OF_20.iter().map(|&(order, stored, read, border, ty, bytes)| Format {
+            order,
+            ty,
+            stored,
+            read,
+            border,
+            bytes,
+            packed: None,
+        });
+        plain.chain(packed).chain(of_20).collect()
     }
 
     fn is_integer(self) -> bool {
@@ -103,9 +121,18 @@ impl Format {
         }
     }
 
+    /// Whether a channel is an sRGB one.
+    fn is_srgb(self, channel: usize) -> bool {
+        (0x10C0..=0x10C2).contains(&self.order) && channel < 3
+    }
+
     /// Section 8.3: a channel's value.
     fn value(self, raw: u32, channel: usize) -> f64 {
         match self.ty {
+            0x10D2 if self.is_srgb(channel) => {
+                let value = f64::from(raw) / 255.0;
+                if value <= 0.04045 { value / 12.92 } else { ((value + 0.055) / 1.055).powf(2.4) }
+            }
             0x10D0 => (f64::from(raw as u8 as i8) / 127.0).max(-1.0),
             0x10D1 => (f64::from(raw as u16 as i16) / 32767.0).max(-1.0),
             0x10D2 => f64::from(raw) / 255.0,
@@ -479,7 +506,9 @@ fn colors_are_written_as_the_conversions_say() {
                 for (channel, (&raw, letter)) in
                     format.raw(texel).iter().zip(format.stored.chars()).enumerate()
                 {
-                    let given = f64::from(color["rgba".find(letter).expect("a letter")]);
+                    // What is in an unused channel doesn't matter.
+                    let Some(component) = "rgba".find(letter) else { continue };
+                    let given = f64::from(color[component]);
                     check_channel(format, channel, raw, given);
                 }
                 untouched(&before, &picture.bytes, offset, format.texel_size());
@@ -495,6 +524,11 @@ fn check_channel(format: Format, channel: usize, raw: u32, given: f64) {
             let stored =
                 if format.ty == 0x10D0 { f64::from(raw as u8 as i8) } else { f64::from(raw as u16 as i16) };
             assert!((stored - (given * unit).clamp(-unit - 1.0, unit)).abs() <= 0.51, "{what}");
+        }
+        (Some(unit), _) if format.is_srgb(channel) => {
+            let given = given.clamp(0.0, 1.0);
+            let exact = if given < 0.0031308 { 12.92 * given } else { 1.055 * given.powf(1.0 / 2.4) - 0.055 };
+            assert!((f64::from(raw) - exact * unit).abs() <= 0.51, "{what}");
         }
         (Some(unit), _) => {
             assert!((f64::from(raw) - (given * unit).clamp(0.0, unit)).abs() <= 0.51, "{what}")

@@ -86,11 +86,11 @@ impl ArgumentSlot<'_> {
                 kernel.check_memory(index, &mem, kind)?;
                 Argument::Buffer(Some(Arc::downgrade(&mem)))
             }
-            (ArgumentKind::Image(_) | ArgumentKind::Pipe, ArgumentValue::Memory(None)) => {
+            (ArgumentKind::Image { .. } | ArgumentKind::Pipe, ArgumentValue::Memory(None)) => {
                 let what = format!("is {}, but was given none", Declared(kind));
                 return Err(kernel.wrong(Status::InvalidMemObject, index, what));
             }
-            (ArgumentKind::Image(_), ArgumentValue::Memory(Some(mem))) => {
+            (ArgumentKind::Image { .. }, ArgumentValue::Memory(Some(mem))) => {
                 kernel.check_memory(index, &mem, kind)?;
                 kernel.check_image(index, &mem)?;
                 Argument::Image(Arc::downgrade(&mem))
@@ -125,7 +125,8 @@ impl Display for Declared {
         match self.0 {
             ArgumentKind::Value { size } => write!(f, "a value of {size} bytes"),
             ArgumentKind::Buffer => f.write_str("a buffer"),
-            ArgumentKind::Image(kind) => write!(f, "an image ({kind:?})"),
+            ArgumentKind::Image { kind, is_depth: false } => write!(f, "an image ({kind:?})"),
+            ArgumentKind::Image { kind, is_depth: true } => write!(f, "a depth image ({kind:?})"),
             ArgumentKind::Pipe => f.write_str("a pipe"),
             ArgumentKind::Queue => f.write_str("a queue on the device"),
             ArgumentKind::Sampler => f.write_str("a sampler"),
@@ -207,7 +208,7 @@ impl Kernel {
             ArgumentKind::Value { size: wanted } => size == wanted as usize,
             ArgumentKind::Local => size > 0,
             ArgumentKind::Buffer
-            | ArgumentKind::Image(_)
+            | ArgumentKind::Image { .. }
             | ArgumentKind::Pipe
             | ArgumentKind::Queue
             | ArgumentKind::Sampler => size == size_of::<usize>(),
@@ -220,7 +221,7 @@ impl Kernel {
             ArgumentKind::Buffer => true,
             ArgumentKind::Local => is_null,
             ArgumentKind::Value { .. }
-            | ArgumentKind::Image(_)
+            | ArgumentKind::Image { .. }
             | ArgumentKind::Pipe
             | ArgumentKind::Queue
             | ArgumentKind::Sampler => !is_null,
@@ -280,7 +281,7 @@ impl Kernel {
     fn check_memory(&self, index: usize, mem: &Mem, kind: ArgumentKind) -> Result<()> {
         let fits = match mem.kind {
             MemKind::Buffer | MemKind::SubBuffer { .. } => kind == ArgumentKind::Buffer,
-            MemKind::Image(_) => matches!(kind, ArgumentKind::Image(_)),
+            MemKind::Image(_) => matches!(kind, ArgumentKind::Image { .. }),
             MemKind::Pipe(_) => kind == ArgumentKind::Pipe,
         };
         if !fits {
@@ -296,8 +297,18 @@ impl Kernel {
     /// CL_INVALID_ARG_VALUE for an image of another kind, or one whose flags forbid what the kernel does.
     fn check_image(&self, index: usize, mem: &Mem) -> Result<()> {
         let declared = &self.info.signature.arguments[index];
-        let given = mem.image_info().map(|info| ArgumentKind::Image(info.kind));
-        if let Some(given) = given.filter(|given| *given != declared.kind) {
+        let given = mem
+            .image_info()
+            .map(|info| ArgumentKind::Image { kind: info.kind, is_depth: info.format.is_depth() });
+        // What takes colors takes a depth image, too, whose depth it sees as red (OpenCL 3.0, clSetKernelArg).
+        let fits = |given: ArgumentKind| match (given, declared.kind) {
+            (
+                ArgumentKind::Image { kind: given, is_depth: true },
+                ArgumentKind::Image { kind, is_depth: false },
+            ) => given == kind,
+            (given, declared) => given == declared,
+        };
+        if let Some(given) = given.filter(|given| !fits(*given)) {
             let what = format!("is {}, but was given {}", Declared(declared.kind), Declared(given));
             return Err(self.wrong(Status::InvalidArgValue, index, what));
         }

@@ -159,15 +159,17 @@ impl Mem {
         description: &ImageDescription,
         host_ptr: Option<HostPtr>,
     ) -> Result<Arc<Mem>> {
-        let flags = match &description.buffer {
-            Some(buffer) => flags.inherited_from(buffer.flags)?,
+        let flags = match &description.parent {
+            Some(parent) => flags.inherited_from(parent.flags)?,
             None => flags.checked_for_creation()?,
         };
         let (info, host) = ImageInfo::new(context, format, description, host_ptr.is_some())?;
-        if description.buffer.is_none() {
+        if description.parent.is_none() {
             check_host_ptr(flags, host_ptr)?;
         } else if host_ptr.is_some() {
-            return Err(Status::InvalidHostPtr.because("a host pointer for an image that a buffer backs"));
+            return Err(
+                Status::InvalidHostPtr.because("a host pointer for an image over another memory object")
+            );
         }
         // With the host's pitches when its memory is the storage, else tight.
         let in_place = flags.contains(MemFlags::USE_HOST_PTR);
@@ -176,8 +178,8 @@ impl Mem {
         if size as u64 > context.device().info.max_mem_alloc_size {
             return Err(Status::MemObjectAllocationFailure.because(format!("an image of {size} bytes")));
         }
-        let storage = match &description.buffer {
-            Some(buffer) => buffer.storage.clone(),
+        let storage = match &description.parent {
+            Some(parent) => parent.storage.clone(),
             None => Storage::new(flags, size, host_ptr)?,
         };
         if let Some(source) = host_ptr.filter(|_| flags.contains(MemFlags::COPY_HOST_PTR)) {
@@ -216,12 +218,12 @@ impl Mem {
         mem
     }
 
-    /// CL_MEM_ASSOCIATED_MEMOBJECT: a sub-buffer's parent, a 1-D image buffer's buffer.
+    /// CL_MEM_ASSOCIATED_MEMOBJECT: a sub-buffer's parent, what an image was made from.
     pub fn associated(&self) -> Option<&Arc<Mem>> {
         match &self.kind {
             MemKind::Buffer | MemKind::Pipe(_) => None,
             MemKind::SubBuffer { parent, .. } => Some(parent),
-            MemKind::Image(info) => info.buffer.as_ref(),
+            MemKind::Image(info) => info.parent.as_ref(),
         }
     }
 
@@ -235,8 +237,10 @@ impl Mem {
 
     /// Where it starts in its storage: an image over a sub-buffer starts where that does.
     fn storage_offset(&self) -> usize {
-        self.offset()
-            + self.image_info().and_then(|info| info.buffer.as_ref()).map_or(0, |buffer| buffer.offset())
+        match &self.kind {
+            MemKind::Image(info) => info.parent.as_ref().map_or(0, |parent| parent.storage_offset()),
+            _ => self.offset(),
+        }
     }
 
     /// Whether it is a buffer or a sub-buffer.

@@ -4,8 +4,8 @@ pub mod device;
 pub(crate) mod extensions;
 
 use device::Device;
+use extensions::EXTENSIONS;
 pub use extensions::Extension;
-use extensions::PLATFORM_EXTENSIONS;
 use std::sync::{Arc, LazyLock};
 
 /// What `clGetPlatformInfo` tells. CL_PLATFORM_PROFILE is FULL_PROFILE.
@@ -41,8 +41,8 @@ impl Platform {
         &self.devices
     }
 
-    /// Extensions of the platform itself.
+    /// CL_PLATFORM_EXTENSIONS: those of the platform itself, and those that all of its devices have.
     pub fn extensions(&self) -> &'static [Extension] {
-        PLATFORM_EXTENSIONS
+        EXTENSIONS
     }
 }

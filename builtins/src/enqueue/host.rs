@@ -28,6 +28,8 @@ impl Slots {
 #[derive(Debug)]
 pub struct OwnedQueue {
     queue: Box<Queue>,
+    /// Slots of children that the host has taken from their parents and not opened.
+    held: AtomicU32,
     _memory: Box<[AtomicU64]>,
 }
 
@@ -54,7 +56,7 @@ impl OwnedQueue {
         let count = (bytes / SLOT_BYTES as u32).max(1);
         let memory = zeroed(count as usize * SLOT_WORDS)?;
         let queue = Box::new(Queue { slots: Slots::over(&memory, count), number });
-        Some(OwnedQueue { queue, _memory: memory })
+        Some(OwnedQueue { queue, held: AtomicU32::new(0), _memory: memory })
     }
 
     /// What stands for it in kernels.
@@ -65,6 +67,16 @@ impl OwnedQueue {
     /// Which of a parent's lists is its.
     pub fn number(&self) -> u32 {
         self.queue.number
+    }
+
+    /// Slots in all.
+    pub fn slots(&self) -> u32 {
+        self.queue.slots.count
+    }
+
+    /// Slots that the host knows of no child in.
+    pub fn room(&self) -> u32 {
+        self.slots().saturating_sub(self.held.load(Relaxed))
     }
 
     fn words(&self) -> Words<'_> {
@@ -80,6 +92,7 @@ impl OwnedQueue {
         while next != 0 && list.len() < self.queue.slots.count as usize {
             let slot = next as u32 - 1;
             list.push(Child(slot));
+            self.held.fetch_add(self.head(&Child(slot)).slots(), Relaxed);
             next = self.words().word(slot as usize * SLOT_WORDS + 1).load(Relaxed);
         }
         list.reverse();
@@ -99,6 +112,11 @@ impl OwnedQueue {
         (Head { kernel, flags, range, event, waits, locals, captured }, record)
     }
 
+    /// A child as it was enqueued, but for what it captured.
+    pub fn head(&self, child: &Child) -> Head {
+        self.read(child).0
+    }
+
     /// The events that a child waits for.
     pub fn waits(&self, child: &Child) -> Vec<u64> {
         let (head, mut record) = self.read(child);
@@ -114,6 +132,7 @@ impl OwnedQueue {
         let mut captures: Vec<u8> =
             (0..captured.div_ceil(8)).flat_map(|_| record.get().to_ne_bytes()).collect();
         captures.truncate(captured);
+        self.held.fetch_sub(head.slots(), Relaxed);
         self.queue.give_back(self.words(), child.0);
         Opened { head, waits, locals, captures }
     }

@@ -1,7 +1,8 @@
-//! Images, step 2: texels to colours and back, for every channel order and type (OpenCL 1.2, 5.3.1.1 and 8.3).
+//! Images, step 2: texels to colours and back, for every channel order and type (OpenCL 3.0, 5.3.1.1, and C 8.3).
 
 use super::ImageDescriptor;
 use super::half::{float_to_half, half_to_float};
+use super::srgb;
 
 /// CL_RGBA.
 pub(super) const RGBA: u32 = 0x10B5;
@@ -15,12 +16,12 @@ const UNORM_INT16: u32 = 0x10D3;
 const UNORM_SHORT_565: u32 = 0x10D4;
 const UNORM_SHORT_555: u32 = 0x10D5;
 const UNORM_INT_101010: u32 = 0x10D6;
-const SIGNED_INT8: u32 = 0x10D7;
+pub(super) const SIGNED_INT8: u32 = 0x10D7;
 const SIGNED_INT16: u32 = 0x10D8;
-const SIGNED_INT32: u32 = 0x10D9;
-const UNSIGNED_INT8: u32 = 0x10DA;
+pub(super) const SIGNED_INT32: u32 = 0x10D9;
+pub(super) const UNSIGNED_INT8: u32 = 0x10DA;
 const UNSIGNED_INT16: u32 = 0x10DB;
-const UNSIGNED_INT32: u32 = 0x10DC;
+pub(super) const UNSIGNED_INT32: u32 = 0x10DC;
 const HALF_FLOAT: u32 = 0x10DD;
 
 /// Channel orders: CL_A, CL_RG, ….
@@ -34,6 +35,9 @@ const INTENSITY: u32 = 0x10B8;
 const LUMINANCE: u32 = 0x10B9;
 const RGX: u32 = 0x10BB;
 const RGBX: u32 = 0x10BC;
+const SRGBX: u32 = 0x10C0;
+const SRGBA: u32 = 0x10C1;
+const SBGRA: u32 = 0x10C2;
 
 /// How many channels a texel has.
 #[inline(always)]
@@ -41,7 +45,7 @@ fn channels(order: u32) -> u32 {
     match order {
         RG | RA | RGX => 2,
         RGB | RGBX => 3,
-        RGBA | BGRA | ARGB => 4,
+        RGBA | BGRA | ARGB | SRGBX | SRGBA | SBGRA => 4,
         _ => 1,
     }
 }
@@ -63,6 +67,18 @@ pub(super) trait Component: Copy {
 
     /// The component of these bits.
     fn from_bits(bits: u32) -> Self;
+
+    /// The linear value of an sRGB channel; only floats have such.
+    #[inline(always)]
+    fn linear(self) -> Self {
+        self
+    }
+
+    /// The sRGB channel of a linear value.
+    #[inline(always)]
+    fn srgb(self) -> Self {
+        self
+    }
 
     /// Channel `index` of the texel at `texel`.
     ///
@@ -166,6 +182,9 @@ pub(super) unsafe fn load<C: Component>(image: &ImageDescriptor, row: *const u8,
                 match order {
                     BGRA => [e, d, c, f],
                     ARGB => [d, e, f, c],
+                    SRGBX => [c.linear(), d.linear(), e.linear(), C::ONE],
+                    SRGBA => [c.linear(), d.linear(), e.linear(), f],
+                    SBGRA => [e.linear(), d.linear(), c.linear(), f],
                     _ => [c, d, e, f],
                 }
             }
@@ -216,6 +235,8 @@ pub(super) unsafe fn store<C: Component>(image: &ImageDescriptor, row: *mut u8, 
                 let channels = match order {
                     BGRA => [b, g, r, a],
                     ARGB => [a, r, g, b],
+                    SRGBX | SRGBA => [r.srgb(), g.srgb(), b.srgb(), a],
+                    SBGRA => [b.srgb(), g.srgb(), r.srgb(), a],
                     _ => [r, g, b, a],
                 };
                 store_channels(ty, row, x, channels);
@@ -303,6 +324,16 @@ impl Component for f32 {
     #[inline(always)]
     fn from_bits(bits: u32) -> f32 {
         f32::from_bits(bits)
+    }
+
+    #[inline(always)]
+    fn linear(self) -> f32 {
+        srgb::decode(self)
+    }
+
+    #[inline(always)]
+    fn srgb(self) -> f32 {
+        srgb::encode(self)
     }
 
     #[inline(always)]

@@ -52,7 +52,7 @@ const SVM: cl::cl_device_svm_capabilities = cl::CL_DEVICE_SVM_COARSE_GRAIN_BUFFE
     | cl::CL_DEVICE_SVM_FINE_GRAIN_BUFFER
     | cl::CL_DEVICE_SVM_FINE_GRAIN_SYSTEM
     | cl::CL_DEVICE_SVM_ATOMICS;
-/// One memory, in which every atomic access is of the strongest order.
+/// One memory with coherent caches: what is atomic is so for all of the machine.
 const ATOMIC_MEMORY: cl::cl_device_atomic_capabilities = cl::CL_DEVICE_ATOMIC_ORDER_RELAXED
     | cl::CL_DEVICE_ATOMIC_ORDER_ACQ_REL
     | cl::CL_DEVICE_ATOMIC_ORDER_SEQ_CST

@@ -78,9 +78,10 @@ fn create_described(
     let invalid = cl::CL_INVALID_IMAGE_DESCRIPTOR;
     let desc = image_desc.or_fail(invalid, "image_desc is NULL")?;
     let kind = kind_of(desc.image_type).or_fail(invalid, "image_type is not one of an image")?;
-    let buffer = match desc.buffer {
-        buffer if buffer.is_null() => None,
-        buffer => Some(Ref::<Mem>::find(buffer).map_err(|error| error.with_code(invalid))?),
+    // `mem_object` since OpenCL 2.0.
+    let parent = match desc.buffer {
+        parent if parent.is_null() => None,
+        parent => Some(Ref::<Mem>::find(parent).map_err(|error| error.with_code(invalid))?),
     };
     check_image_support(&context)?;
     let description = ImageDescription {
@@ -93,14 +94,14 @@ fn create_described(
         slice_pitch: desc.image_slice_pitch,
         num_mip_levels: desc.num_mip_levels,
         num_samples: desc.num_samples,
-        buffer: buffer.as_ref().map(|buffer| buffer.core.clone()),
+        parent: parent.as_ref().map(|parent| parent.core.clone()),
     };
     let format = ImageFormat {
         channel_order: format.image_channel_order,
         channel_type: format.image_channel_data_type,
     };
     let core = Core::image(&context.core, flags, format, &description, host_ptr.pointer())?;
-    let associated = buffer.map(|buffer| buffer.link()).transpose()?;
+    let associated = parent.map(|parent| parent.link()).transpose()?;
     Ok(NewHandle::new(Mem { core, context: context.link()?, associated, properties }))
 }
 
@@ -183,10 +184,10 @@ pub fn get_supported_formats(
     let access = mem_flags & (cl::CL_MEM_READ_WRITE | cl::CL_MEM_READ_ONLY | cl::CL_MEM_WRITE_ONLY);
     fail_if(access.count_ones() > 1, cl::CL_INVALID_VALUE, "flags has more than one kind of access")?;
     // Whichever format a kernel can read and write, it can do both to one image.
-    let flags = flags(mem_flags & !cl::CL_MEM_KERNEL_READ_AND_WRITE)?;
-    kind_of(image_type).or_fail(cl::CL_INVALID_VALUE, "image_type is not one of an image")?;
+    flags(mem_flags & !cl::CL_MEM_KERNEL_READ_AND_WRITE)?;
+    let kind = kind_of(image_type).or_fail(cl::CL_INVALID_VALUE, "image_type is not one of an image")?;
     let some = check_image_support(&context).is_ok();
-    let formats = if some { format::supported(flags) } else { Vec::new() };
+    let formats = if some { format::supported(kind) } else { Vec::new() };
     let formats: Vec<_> = formats
         .into_iter()
         .map(|format| cl::cl_image_format {
@@ -222,7 +223,9 @@ pub fn get_info(
         cl::CL_IMAGE_DEPTH => answer.value(info.depth),
         cl::CL_IMAGE_ARRAY_SIZE => answer.value(info.array_size),
         cl::CL_IMAGE_BUFFER => {
-            answer.value(image.associated.as_ref().map_or(std::ptr::null_mut(), Link::handle))
+            let is_buffer = info.parent.as_ref().is_some_and(|parent| parent.is_buffer());
+            let buffer = image.associated.as_ref().filter(|_| is_buffer);
+            answer.value(buffer.map_or(std::ptr::null_mut(), Link::handle))
         }
         cl::CL_IMAGE_NUM_MIP_LEVELS | cl::CL_IMAGE_NUM_SAMPLES => answer.value(0_u32),
         _ => unknown(param_name),

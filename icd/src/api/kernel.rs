@@ -79,7 +79,7 @@ pub fn set_arg(kernel: Handle<Kernel>, arg_index: u32, arg_size: usize, arg_valu
         ArgumentKind::Local => ArgumentValue::Local(arg_size),
         // CL_INVALID_MEM_OBJECT for an argument declared to be a memory object when the specified arg_value is not a
         // valid memory object. (A null pointer, or a pointer to one, is no memory at all.)
-        ArgumentKind::Buffer | ArgumentKind::Image(_) | ArgumentKind::Pipe => {
+        ArgumentKind::Buffer | ArgumentKind::Image { .. } | ArgumentKind::Pipe => {
             let object = arg_value.cast::<*mut c_void>().get().filter(|object| !object.is_null());
             ArgumentValue::Memory(object.map(Ref::<Mem>::find).transpose()?.map(|mem| mem.core.clone()))
         }

@@ -17,7 +17,7 @@ pub struct Mem {
     pub core: Arc<Core>,
     /// CL_MEM_CONTEXT.
     pub context: Link<Context>,
-    /// CL_MEM_ASSOCIATED_MEMOBJECT: a sub-buffer's buffer, a 1-D image buffer's buffer.
+    /// CL_MEM_ASSOCIATED_MEMOBJECT: a sub-buffer's buffer, what an image was made from.
     pub associated: Option<Link<Mem>>,
     /// CL_MEM_PROPERTIES: the closing zero alone, or nothing.
     pub properties: Vec<cl::cl_mem_properties>,

@@ -1,6 +1,7 @@
 //! What the application's side and the compiler process say to each other and agree upon: options, settings, target,
 //! what a compilation yields, the launch ABI, and the frames of their conversation. Data only; nobody's objects.
 
+pub mod extensions;
 pub mod identity;
 pub mod inputs;
 pub mod math_options;
@@ -13,5 +14,5 @@ pub mod target;
 pub mod translation;
 
 pub use spirula_builtins::enqueue;
-pub use spirula_builtins::image::ImageDescriptor;
+pub use spirula_builtins::image::{ImageDescriptor, encoded as encoded_texel};
 pub use spirula_builtins::pipe::{self, Pipe};

@@ -197,7 +197,12 @@ pub enum ArgumentKind {
     /// A `local` pointer: 8 bytes, the offset into the group's local memory.
     Local,
     /// An image: 8 bytes, the address of an [`crate::ImageDescriptor`].
-    Image(ImageKind),
+    Image {
+        /// Its dimensions.
+        kind: ImageKind,
+        /// Whether it is one of OpenCL 2.0's depth images.
+        is_depth: bool,
+    },
     /// A pipe: 8 bytes, the address of a [`crate::Pipe`].
     Pipe,
     /// A queue on the device: 8 bytes, the address of a [`crate::enqueue::Queue`].
@@ -217,7 +222,7 @@ impl ArgumentKind {
     }
 }
 
-/// The image types of OpenCL C 1.2.
+/// The image types of OpenCL.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[allow(missing_docs)]
 pub enum ImageKind {

@@ -1,6 +1,7 @@
 //! Kernel IR: a kernel's body and the ways to build and change it.
 
 use super::{Constant, Effects, Op, Target, Terminator, Type};
+use fixedbitset::FixedBitSet;
 use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
 
@@ -402,6 +403,16 @@ impl Function {
     /// All instructions in blocks.
     pub fn insts(&self) -> impl Iterator<Item = Inst> {
         self.blocks.iter().flat_map(|block| block.insts.iter().copied())
+    }
+
+    /// The values that instructions and terminators read.
+    pub fn used_values(&self) -> FixedBitSet {
+        let mut used = FixedBitSet::with_capacity(self.value_count());
+        for data in &self.blocks {
+            data.insts.iter().for_each(|&i| self.op(i).visit_operands(|v| used.insert(v.index())));
+            data.terminator.operands().iter().for_each(|v| used.insert(v.index()));
+        }
+        used
     }
 
     /// What it refers to outside of itself.

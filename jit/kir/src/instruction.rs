@@ -317,11 +317,12 @@ pub enum Op {
         arguments: Vec<Value>,
     },
     /// A function of the linked module that touches neither work-item ids nor barriers. `nocapture`: it keeps no copy of a
-    /// pointer that it is given.
+    /// pointer that it is given. `nosync`: it orders nothing between threads.
     Call {
         function: Arc<str>,
         pure: bool,
         nocapture: bool,
+        nosync: bool,
         arguments: Vec<Value>,
     },
     /// The query's answer in a dimension 0 to 2.
@@ -587,6 +588,30 @@ impl Op {
             Op::Call { pure, .. } => !pure,
             Op::Intrinsic { intrinsic, .. } => intrinsic.effects().writes,
             _ => false,
+        }
+    }
+
+    /// Whether it is atomic, or orders what is.
+    pub fn is_atomic(&self) -> bool {
+        match self {
+            Op::Load { ordering, .. } | Op::Store { ordering, .. } => ordering.is_some(),
+            Op::AtomicRmw { .. } | Op::CompareExchange { .. } | Op::Fence(_) => true,
+            _ => false,
+        }
+    }
+
+    /// For an operation behind which is seen what another thread released: from where, or none for a fence.
+    pub fn acquires(&self) -> Option<Option<Value>> {
+        let acquires =
+            |order: Ordering| matches!(order, Ordering::Acquire | Ordering::AcqRel | Ordering::SeqCst);
+        match self {
+            Op::Load { pointer, ordering: Some(order), .. }
+            | Op::AtomicRmw { pointer, ordering: order, .. } => acquires(*order).then_some(Some(*pointer)),
+            Op::CompareExchange { pointer, success, failure, .. } => {
+                (acquires(*success) || acquires(*failure)).then_some(Some(*pointer))
+            }
+            Op::Fence(order) => acquires(*order).then_some(None),
+            _ => None,
         }
     }
 

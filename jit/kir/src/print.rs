@@ -189,10 +189,10 @@ impl Function {
             Op::Intrinsic { intrinsic, flags, .. } => {
                 format!("intrinsic{flags} {}({operands})", intrinsic.name())
             }
-            Op::Call { function, pure, nocapture, .. } => {
-                let pure = if *pure { " pure" } else { "" };
-                let nocapture = if *nocapture { " nocapture" } else { "" };
-                format!("call{pure}{nocapture} @\"{function}\"({operands})")
+            Op::Call { function, pure, nocapture, nosync, .. } => {
+                let words = [(pure, " pure"), (nocapture, " nocapture"), (nosync, " nosync")];
+                let words: String = words.into_iter().filter(|(is, _)| **is).map(|(_, word)| word).collect();
+                format!("call{words} @\"{function}\"({operands})")
             }
             Op::WorkItem { query, dimension } => format!("{} {dimension}", query.name()),
             Op::GroupReduce { op, .. } => format!("group_reduce {} {operands}", op.name()),

@@ -152,8 +152,8 @@ fn beside_buffer(
     Ok((place, linear, region))
 }
 
-/// clEnqueueFillImage; `color` is the 16 bytes of a float4, int4 or uint4, as the format's channel type asks.
-pub fn fill(image: &Arc<Mem>, color: [u8; 16], origin: [usize; 3], region: [usize; 3]) -> Result<Command> {
+/// clEnqueueFillImage; `color` is the bits of a float4, int4 or uint4, as the format's channel type asks, and linear.
+pub fn fill(image: &Arc<Mem>, color: [u32; 4], origin: [usize; 3], region: [usize; 3]) -> Result<Command> {
     let info = expect_image(image)?;
     info.check_region(origin, region)?;
     let (place, bytes, texel) = (info.placement(origin), info.byte_region(region), info.format.encode(color));

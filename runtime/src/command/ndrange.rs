@@ -3,7 +3,7 @@
 use super::{Command, CommandType, Work};
 use crate::context::Context;
 use crate::error::{Error, Result, Status};
-use crate::execute::children::Enqueuing;
+use crate::execute::children::{Enqueuing, Waves};
 use crate::execute::group_size;
 use crate::execute::launch::Invocation;
 use crate::execute::output::{record, stdout};
@@ -35,16 +35,7 @@ impl KernelLaunch {
         let KernelLaunch { invocation, rest, info, pace, enqueuing, context, _memory } = self;
         let parts = std::iter::once(invocation).chain(rest);
         let Some(enqueuing) = enqueuing else { return run_kernel(device, &info, &pace, parts) };
-        let root = |address: u64| {
-            let parts = parts.map(|mut part| {
-                if let Some(offset) = info.signature.hidden_offset(HiddenKind::Parent) {
-                    part.arguments.put(offset as usize, &address.to_ne_bytes());
-                }
-                part
-            });
-            run_kernel(device, &info, &pace, parts)
-        };
-        enqueuing.run(device, &context.device_queues, root, ended)
+        enqueuing.run(device, &context.device_queues, Waves::new(info, pace, parts), ended)
     }
 }
 
@@ -56,9 +47,7 @@ pub(crate) fn run_kernel(
     parts: impl IntoIterator<Item = Invocation>,
 ) -> Result<()> {
     let mut parts = parts.into_iter();
-    let named =
-        |error: Error| error.status.because(format!("kernel {}: {}", info.signature.name, error.detail));
-    let run = |part| device.scheduler.run(&Arc::new(part), pace).map_err(named);
+    let run = |part| device.scheduler.run(&Arc::new(part), pace).map_err(|error| of_kernel(info, &error));
     let Some(calls) = &info.signature.printf else { return parts.try_for_each(run) };
     let buffer = device.output_buffers.take().ok_or_else(|| {
         Status::OutOfResources
@@ -73,6 +62,11 @@ pub(crate) fn run_kernel(
     let records = device.output_buffers.give_back(buffer);
     stdout::print(&record::text(calls, &records));
     result
+}
+
+/// An error with the kernel's name.
+pub(crate) fn of_kernel(info: &KernelInfo, error: &Error) -> Error {
+    error.status.because(format!("kernel {}: {}", info.signature.name, error.detail))
 }
 
 /// Private memory of a group that fits any thread's stack.

@@ -43,7 +43,7 @@ fn image(context: &Arc<Context>, kind: ImageKind, size: [usize; 3]) -> Arc<Mem> 
         slice_pitch: 0,
         num_mip_levels: 0,
         num_samples: 0,
-        buffer: None,
+        parent: None,
     };
     Mem::image(context, MemFlags::empty(), format, &description, None).unwrap()
 }
@@ -135,7 +135,7 @@ fn images_are_written_copied_between_kinds_and_read() {
     let out = HostMemory::new(&[0; 16]);
     run(&queue, image::read(&rows, [5, 2, 0], [3, 2, 1], 8, 0, out.pointer()));
     assert_eq!(out.bytes(), [26, 27, 28, 0, 0, 0, 0, 0, 34, 35, 36, 0, 0, 0, 0, 0]);
-    let color: [u8; 16] = std::array::from_fn(|index| if index == 0 { 200 } else { 0 });
+    let color = [200, 0, 0, 0];
     run(&queue, image::fill(&plane, color, [7, 7, 0], [1, 1, 1]));
     run(&queue, image::copy_to_buffer(&plane, &buffer, [6, 7, 0], [2, 1, 1], 10));
     assert_eq!(bytes(&buffer)[10..12], [62, 200]);

@@ -1,12 +1,14 @@
 //! Device-side enqueue: runs what kernels have enqueued, before the command that they belong to ends.
 //!
-//! A child begins when its parent's work-groups have ended, which is what all three of OpenCL C's flags permit, and when the
-//! events that it waits for have. The newest parent's children come first: a tree of kernels is walked in depth, so that
-//! few of its nodes wait at a time, each in the slots of its queue. Nothing here calls itself, and what is kept of a kernel
-//! that has ended is a node only if it has an event: its children are otherwise its parent's own from then on. So memory is
-//! bounded by the queues' and the events' sizes, however many kernels there are and however deep they nest.
+//! A child begins when all of its parent's work-groups have ended, which each of OpenCL C's flags permits, or, unless it is to wait
+//! for its parent, between two waves of them ([`waves`]) if its queue fills up; and when the events that it waits for have. The
+//! newest parent's children come first: a tree of kernels is walked in depth, so that few of its nodes wait at a time, each in the
+//! slots of its queue. Nothing here calls itself, and what is kept of a kernel that has ended is a node only if it has an
+//! event: its children are otherwise its parent's own from then on. So memory is bounded by the queues' and the events' sizes,
+//! however many kernels there are and however deep they nest.
 
-use crate::command::ndrange::run_kernel;
+mod waves;
+
 use crate::error::{Error, Result, Status, code_name};
 use crate::execute::group_size;
 use crate::execute::launch::{ArgumentBlock, Invocation};
@@ -17,10 +19,11 @@ use crate::platform::device::Device;
 use crate::program::BuiltKernel;
 use crate::queue::on_device::{DeviceQueue, DeviceQueues};
 use spirula_interface::enqueue::host::{Child, Opened, OwnedEvents};
-use spirula_interface::enqueue::{KernelFacts, MARKER, Parent};
-use spirula_interface::program::{HiddenKind, KernelInfo, Launch};
+use spirula_interface::enqueue::{Head, KernelFacts, MARKER, Parent, WAIT_KERNEL};
+use spirula_interface::program::{KernelInfo, Launch};
 use std::collections::HashMap;
 use std::sync::Arc;
+pub(crate) use waves::Waves;
 
 /// What a launch that may enqueue kernels holds.
 #[derive(Debug)]
@@ -45,13 +48,12 @@ fn facts(kernels: &[BuiltKernel], device: &Device) -> Vec<KernelFacts> {
 }
 
 impl Enqueuing {
-    /// Runs a kernel by `root`, which is given the address of what it enqueues with, and then all that came of it. `ended` is
-    /// called when the kernel itself has. Errors: the first of them all.
+    /// Runs a kernel, and all that comes of it. `ended` is called when the kernel itself has. Errors: the first of them all.
     pub(crate) fn run(
         self,
         device: &Device,
         shared: &DeviceQueues,
-        root: impl FnOnce(u64) -> Result<()>,
+        mut root: Waves,
         ended: &dyn Fn(),
     ) -> Result<()> {
         let no_memory = || Status::OutOfResources.because("no memory for events of kernels on the device");
@@ -65,36 +67,40 @@ impl Enqueuing {
             local_memory: device.info.local_mem_size,
             ..Parent::default()
         });
-        let address = (&raw const *parent).expose_provenance() as u64;
-        let tree = Tree {
+        root.set_parent((&raw const *parent).expose_provenance() as u64);
+        let mut tree = Tree {
             device,
             shared,
             events,
             kernels: &self.kernels,
             queues: &self.queues,
             parent: &parent,
-            nodes: vec![Node::default()],
+            ended,
+            nodes: vec![Node { open: 1, ..Node::default() }],
             free: Vec::new(),
             ready: Vec::new(),
             waiting: HashMap::new(),
+            given_up: false,
             error: None,
         };
-        let seen = events.changes();
-        let result = root(address);
-        ended();
-        if events.changes() != seen {
-            shared.tell();
-        }
-        tree.run(address, result)
+        tree.go_on(Begun {
+            waves: root,
+            children: Vec::new(),
+            node: ROOT,
+            kernel: None,
+            event: 0,
+            started: 0,
+        });
+        tree.run()
     }
 }
 
-/// A kernel that has ended and whose children have not.
+/// A kernel that has not ended, or whose children have not.
 #[derive(Debug, Default)]
 struct Node {
     /// None for the root.
     parent: Option<usize>,
-    /// Its children that have not ended with all of theirs.
+    /// Its children that have not ended with all of theirs, and itself until it has.
     open: usize,
     /// The first error, or CL_COMPLETE.
     status: i32,
@@ -115,6 +121,31 @@ struct Pending<'a> {
     node: usize,
 }
 
+impl Pending<'_> {
+    fn head(&self) -> Head {
+        self.queue.storage.head(&self.child)
+    }
+}
+
+/// A kernel that has begun.
+struct Begun<'a> {
+    waves: Waves,
+    /// What it enqueued and the tree has not been given, the oldest first.
+    children: Vec<Pending<'a>>,
+    /// Whose children these are.
+    node: usize,
+    /// Its number; none for the root.
+    kernel: Option<u32>,
+    event: u64,
+    started: u64,
+}
+
+/// What there is to do.
+enum Step<'a> {
+    Begin(Pending<'a>),
+    GoOn(Begun<'a>),
+}
+
 /// The kernels that came of one command.
 struct Tree<'a> {
     device: &'a Device,
@@ -123,44 +154,36 @@ struct Tree<'a> {
     kernels: &'a [BuiltKernel],
     queues: &'a [Arc<DeviceQueue>],
     parent: &'a Parent,
+    /// Called when the root has ended.
+    ended: &'a dyn Fn(),
     nodes: Vec<Node>,
     /// Nodes that are free.
     free: Vec<usize>,
     /// The last one is next.
-    ready: Vec<Pending<'a>>,
+    ready: Vec<Step<'a>>,
     /// By an event that has not ended.
     waiting: HashMap<u64, Vec<Pending<'a>>>,
+    /// The root failed: nothing else begins.
+    given_up: bool,
     error: Option<Error>,
 }
 
 impl<'a> Tree<'a> {
-    /// Runs all that the root enqueued, or gives it up if the root failed.
-    fn run(mut self, address: u64, root: Result<()>) -> Result<()> {
-        let given_up = root.is_err();
-        self.error = root.err();
-        self.nodes[ROOT].open = self.collect(ROOT);
+    /// Does all that there is to do.
+    fn run(mut self) -> Result<()> {
         while !self.ready.is_empty() || !self.waiting.is_empty() {
             match self.ready.pop() {
-                Some(pending) if given_up => {
+                Some(Step::Begin(pending)) if self.given_up => {
                     let Opened { head, waits, .. } = pending.queue.storage.open(pending.child);
                     waits.into_iter().for_each(|event| self.events.release(event));
                     self.end_event(head.event, Status::OutOfResources.code(), [0, 0]);
                 }
-                Some(pending) => self.begin(pending, address),
+                Some(Step::Begin(pending)) => self.begin(pending),
+                Some(Step::GoOn(begun)) => self.go_on(begun),
                 None => self.look_at_waiting(),
             }
         }
         self.error.map_or(Ok(()), Err)
-    }
-
-    /// Makes what the last kernel enqueued ready, as a node's children, the oldest to come first. How many there are.
-    fn collect(&mut self, node: usize) -> usize {
-        let before = self.ready.len();
-        for queue in self.queues.iter().rev() {
-            let children = queue.storage.children(self.parent);
-            self.ready.extend(children.into_iter().rev().map(|child| Pending { queue, child, node }));
-        }
-        self.ready.len() - before
     }
 
     /// Positive for an event that has not ended; one that is gone has.
@@ -168,34 +191,122 @@ impl<'a> Tree<'a> {
         self.events.status(event).unwrap_or(0)
     }
 
-    /// Runs a child, unless it must wait.
-    fn begin(&mut self, pending: Pending<'a>, address: u64) {
+    /// Begins a child, unless it must wait.
+    fn begin(&mut self, pending: Pending<'a>) {
         let waits = pending.queue.storage.waits(&pending.child);
         if let Some(&event) = waits.iter().find(|&&event| self.status(event) > 0) {
             self.waiting.entry(event).or_default().push(pending);
             return;
         }
         let failed = waits.iter().map(|&event| self.status(event)).find(|&status| status < 0);
-        let Pending { queue, child, node } = pending;
+        let Pending { queue, child, node: parent } = pending;
         let opened = queue.storage.open(child);
         waits.into_iter().for_each(|event| self.events.release(event));
-        let (kernel, event) = (opened.head.kernel, opened.head.event);
-        let started = timer();
-        let result = match failed {
+        let (kernel, event, started) = (opened.head.kernel, opened.head.event, timer());
+        let node = self.node_for(parent, event, started);
+        let waves = match failed {
             Some(status) => {
                 let why = format!("an event that it waited for ended with {}", code_name(status));
                 Err(Status::ExecStatusErrorForEventsInWaitList.because(why))
             }
-            None if kernel == MARKER => Ok(()),
-            None => self.run_child(&opened, address),
+            None if kernel == MARKER => Ok(None),
+            None => self.waves(&opened).map(Some),
         };
-        let executed = timer().saturating_sub(started);
-        let mut status = 0;
-        if let Err(error) = result {
-            status = error.code();
-            self.note(kernel, error);
+        match waves {
+            Ok(Some(waves)) => {
+                let children = Vec::new();
+                self.go_on(Begun { waves, children, node, kernel: Some(kernel), event, started });
+            }
+            Ok(None) => self.one_ended(node, 0),
+            Err(error) => self.failed(kernel, node, error),
         }
-        self.ended(Node { parent: Some(node), open: 0, status, event, started, executed });
+    }
+
+    /// The node that a child's children belong to: its own if it has an event, else its parent's.
+    fn node_for(&mut self, parent: usize, event: u64, started: u64) -> usize {
+        if event == 0 {
+            return parent;
+        }
+        let node = self.free.pop().unwrap_or(self.nodes.len());
+        let own = Node { parent: Some(parent), open: 1, event, started, ..Node::default() };
+        match self.nodes.get_mut(node) {
+            Some(place) => *place = own,
+            None => self.nodes.push(own),
+        }
+        node
+    }
+
+    /// Runs a kernel's work-groups to the end, or until what they enqueued had better begin.
+    fn go_on(&mut self, mut begun: Begun<'a>) {
+        let result = loop {
+            let seen = self.events.changes();
+            let room = self.queues.iter().map(|queue| queue.storage.room()).min();
+            let result = begun.waves.run(self.device, room.map_or(u64::MAX, u64::from));
+            if self.events.changes() != seen {
+                self.shared.tell();
+            }
+            self.collect(&mut begun);
+            match result {
+                Ok(true) if self.is_filling(&begun) => return self.suspend(begun),
+                Ok(true) => {}
+                Ok(false) => break Ok(()),
+                Err(error) => break Err(error),
+            }
+        };
+        let Begun { children, node, kernel, event, started, .. } = begun;
+        self.nodes[node].open += children.len();
+        self.ready.extend(children.into_iter().rev().map(Step::Begin));
+        if event != 0 {
+            self.nodes[node].executed = timer().saturating_sub(started);
+        }
+        match (kernel, result) {
+            (None, result) => {
+                (self.ended)();
+                self.given_up = result.is_err();
+                self.error = result.err();
+                self.one_ended(node, 0);
+            }
+            (Some(_), Ok(())) => self.one_ended(node, 0),
+            (Some(kernel), Err(error)) => self.failed(kernel, node, error),
+        }
+    }
+
+    /// Takes what a kernel has enqueued.
+    fn collect(&self, begun: &mut Begun<'a>) {
+        let before = begun.children.len();
+        for queue in self.queues {
+            let children = queue.storage.children(self.parent).into_iter();
+            begun.children.extend(children.map(|child| Pending { queue, child, node: begun.node }));
+        }
+        let slots = begun.children[before..].iter().map(|new| u64::from(new.head().slots())).sum();
+        begun.waves.took(slots);
+    }
+
+    /// Whether children that may begin fill much of a queue, or it is full but for little.
+    fn is_filling(&self, begun: &Begun) -> bool {
+        self.queues.iter().any(|queue| {
+            let own = begun.children.iter().filter(|child| std::ptr::eq(child.queue, &**queue));
+            let early = own.map(Pending::head).filter(|head| head.flags != WAIT_KERNEL);
+            let (early, slots) = (early.map(|head| head.slots()).sum::<u32>(), queue.storage.slots());
+            early >= slots.div_ceil(4) || early > 0 && queue.storage.room() < slots / 8
+        })
+    }
+
+    /// Has those of a kernel's children begin that may, and the kernel go on behind them.
+    fn suspend(&mut self, mut begun: Begun<'a>) {
+        let (late, early): (Vec<_>, Vec<_>) =
+            begun.children.drain(..).partition(|child| child.head().flags == WAIT_KERNEL);
+        begun.children = late;
+        self.nodes[begun.node].open += early.len();
+        self.ready.push(Step::GoOn(begun));
+        self.ready.extend(early.into_iter().rev().map(Step::Begin));
+    }
+
+    /// A child has ended with an error.
+    fn failed(&mut self, kernel: u32, node: usize, error: Error) {
+        let status = error.code();
+        self.note(kernel, error);
+        self.one_ended(node, status);
     }
 
     /// Keeps the first error.
@@ -209,42 +320,19 @@ impl<'a> Tree<'a> {
         self.error.get_or_insert(error);
     }
 
-    /// Runs a child's work-groups.
-    fn run_child(&self, opened: &Opened, address: u64) -> Result<()> {
+    /// A child's work-groups.
+    fn waves(&self, opened: &Opened) -> Result<Waves> {
         let kernel = self.kernels.get(opened.head.kernel as usize);
         let kernel = kernel.ok_or_else(|| Status::InvalidKernel.because("the program has no such kernel"))?;
         let parts = parts(kernel, opened, self.device).into_iter();
-        let parts = parts.map(|part| Ok(kernel.specialize(invocation(kernel, opened, part, address)?)));
+        let parts = parts.map(|part| Ok(kernel.specialize(invocation(kernel, opened, part)?)));
         let parts = parts.collect::<Result<Vec<Invocation>>>()?;
-        let seen = self.events.changes();
-        let result = run_kernel(self.device, &kernel.info, &kernel.pace, parts);
-        if self.events.changes() != seen {
-            self.shared.tell();
-        }
-        result
+        let mut waves = Waves::new(kernel.info.clone(), kernel.pace.clone(), parts);
+        waves.set_parent((&raw const *self.parent).expose_provenance() as u64);
+        Ok(waves)
     }
 
-    /// A child has ended. Its own children keep it as a node if it has an event; else they become its parent's.
-    fn ended(&mut self, child: Node) {
-        let parent = child.parent.unwrap_or(ROOT);
-        if child.event == 0 {
-            let count = self.collect(parent);
-            self.nodes[parent].open += count;
-            return self.one_ended(parent, child.status);
-        }
-        let node = self.free.pop().unwrap_or(self.nodes.len());
-        // It counts itself until its children are known.
-        let child = Node { open: 1, ..child };
-        match self.nodes.get_mut(node) {
-            Some(place) => *place = child,
-            None => self.nodes.push(child),
-        }
-        let (count, status) = (self.collect(node), self.nodes[node].status);
-        self.nodes[node].open += count;
-        self.one_ended(node, status);
-    }
-
-    /// One child of a node has ended with all of its own; and so may the node have, and its parents.
+    /// One child of a node has ended with all of its own, or the node itself; and so may it have with all, and its parents.
     fn one_ended(&mut self, node: usize, status: i32) {
         let (mut node, mut status) = (node, status);
         loop {
@@ -269,7 +357,7 @@ impl<'a> Tree<'a> {
         }
         self.events.end(event, status, executed, completed);
         self.events.release(event);
-        self.ready.extend(self.waiting.remove(&event).into_iter().flatten());
+        self.ready.extend(self.waiting.remove(&event).into_iter().flatten().map(Step::Begin));
         self.shared.tell();
     }
 
@@ -279,7 +367,7 @@ impl<'a> Tree<'a> {
         let (events, waiting) = (self.events, &mut self.waiting);
         let ended = |event: u64| events.status(event).is_none_or(|status| status <= 0);
         let due = waiting.extract_if(|event, _| ended(*event)).flat_map(|(_, pending)| pending);
-        self.ready.extend(due);
+        self.ready.extend(due.map(Step::Begin));
         if self.ready.is_empty() {
             self.shared.wait(self.events, seen);
         }
@@ -303,7 +391,7 @@ fn parts(kernel: &BuiltKernel, opened: &Opened, device: &Device) -> Vec<Launch> 
 }
 
 /// What is called for a child: its block's captures and the places of its local memory are the arguments.
-fn invocation(kernel: &BuiltKernel, opened: &Opened, launch: Launch, address: u64) -> Result<Invocation> {
+fn invocation(kernel: &BuiltKernel, opened: &Opened, launch: Launch) -> Result<Invocation> {
     let KernelInfo { signature, code } = &*kernel.info;
     let not_a_block = || Status::InvalidKernel.because("it is no block's");
     let captures = signature.block.ok_or_else(not_a_block)? as usize;
@@ -322,9 +410,6 @@ fn invocation(kernel: &BuiltKernel, opened: &Opened, launch: Launch, address: u6
     for (argument, &size) in signature.arguments.iter().zip(&opened.locals) {
         let place = local.place(usize::try_from(size).unwrap_or(usize::MAX));
         block.put(argument.offset as usize, &place.to_ne_bytes());
-    }
-    if let Some(offset) = signature.hidden_offset(HiddenKind::Parent) {
-        block.put(offset as usize, &address.to_ne_bytes());
     }
     block.put(captures, &opened.captures);
     let items: u64 = launch.local_size.iter().product();

@@ -12,6 +12,7 @@ use crate::log;
 use crate::machine::affinity::{self, Cpus};
 use crate::machine::timer;
 use rayon::{ThreadPool, ThreadPoolBuilder};
+use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::thread::Thread;
@@ -91,35 +92,39 @@ impl Scheduler {
 
     /// Runs all groups and returns when they are done. CL_OUT_OF_RESOURCES without memory for local memory and scratch.
     pub(crate) fn run(&self, invocation: &Arc<Invocation>, pace: &Pace) -> Result<()> {
-        let groups = invocation.groups();
-        let items = groups.saturating_mul(invocation.group_items());
-        let alone = groups <= 1 || self.threads == 1;
-        let started = timer();
-        if alone || pace.is_short(items) {
-            let (done, ns) = self.run_here(invocation, groups, alone, started)?;
-            pace.learn(done * invocation.group_items(), ns);
-            return match done < groups {
-                true => self.share(invocation, done, pace),
-                false => Ok(()),
-            };
+        self.run_groups(invocation, 0..invocation.groups(), pace)
+    }
+
+    /// As [`Scheduler::run`], for some of the groups.
+    pub(crate) fn run_groups(
+        &self,
+        invocation: &Arc<Invocation>,
+        mut groups: Range<u64>,
+        pace: &Pace,
+    ) -> Result<()> {
+        let count = groups.end - groups.start;
+        let alone = count <= 1 || self.threads == 1;
+        if alone || pace.is_short(count.saturating_mul(invocation.group_items())) {
+            let (end, ns) = self.run_here(invocation, groups.clone(), alone)?;
+            pace.learn((end - groups.start) * invocation.group_items(), ns);
+            groups.start = end;
+            if groups.is_empty() {
+                return Ok(());
+            }
         }
-        self.share(invocation, 0, pace)
+        self.share(invocation, groups, pace)
     }
 
     /// Runs groups on this thread until all are done or, unless `alone`, it has taken long enough to call for help. Returns
-    /// the groups done and the time.
-    fn run_here(
-        &self,
-        invocation: &Invocation,
-        groups: u64,
-        alone: bool,
-        started: u64,
-    ) -> Result<(u64, u64)> {
+    /// the end of those that are done, and the time.
+    fn run_here(&self, invocation: &Invocation, groups: Range<u64>, alone: bool) -> Result<(u64, u64)> {
+        let started = timer();
         let mut arena = arena_for(invocation)?;
-        let step = if alone { groups } else { groups.div_ceil(16) };
-        let (mut done, mut ns) = (0, 0);
-        while done < groups && (alone || ns < WORTH_WAKING_NS) {
-            let end = (done + step).min(groups);
+        let count = groups.end - groups.start;
+        let step = if alone { count } else { count.div_ceil(16) };
+        let (mut done, mut ns) = (groups.start, 0);
+        while done < groups.end && (alone || ns < WORTH_WAKING_NS) {
+            let end = (done + step).min(groups.end);
             invocation.run(&mut arena, done, end);
             done = end;
             ns = timer() - started;
@@ -128,10 +133,10 @@ impl Scheduler {
         Ok((done, ns))
     }
 
-    /// Runs the groups from `first` on with the pool's help.
-    fn share(&self, invocation: &Arc<Invocation>, first: u64, pace: &Pace) -> Result<()> {
-        let job = Arc::new(Job::new(invocation.clone(), first, self.threads));
-        let helpers = (self.threads - 1).min((job.groups - first).saturating_sub(1) as usize);
+    /// Runs groups with the pool's help.
+    fn share(&self, invocation: &Arc<Invocation>, groups: Range<u64>, pace: &Pace) -> Result<()> {
+        let helpers = (self.threads - 1).min((groups.end - groups.start).saturating_sub(1) as usize);
+        let job = Arc::new(Job::new(invocation.clone(), groups, self.threads));
         if let Some(pool) = self.pool().filter(|_| helpers > 0) {
             let helped = job.clone();
             pool.spawn(move || helped.help(helpers));
@@ -169,10 +174,11 @@ fn arena_for(invocation: &Invocation) -> Result<Arena> {
 /// A launch that several threads work on.
 struct Job {
     invocation: Arc<Invocation>,
+    /// The end of its groups.
     groups: u64,
     /// The next group that nobody has taken.
     next: AtomicU64,
-    /// Groups that have run.
+    /// Groups that have run, and those before the first.
     done: AtomicU64,
     /// A chunk is this part of what is left.
     divisor: u64,
@@ -181,12 +187,12 @@ struct Job {
 }
 
 impl Job {
-    fn new(invocation: Arc<Invocation>, first: u64, threads: usize) -> Job {
+    fn new(invocation: Arc<Invocation>, groups: Range<u64>, threads: usize) -> Job {
         Job {
-            groups: invocation.groups(),
             invocation,
-            next: AtomicU64::new(first),
-            done: AtomicU64::new(first),
+            groups: groups.end,
+            next: AtomicU64::new(groups.start),
+            done: AtomicU64::new(groups.start),
             divisor: 4 * threads as u64,
             asleep: AtomicBool::new(false),
             waiter: std::thread::current(),

@@ -1,7 +1,8 @@
 //! Image formats: `cl_image_format`, the sizes of its elements, the list of supported ones, and a color's encoding.
 
-use super::MemFlags;
 use crate::error::{Result, Status};
+use spirula_interface::encoded_texel;
+use spirula_interface::program::ImageKind;
 
 /// A `cl_image_format` in OpenCL's numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -29,6 +30,10 @@ pub mod order {
     pub const RX: u32 = 0x10BA;
     pub const RGX: u32 = 0x10BB;
     pub const RGBX: u32 = 0x10BC;
+    pub const DEPTH: u32 = 0x10BD;
+    pub const SRGBX: u32 = 0x10C0;
+    pub const SRGBA: u32 = 0x10C1;
+    pub const SBGRA: u32 = 0x10C2;
 }
 
 /// `cl_channel_type`.
@@ -70,7 +75,7 @@ const PLAIN_TYPES: [u32; 12] = [
 ];
 
 /// Channel orders that are offered, with every type that the specification lets them have.
-const ORDERS: [u32; 9] = [
+const ORDERS: [u32; 12] = [
     order::RGBA,
     order::BGRA,
     order::ARGB,
@@ -80,11 +85,14 @@ const ORDERS: [u32; 9] = [
     order::RA,
     order::INTENSITY,
     order::LUMINANCE,
+    order::DEPTH,
+    order::SRGBA,
+    order::SBGRA,
 ];
 
 impl ImageFormat {
-    /// Bytes of a texel; None when the combination is no valid descriptor (CL_INVALID_IMAGE_FORMAT_DESCRIPTOR). OpenCL 1.2,
-    /// tables 5.6 and 5.7.
+    /// Bytes of a texel, a power of two; None when the combination is no valid descriptor (CL_INVALID_IMAGE_FORMAT_DESCRIPTOR).
+    /// OpenCL 3.0, 5.3.1.1.
     pub fn element_size(self) -> Option<usize> {
         let channel = match self.channel_type {
             SNORM_INT8 | UNORM_INT8 | SIGNED_INT8 | UNSIGNED_INT8 => 1,
@@ -108,6 +116,8 @@ impl ImageFormat {
             order::RG | order::RA | order::RGX => Some(2 * channel),
             order::RGBA => Some(4 * channel),
             order::BGRA | order::ARGB => (channel == 1).then_some(4),
+            order::DEPTH => matches!(self.channel_type, UNORM_INT16 | FLOAT).then_some(channel),
+            order::SRGBX | order::SRGBA | order::SBGRA => (self.channel_type == UNORM_INT8).then_some(4),
             order::INTENSITY | order::LUMINANCE => normalized_or_float.then_some(channel),
             _ => None,
         }
@@ -117,65 +127,26 @@ impl ImageFormat {
         self.element_size().ok_or_else(|| Status::InvalidImageFormatDescriptor.because(format!("{self:x?}")))
     }
 
-    /// A texel of a color that is given as the bytes of a float4 (normalized and float types), int4 or uint4 (OpenCL 1.2,
-    /// 5.3.3.3 and 8.3): as many bytes as an element has.
-    pub(crate) fn encode(self, color: [u8; 16]) -> Vec<u8> {
-        let word = |channel: usize| -> [u8; 4] { std::array::from_fn(|byte| color[4 * channel + byte]) };
-        let channels: &[usize] = match self.channel_order {
-            order::RG | order::RGX => &[0, 1],
-            order::RA => &[0, 3],
-            order::A => &[3],
-            order::RGBA => &[0, 1, 2, 3],
-            order::BGRA => &[2, 1, 0, 3],
-            order::ARGB => &[3, 0, 1, 2],
-            _ => &[0],
-        };
-        channels.iter().flat_map(|&channel| encode_channel(self.channel_type, word(channel))).collect()
+    /// Whether it is one of depth images: they are kernels' arguments of types of their own.
+    pub fn is_depth(self) -> bool {
+        self.channel_order == order::DEPTH
+    }
+
+    /// A texel of a color that is given as the bits of a float4 (normalized and float types), int4 or uint4: what a kernel would
+    /// write (OpenCL 3.0, 5.3.3.3).
+    pub(crate) fn encode(self, color: [u32; 4]) -> Vec<u8> {
+        let texel = encoded_texel(self.channel_order, self.channel_type, color);
+        texel[..self.element_size().unwrap_or(0)].to_vec()
     }
 }
 
-/// One channel's value in memory, saturated and rounded to nearest even where its type asks for it.
-fn encode_channel(channel_type: u32, word: [u8; 4]) -> Vec<u8> {
-    let (float, signed, unsigned) =
-        (f32::from_ne_bytes(word), i32::from_ne_bytes(word), u32::from_ne_bytes(word));
-    let normalized = |scale: f32, least: f32| (float * scale).clamp(least * scale, scale).round_ties_even();
-    match channel_type {
-        UNORM_INT8 => vec![normalized(255.0, 0.0) as u8],
-        SNORM_INT8 => vec![normalized(127.0, -1.0) as i8 as u8],
-        UNORM_INT16 => (normalized(65535.0, 0.0) as u16).to_ne_bytes().to_vec(),
-        SNORM_INT16 => (normalized(32767.0, -1.0) as i16).to_ne_bytes().to_vec(),
-        SIGNED_INT8 => vec![signed.clamp(-128, 127) as i8 as u8],
-        SIGNED_INT16 => (signed.clamp(-32768, 32767) as i16).to_ne_bytes().to_vec(),
-        UNSIGNED_INT8 => vec![unsigned.min(255) as u8],
-        UNSIGNED_INT16 => (unsigned.min(65535) as u16).to_ne_bytes().to_vec(),
-        HALF_FLOAT => half_bits(float).to_ne_bytes().to_vec(),
-        _ => word.to_vec(),
-    }
-}
-
-/// IEEE binary16, rounded to nearest even.
-fn half_bits(value: f32) -> u16 {
-    let sign = (value.to_bits() >> 16) as u16 & 0x8000;
-    let magnitude = value.abs();
-    let bits = if value.is_nan() {
-        0x7e00
-    } else if magnitude >= 65520.0 {
-        0x7c00
-    } else if magnitude < f32::from_bits(113 << 23) {
-        // Below 2^-14: a count of 2^-24.
-        (magnitude * 16777216.0).round_ties_even() as u16
-    } else {
-        // Rebias from 127 to 15, and round the 13 bits that go.
-        let bits = magnitude.to_bits() - (112 << 23);
-        ((bits + 0xfff + (bits >> 13 & 1)) >> 13) as u16
-    };
-    sign | bits
-}
-
-/// clGetSupportedImageFormats: all image types and all kinds of access have the same ones.
-pub fn supported(_flags: MemFlags) -> Vec<ImageFormat> {
+/// clGetSupportedImageFormats, for all kinds of access.
+pub fn supported(kind: ImageKind) -> Vec<ImageFormat> {
+    // Depth images have two dimensions.
+    let has_depth = matches!(kind, ImageKind::Image2d | ImageKind::Image2dArray);
     let all = ORDERS
         .into_iter()
+        .filter(|&order| order != order::DEPTH || has_depth)
         .flat_map(|order| PLAIN_TYPES.map(|channel_type| ImageFormat { channel_order: order, channel_type }));
     all.filter(|format| format.element_size().is_some()).collect()
 }
@@ -185,36 +156,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn half_agrees_with_its_definition() {
-        let cases = [
-            (0.0, 0),
-            (-0.0, 0x8000),
-            (1.0, 0x3c00),
-            (-2.0, 0xc000),
-            (65504.0, 0x7bff),
-            (65519.9, 0x7bff),
-            (65520.0, 0x7c00),
-            (f32::INFINITY, 0x7c00),
-            (6.1035156e-5, 0x0400),
-            (5.9604645e-8, 1),
-            (2.9802322e-8, 0),
-            (1.0 + 1.0 / 2048.0, 0x3c00),
-            (1.0 + 3.0 / 2048.0, 0x3c02),
-            (0.33325195, 0x3555),
-            (6.1e-5, 0x03ff),
-        ];
-        for (value, bits) in cases {
-            assert_eq!(half_bits(value), bits, "{value}");
-        }
-    }
-
-    #[test]
     fn colors_are_swizzled_saturated_and_rounded() {
-        let color = |values: [f32; 4]| -> [u8; 16] {
-            std::array::from_fn(|byte| values[byte / 4].to_ne_bytes()[byte % 4])
-        };
         let format = |channel_order, channel_type| ImageFormat { channel_order, channel_type };
-        let values = color([0.0, 0.5, 2.0, 1.0]);
+        let values = [0.0, 0.5, 2.0, 1.0].map(f32::to_bits);
+        assert_eq!(format(order::SRGBA, UNORM_INT8).encode(values), [0, 188, 255, 255]);
+        assert_eq!(format(order::DEPTH, UNORM_INT16).encode([0.5f32.to_bits(), 0, 0, 0]), [0, 128]);
+        assert_eq!(
+            format(order::RGBA, SIGNED_INT8).encode([5, 300, 300u32.wrapping_neg(), 0]),
+            [5, 127, 128, 0]
+        );
         assert_eq!(format(order::BGRA, UNORM_INT8).encode(values), [255, 128, 0, 255]);
         assert_eq!(format(order::ARGB, SNORM_INT8).encode(values), [127, 0, 64, 127]);
         assert_eq!(format(order::RG, HALF_FLOAT).encode(values), [0, 0, 0, 0x38]);
@@ -222,7 +172,7 @@ mod tests {
 
     #[test]
     fn the_full_profiles_formats_are_offered() {
-        let offered = supported(MemFlags::WRITE_ONLY);
+        let offered = supported(ImageKind::Image3d);
         let required = PLAIN_TYPES[2..].iter().map(|&channel_type| (order::RGBA, channel_type));
         for (channel_order, channel_type) in required.chain([(order::BGRA, UNORM_INT8)]) {
             assert!(offered.contains(&ImageFormat { channel_order, channel_type }), "{channel_type:x}");
@@ -234,9 +184,12 @@ mod tests {
 
     #[test]
     fn every_supported_format_is_valid_and_encodes_to_its_size() {
-        for format in supported(MemFlags::READ_ONLY) {
-            assert_eq!(format.element_size(), Some(format.encode([1; 16]).len()), "{format:x?}");
+        for format in supported(ImageKind::Image2d) {
+            assert_eq!(format.element_size(), Some(format.encode([1; 4]).len()), "{format:x?}");
         }
+        let depth = ImageFormat { channel_order: order::DEPTH, channel_type: FLOAT };
+        assert!(supported(ImageKind::Image2dArray).contains(&depth));
+        assert!(!supported(ImageKind::Image1dArray).contains(&depth));
         assert_eq!(ImageFormat { channel_order: order::RGB, channel_type: FLOAT }.element_size(), None);
     }
 }

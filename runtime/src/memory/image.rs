@@ -1,8 +1,8 @@
 //! Images: what an application describes, and what that becomes in memory.
 
-use super::Mem;
-use super::format::{ImageFormat, supported};
+use super::format::{ImageFormat, order, supported};
 use super::rect::Placement;
+use super::{Mem, MemKind};
 use crate::context::Context;
 use crate::error::{Result, Status};
 use spirula_interface::ImageDescriptor;
@@ -30,8 +30,8 @@ pub struct ImageDescription {
     pub num_mip_levels: u32,
     /// Must be 0.
     pub num_samples: u32,
-    /// The buffer of a 1-D image buffer, or of a 2-D image (cl_khr_image2d_from_buffer).
-    pub buffer: Option<Arc<Mem>>,
+    /// `mem_object`: the buffer of a 1-D image buffer or a 2-D image, or the 2-D image that another one is a view of.
+    pub parent: Option<Arc<Mem>>,
 }
 
 /// What `clGetImageInfo` tells.
@@ -55,9 +55,18 @@ pub struct ImageInfo {
     pub row_pitch: usize,
     /// CL_IMAGE_SLICE_PITCH; 0 for 1-D and 2-D images.
     pub slice_pitch: usize,
-    /// CL_IMAGE_BUFFER.
-    pub buffer: Option<Arc<Mem>>,
+    /// CL_MEM_ASSOCIATED_MEMOBJECT: a buffer (CL_IMAGE_BUFFER), or the image that this is a view of.
+    pub parent: Option<Arc<Mem>>,
 }
+
+/// The channel orders that a view may have, each with the one of the image behind it.
+const VIEWS: [(u32, u32); 5] = [
+    (order::SBGRA, order::BGRA),
+    (order::BGRA, order::SBGRA),
+    (order::SRGBA, order::RGBA),
+    (order::RGBA, order::SRGBA),
+    (order::DEPTH, order::R),
+];
 
 /// Row and slice pitch in bytes.
 pub(crate) type Pitches = (usize, usize);
@@ -88,8 +97,10 @@ impl ImageInfo {
         has_host_ptr: bool,
     ) -> Result<(ImageInfo, Pitches)> {
         let element_size = format.checked_element_size()?;
-        if !supported(super::MemFlags::READ_WRITE).contains(&format) {
-            return Err(Status::ImageFormatNotSupported.because(format!("{format:x?}")));
+        if !supported(description.kind).contains(&format) {
+            return Err(
+                Status::ImageFormatNotSupported.because(format!("{format:x?} of {:?}", description.kind))
+            );
         }
         let (has_rows, has_slices, has_layers) = axes(description.kind);
         let pick = |has: bool, value: usize| if has { value } else { 0 };
@@ -103,10 +114,10 @@ impl ImageInfo {
             array_size: pick(has_layers, description.array_size),
             row_pitch: 0,
             slice_pitch: 0,
-            buffer: description.buffer.clone(),
+            parent: description.parent.clone(),
         };
         info.check_size(context)?;
-        let (needs_buffer, may_have_buffer) = match description.kind {
+        let (needs_parent, may_have_parent) = match description.kind {
             ImageKind::Image1dBuffer => (true, true),
             ImageKind::Image2d => (false, true),
             _ => (false, false),
@@ -115,31 +126,50 @@ impl ImageInfo {
         if description.num_mip_levels != 0 || description.num_samples != 0 {
             return wrong("mip levels and samples must be 0");
         }
-        if needs_buffer && description.buffer.is_none() || !may_have_buffer && description.buffer.is_some() {
-            return wrong("a buffer belongs to a 1-D image buffer or a 2-D image");
+        if needs_parent && description.parent.is_none() || !may_have_parent && description.parent.is_some() {
+            return wrong("a memory object belongs to a 1-D image buffer or a 2-D image");
         }
         let tight = info.tight_pitches(0, 0, info.extent());
         (info.row_pitch, info.slice_pitch) = (tight.0, if has_slices || has_layers { tight.1 } else { 0 });
         let host = info.check_pitches(description.row_pitch, description.slice_pitch, has_host_ptr)?;
-        match &description.buffer {
-            Some(buffer) => {
+        let Some(parent) = &description.parent else { return Ok((info, host)) };
+        match &parent.kind {
+            MemKind::Image(viewed) => {
+                info.check_view(viewed, description.row_pitch)?;
+                Ok((info.with_pitches((viewed.row_pitch, 0)), host))
+            }
+            _ => {
                 let info = info.with_pitches(host);
-                info.check_buffer(buffer)?;
+                info.check_buffer(parent)?;
                 Ok((info, host))
             }
-            None => Ok((info, host)),
         }
     }
 
-    /// What an image over a buffer must be: CL_INVALID_IMAGE_FORMAT_DESCRIPTOR ("a 2D image is created from a 2D image object and the
-    /// rules are not followed": no two of our formats may share a texel), CL_INVALID_IMAGE_DESCRIPTOR, CL_INVALID_IMAGE_SIZE.
+    /// CL_INVALID_IMAGE_FORMAT_DESCRIPTOR unless this can be a view of another image, whose texels it shows in another channel
+    /// order (OpenCL 3.0, 5.3.1.3).
+    fn check_view(&self, viewed: &ImageInfo, row_pitch: usize) -> Result<()> {
+        let wrong = |what: String| Err(Status::InvalidImageFormatDescriptor.because(what));
+        if (self.kind, viewed.kind) != (ImageKind::Image2d, ImageKind::Image2d) {
+            return wrong(format!("{:?} as a view of {:?}; both must be 2-D images", self.kind, viewed.kind));
+        }
+        let same_size = (self.width, self.height) == (viewed.width, viewed.height);
+        if !same_size || ![0, viewed.row_pitch].contains(&row_pitch) {
+            return wrong("a view of an image with other sizes or another pitch".to_string());
+        }
+        let orders = (self.format.channel_order, viewed.format.channel_order);
+        if !VIEWS.contains(&orders) || self.format.channel_type != viewed.format.channel_type {
+            return wrong(format!("{:x?} as a view of {:x?}", self.format, viewed.format));
+        }
+        Ok(())
+    }
+
+    /// What an image over a buffer must be: CL_INVALID_IMAGE_DESCRIPTOR, CL_INVALID_IMAGE_SIZE.
     fn check_buffer(&self, buffer: &Mem) -> Result<()> {
         if !buffer.is_buffer() {
-            let status = match self.kind {
-                ImageKind::Image2d => Status::InvalidImageFormatDescriptor,
-                _ => Status::InvalidImageDescriptor,
-            };
-            return Err(status.because(format!("an image over {}", buffer.kind.name())));
+            return Err(
+                Status::InvalidImageDescriptor.because(format!("an image over {}", buffer.kind.name()))
+            );
         }
         match self.byte_size() <= buffer.size {
             true => Ok(()),
@@ -179,7 +209,7 @@ impl ImageInfo {
     /// CL_INVALID_IMAGE_DESCRIPTOR for pitches that are too small, crooked, or come without a host pointer.
     fn check_pitches(&self, row: usize, slice: usize, has_host_ptr: bool) -> Result<Pitches> {
         let wrong = |what: &str| Err(Status::InvalidImageDescriptor.because(what));
-        if !has_host_ptr && (row != 0 || slice != 0) && self.buffer.is_none() {
+        if !has_host_ptr && (row != 0 || slice != 0) && self.parent.is_none() {
             return wrong("pitches without a host pointer");
         }
         let tight = self.tight_pitches(row, 0, self.extent());

@@ -70,7 +70,7 @@ fn description(kind: ImageKind) -> ImageDescription {
         slice_pitch: 0,
         num_mip_levels: 0,
         num_samples: 0,
-        buffer: None,
+        parent: None,
     }
 }
 
@@ -119,7 +119,7 @@ fn an_image_over_a_buffer_needs_one_that_is_large_enough() {
     let buffer = Mem::buffer(&context, MemFlags::empty(), 19, None).unwrap();
     let over = |width| {
         let wanted =
-            ImageDescription { width, buffer: Some(buffer.clone()), ..description(ImageKind::Image1dBuffer) };
+            ImageDescription { width, parent: Some(buffer.clone()), ..description(ImageKind::Image1dBuffer) };
         Mem::image(&context, MemFlags::empty(), RGBA8, &wanted, None)
     };
     assert_eq!(over(4).unwrap().address(), buffer.address());

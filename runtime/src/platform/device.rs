@@ -1,6 +1,6 @@
 //! The CPU device: what `clGetDeviceInfo` tells, found out from the machine once.
 
-use super::extensions::{DEVICE_EXTENSIONS, Extension, OPENCL_C_FEATURES, OPENCL_C_VERSIONS, SPIR_VERSIONS};
+use super::extensions::{EXTENSIONS, Extension, OPENCL_C_FEATURES, OPENCL_C_VERSIONS, SPIR_VERSIONS};
 use crate::execute::output::buffer::Buffers;
 use crate::execute::scheduler::Scheduler;
 use crate::machine::affinity::{self, Cpus, Domain};
@@ -272,7 +272,7 @@ impl DeviceInfo {
             compiler_available: spirula_service::find_clang().is_some(),
             linker_available: true,
             spir_versions: SPIR_VERSIONS,
-            extensions: DEVICE_EXTENSIONS,
+            extensions: EXTENSIONS,
             opencl_c_versions: OPENCL_C_VERSIONS,
             opencl_c_features: OPENCL_C_FEATURES,
             uuid: uuid(&[vendor, model]),

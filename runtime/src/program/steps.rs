@@ -6,7 +6,7 @@ use crate::error::{Error, Status};
 use crate::execute::launch::Code;
 use crate::execute::variants::{Maker, Specialized, Variant};
 use crate::platform::device::DeviceInfo;
-use crate::platform::extensions::ACCEPTED_SPIR_VERSIONS;
+use crate::platform::extensions::SPIR_VERSIONS;
 use spirula_interface::options::{CompileError, CompileOptions, MathOptions, Specialization};
 use spirula_interface::program::{CompiledProgram, KernelInfo};
 use spirula_service::{self as service, LoadedKernel, Variables};
@@ -68,9 +68,9 @@ impl From<Error> for Failure {
 /// The step's own error for a `-spir-std=` that the device doesn't have (cl_khr_spir).
 fn check_version(options: &CompileOptions, failed: Status) -> Result<(), Failure> {
     match &options.spir_std {
-        Some(version) if !ACCEPTED_SPIR_VERSIONS.split(' ').any(|known| known == version) => {
+        Some(version) if !SPIR_VERSIONS.split(' ').any(|known| known == version) => {
             let log = format!(
-                "error: -spir-std={version} is not supported; this device takes SPIR {ACCEPTED_SPIR_VERSIONS}"
+                "error: -spir-std={version} is not supported; this device takes SPIR {SPIR_VERSIONS}"
             );
             Err(Failure { status: failed, log })
         }

@@ -21,30 +21,27 @@ tests![
     what_fails_fails_its_parent,
     profiling,
     queries,
-    quicksort,
-    a_large_tree,
-    a_million_children,
     blocks_that_are_unknown,
 ];
 
-const ON_DEVICE: u64 = CL_QUEUE_ON_DEVICE | CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE;
-const CL_QUEUE_SIZE: cl_uint = 0x1094;
+pub const ON_DEVICE: u64 = CL_QUEUE_ON_DEVICE | CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE;
+pub const CL_QUEUE_SIZE: cl_uint = 0x1094;
 const CL_QUEUE_DEVICE_DEFAULT: cl_uint = 0x1095;
 const CL_DEVICE_DEVICE_ENQUEUE_CAPABILITIES: cl_uint = 0x1070;
 
-fn queue(setup: &Setup, properties: &[u64]) -> cl::Result<Queue> {
+pub fn queue(setup: &Setup, properties: &[u64]) -> cl::Result<Queue> {
     let list: Vec<cl_queue_properties> = properties.iter().copied().chain([0]).collect();
     let (context, device) = (setup.context.raw(), setup.device.raw());
     Ok(Queue::from_raw(create!(clCreateCommandQueueWithProperties(context, device, list.as_ptr()))?))
 }
 
 /// A queue on the device with so many bytes.
-fn of_size(setup: &Setup, bytes: u64) -> cl::Result<Queue> {
+pub fn of_size(setup: &Setup, bytes: u64) -> cl::Result<Queue> {
     queue(setup, &[CL_QUEUE_PROPERTIES.into(), ON_DEVICE, CL_QUEUE_SIZE.into(), bytes])
 }
 
 /// Launches a kernel of one work-item, or of more, over a buffer and two numbers, and returns the buffer.
-fn run(setup: &Setup, program: &Program, name: &str, items: usize, data: &[i32]) -> cl::Result<Vec<i32>> {
+pub fn run(setup: &Setup, program: &Program, name: &str, items: usize, data: &[i32]) -> cl::Result<Vec<i32>> {
     let kernel = Kernel::new(program, name)?;
     let buffer = Buffer::copy_of(&setup.context, data)?;
     kernel.set_object(0, Some(&buffer))?;
@@ -374,98 +371,34 @@ fn queries() -> Outcome {
     assert!((1..=most).contains(&got[0]) && (1..=most).contains(&got[2]), "{got:?}");
     assert!((1..=64).contains(&got[1]) && got[3] == got[1], "{got:?}");
     assert_eq!(got[10], 0, "nothing ran");
-    Ok(())
-}
-
-/// A quicksort whose halves are kernels: as deep as the data has it.
-fn quicksort() -> Outcome {
-    let setup = Setup::new();
+    // Of a range's sub-groups; the block says how many there are in each group when it runs.
+    let source = "
+    kernel void k(global int *a) {
+        void (^block)(void) = ^{
+            if (get_local_linear_id() == 0) { a[20] = get_num_sub_groups(); a[21] = get_max_sub_group_size(); }
+        };
+        ndrange_t row = ndrange_1D(96, 48), small = ndrange_1D(3, 3);
+        const size_t global_size[2] = {6, 4}, local_size[2] = {3, 4};
+        ndrange_t rows = ndrange_2D(global_size, local_size);
+        a[0] = get_kernel_sub_group_count_for_ndrange(row, block);
+        a[1] = get_kernel_max_sub_group_size_for_ndrange(row, block);
+        a[2] = get_kernel_sub_group_count_for_ndrange(small, block);
+        a[3] = get_kernel_max_sub_group_size_for_ndrange(small, block);
+        a[4] = get_kernel_sub_group_count_for_ndrange(rows, block);
+        a[5] = get_kernel_max_sub_group_size_for_ndrange(rows, block);
+        int which = a[30];
+        enqueue_kernel(get_default_queue(), CLK_ENQUEUE_FLAGS_WAIT_KERNEL, which == 0 ? row : which == 1 ? small : rows, block);
+    }";
     let _default = Queue::on_device(&setup.context, setup.device)?;
-    let source = "
-    void sort(global int *a, int low, int high);
-    void sort(global int *a, int low, int high) {
-        if (low >= high) return;
-        int pivot = a[(low + high) / 2], i = low, j = high;
-        while (i <= j) {
-            while (a[i] < pivot) ++i;
-            while (a[j] > pivot) --j;
-            if (i <= j) { int t = a[i]; a[i++] = a[j]; a[j--] = t; }
-        }
-        queue_t q = get_default_queue();
-        if (low < j)
-            enqueue_kernel(q, CLK_ENQUEUE_FLAGS_WAIT_KERNEL, ndrange_1D(1), ^{ sort(a, low, j); });
-        if (i < high)
-            enqueue_kernel(q, CLK_ENQUEUE_FLAGS_WAIT_KERNEL, ndrange_1D(1), ^{ sort(a, i, high); });
+    let program = program_of_2_0(&setup, source, "-cl-std=CL3.0")?;
+    for which in 0..3 {
+        let mut data = [0; 31];
+        data[30] = which;
+        let got = run(&setup, &program, "k", 1, &data)?;
+        let asked = &got[2 * which as usize..][..2];
+        assert_eq!(asked, &got[20..22], "range {which}: {got:?}");
+        assert!(asked[0] * asked[1] >= [48, 3, 12][which as usize], "{got:?}");
     }
-    kernel void k(global int *a) { sort(a, 0, 19999); }";
-    let program = program_of_2_0(&setup, source, "")?;
-    let mut random = 1_u32;
-    let mut next = || {
-        random = random.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
-        (random >> 12) as i32
-    };
-    let numbers: Vec<i32> = (0..20_000).map(|_| next()).collect();
-    let mut expected = numbers.clone();
-    expected.sort_unstable();
-    assert_eq!(run(&setup, &program, "k", 1, &numbers)?, expected);
-    Ok(())
-}
-
-/// Ten children each, five levels deep: more kernels than the queue has room for at once.
-fn a_large_tree() -> Outcome {
-    let setup = Setup::new();
-    let _default = Queue::on_device(&setup.context, setup.device)?;
-    let source = "
-    void node(global int *a, int level, int number);
-    void node(global int *a, int level, int number) {
-        atomic_add(&a[level], 1);
-        atomic_xor(&a[10 + level], number * 2654435761u);
-        if (level == 5) return;
-        for (int i = 0; i < 10; ++i) {
-            int child = number * 10 + i;
-            int e = enqueue_kernel(get_default_queue(), CLK_ENQUEUE_FLAGS_WAIT_KERNEL, ndrange_1D(1),
-                                   ^{ node(a, level + 1, child); });
-            if (e) atomic_add(&a[9], 1);
-        }
-    }
-    kernel void k(global int *a) { node(a, 0, 0); }";
-    let program = program_of_2_0(&setup, source, "-g")?;
-    let got = run(&setup, &program, "k", 1, &[0; 20])?;
-    let mut expected = [0; 20];
-    for level in 0..6 {
-        expected[level] = 10_i32.pow(level as u32);
-        let hashes = (0..10_u32.pow(level as u32)).map(|number| number.wrapping_mul(2_654_435_761));
-        expected[10 + level] = hashes.fold(0, |all, hash| all ^ hash) as i32;
-    }
-    assert_eq!(got, expected);
-    Ok(())
-}
-
-/// A kernel that enqueues itself a million times over, with an event and without: what has ended leaves nothing behind.
-fn a_million_children() -> Outcome {
-    let setup = Setup::new();
-    let _queue = queue(
-        &setup,
-        &[CL_QUEUE_PROPERTIES.into(), ON_DEVICE | CL_QUEUE_ON_DEVICE_DEFAULT, CL_QUEUE_SIZE.into(), 4096],
-    )?;
-    let source = "
-    void step(global int *a);
-    void step(global int *a) {
-        if (++a[0] >= 1000000) return;
-        a[1] |= enqueue_kernel(get_default_queue(), CLK_ENQUEUE_FLAGS_WAIT_KERNEL, ndrange_1D(1), ^{ step(a); });
-    }
-    kernel void k(global int *a) { step(a); }";
-    let program = program_of_2_0(&setup, source, "-g")?;
-    let resident = || -> usize {
-        let text = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
-        let line = text.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap_or_default();
-        line.trim().trim_end_matches("kB").trim().parse().unwrap_or(0)
-    };
-    run(&setup, &program, "k", 1, &[999_000, 0])?;
-    let before = resident();
-    assert_eq!(run(&setup, &program, "k", 1, &[0, 0])?, [1_000_000, 0]);
-    let grown = resident().saturating_sub(before);
-    assert!(grown < 16 << 10, "{grown} KB more than before");
     Ok(())
 }
 

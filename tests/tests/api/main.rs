@@ -1,15 +1,18 @@
 //! The C API through the ICD loader, an object at a time: what it does, and how it refuses what the specification
 //! forbids.
 
+mod atomics;
 mod commands;
 mod conversions;
 mod device_queues;
+mod device_trees;
 mod errors;
 mod events;
 mod forged;
 mod generic;
 mod handles;
 mod images;
+mod images_of_2_0;
 mod kernels;
 mod lent;
 mod math_options;
@@ -25,6 +28,7 @@ mod sub_groups;
 mod svm;
 mod threads;
 mod variables;
+mod versions;
 mod work_groups;
 
 use spirula_tests::isolate::{self, ExpectedFailures};
@@ -37,11 +41,13 @@ fn main() -> ExitCode {
         errors::tests(),
         memory::tests(),
         images::tests(),
+        images_of_2_0::tests(),
         programs::tests(),
         forged::tests(),
         sources::tests(),
         generic::tests(),
         variables::tests(),
+        versions::tests(),
         kernels::tests(),
         printf::tests(),
         math_options::tests(),
@@ -50,8 +56,10 @@ fn main() -> ExitCode {
         commands::tests(),
         sub_devices::tests(),
         svm::tests(),
+        atomics::tests(),
         pipes::tests(),
         device_queues::tests(),
+        device_trees::tests(),
         threads::tests(),
         lent::tests(),
         work_groups::tests(),

@@ -20,10 +20,10 @@ tests![
 ];
 
 /// Memory of clSVMAlloc, freed when the queue's commands are done with it.
-struct Shared<'a>(&'a Setup, *mut c_void);
+pub struct Shared<'a>(pub &'a Setup, pub *mut c_void);
 
 impl Shared<'_> {
-    fn new(setup: &Setup, flags: cl_svm_mem_flags, size: usize, alignment: u32) -> Option<Shared<'_>> {
+    pub fn new(setup: &Setup, flags: cl_svm_mem_flags, size: usize, alignment: u32) -> Option<Shared<'_>> {
         // SAFETY: the context lives; everything else the API must check.
         let pointer = unsafe { clSVMAlloc(setup.context.raw(), flags, size, alignment) };
         (!pointer.is_null()).then_some(Shared(setup, pointer))

@@ -152,8 +152,12 @@ pub fn fill(
     let queue = command_queue.get()?;
     let image = image(&object)?;
     let wait = wait_list(num_events, &event_wait_list)?;
-    // A four-component value for all formats.
-    let color = fill_color.cast::<u8>().array().or_fail(cl::CL_INVALID_VALUE, "fill_color is NULL")?;
+    // A value of four components, but of depth images the depth alone.
+    let color = match image.core.image_info().is_some_and(|info| info.format.is_depth()) {
+        true => fill_color.cast().array().map(|[depth]| [depth, 0, 0, 0]),
+        false => fill_color.cast().array(),
+    };
+    let color = color.or_fail(cl::CL_INVALID_VALUE, "fill_color is NULL")?;
     let command = image::fill(&image.core, color, triple(&origin)?, triple(&region)?)?;
     submit(&queue, command, &wait, cl::CL_FALSE, &event)
 }

@@ -389,7 +389,7 @@ fn random_kernels_mean_what_they_say() {
         let mut data = expected.clone();
         let mut memory = interpret::Memory { data: &mut expected, local: vec![0; local] };
         for group in 0..groups as u64 {
-            interpret::run_group(&kernel, &mut memory, group, local as u64, number);
+            interpret::run_group(&kernel, &mut memory, group, (local as u64, lanes.into()), number);
         }
         let text = format!("{kernel}{}", spirula_kir::transform::form_regions(kernel.clone()));
         Ready::new(kernel, lanes).run(&mut data, local as u64, number);

@@ -1,6 +1,11 @@
 //! Builtins: atomics after C11 (OpenCL C 2.0, 6.13.11; 3.0, 6.15.12). An order is a number that only inlining makes known: each
-//! body has a way for every order that LLVM tells apart, of which one stays. Scopes are the whole machine; of fences, whose
-//! strongest is an instruction, those within a work-group need none: one thread runs it.
+//! body has a way for every order that LLVM tells apart, of which one stays. On x86-64 that is an instruction of its own for stores
+//! (`xchg` if sequentially consistent, else `mov`) and fences (`mfence`, else none); all other atomics have the same for every
+//! order, which then says what the compiler may move past them.
+//!
+//! A scope may be wider than was asked for: all are the whole machine, which costs nothing, for its caches are coherent and an
+//! instruction is the same for every scope. Only of fences, whose strongest is an instruction, those within a work-group need
+//! none: one thread runs it.
 
 use super::emit::{Emitter, Ir, Lane, Value};
 use super::pattern::Generic;
@@ -117,10 +122,22 @@ fn ordered(
     e: &mut Emitter,
     call: &Call,
     known: &[&str],
+    write: impl FnMut(&mut Emitter, &str) -> Vec<Value>,
+) -> Vec<Value> {
+    by_order(e, call, 0, known, write)
+}
+
+/// The same by the order that comes as the call's `nth`.
+fn by_order(
+    e: &mut Emitter,
+    call: &Call,
+    nth: usize,
+    known: &[&str],
     mut write: impl FnMut(&mut Emitter, &str) -> Vec<Value>,
 ) -> Vec<Value> {
     let takes_order = |ty: &Type| matches!(ty, Type::Named(name) if is_order(name));
-    let Some(number) = call.parameters.iter().position(takes_order) else { return write(e, "seq_cst") };
+    let mut orders = (0..call.parameters.len()).filter(|&number| takes_order(&call.parameters[number]));
+    let Some(number) = orders.nth(nth) else { return write(e, "seq_cst") };
     let is_spir = call.parameters[number] == Type::Named(SPIR_ORDER.to_string());
     let (strongest, joined) = (e.fresh(), e.fresh());
     let mut ways = vec![("seq_cst", strongest.clone())];
@@ -134,7 +151,12 @@ fn ordered(
     let mut values: Vec<(Vec<Value>, String)> = Vec::new();
     for (name, label) in ways {
         e.label(&label);
-        values.push((write(e, name), label));
+        let results = write(e, name);
+        // What was written may have blocks of its own.
+        let last = e.fresh();
+        e.effect(&format!("br label %{last}"));
+        e.label(&last);
+        values.push((results, last));
         e.effect(&format!("br label %{joined}"));
     }
     e.label(&joined);
@@ -175,25 +197,21 @@ fn store(e: &mut Emitter, call: &Call, bits: &Value) -> Value {
     }))
 }
 
-/// The expected value is replaced by the one found, which is the same if the exchange took place. The order of a failure is no
-/// stronger than that of the success: the strongest such is taken.
+/// The expected value is replaced by the one found, which is the same if the exchange took place.
 fn compare_exchange(e: &mut Emitter, call: &Call, weak: &str) -> Value {
     let (object, expected) = (&call.arguments[0], &call.arguments[1]);
     let (bits, flag) = (Ir::scalar(Lane::Int(call.element.bits())), Ir::scalar(Lane::Int(1)));
     let old = e.load(bits, expected, alignment(call));
     let new = e.bits(&call.arguments[2]);
-    let values = ordered(e, call, MODIFYING, |e, order| {
-        let failure = match order {
-            "acq_rel" => "acquire",
-            "release" => "monotonic",
-            same => same,
-        };
-        let pair = format!("%{}", e.fresh());
-        e.effect(&format!("{pair} = cmpxchg{weak} {object}, {old}, {new} {order} {failure}"));
-        let member = |e: &mut Emitter, ir, index: u32| {
-            e.value(ir, &format!("extractvalue {{ {bits}, i1 }} {pair}, {index}"))
-        };
-        vec![member(e, bits, 0), member(e, flag, 1)]
+    let values = by_order(e, call, 0, MODIFYING, |e, success| {
+        by_order(e, call, 1, LOADING, |e, failure| {
+            let pair = format!("%{}", e.fresh());
+            e.effect(&format!("{pair} = cmpxchg{weak} {object}, {old}, {new} {success} {failure}"));
+            let member = |e: &mut Emitter, ir, index: u32| {
+                e.value(ir, &format!("extractvalue {{ {bits}, i1 }} {pair}, {index}"))
+            };
+            vec![member(e, bits, 0), member(e, flag, 1)]
+        })
     });
     e.store(&values[0], expected, alignment(call));
     values[1].clone()

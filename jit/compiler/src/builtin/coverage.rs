@@ -10,14 +10,16 @@ const CLANG: [&str; 5] = ["-cc1", "-w", "-triple=spir64-unknown-unknown", "-finc
 /// OpenCL C 1.2 with what the device offers beyond the core.
 const CL12: [&str; 2] = [
     "-cl-std=CL1.2",
-    "-cl-ext=-all,+cl_khr_fp64,+cl_khr_int64_base_atomics,+cl_khr_int64_extended_atomics,+cl_khr_3d_image_writes",
+    "-cl-ext=-all,+cl_khr_fp64,+cl_khr_int64_base_atomics,+cl_khr_int64_extended_atomics,+cl_khr_3d_image_writes,\
+     +cl_khr_depth_images",
 ];
 
 /// The same of 3.0.
 const CL30: [&str; 2] = [
     "-cl-std=CL3.0",
     "-cl-ext=-all,+cl_khr_fp64,+__opencl_c_fp64,+cl_khr_int64_base_atomics,+cl_khr_int64_extended_atomics,\
-     +cl_khr_3d_image_writes,+__opencl_c_3d_image_writes,+__opencl_c_images,+__opencl_c_int64,\
+     +cl_khr_3d_image_writes,+cl_khr_depth_images,+__opencl_c_3d_image_writes,\
+     +__opencl_c_read_write_images,+__opencl_c_images,+__opencl_c_int64,\
      +__opencl_c_atomic_order_acq_rel,+__opencl_c_atomic_order_seq_cst,+__opencl_c_atomic_scope_device,\
      +__opencl_c_atomic_scope_all_devices,+__opencl_c_work_group_collective_functions,+__opencl_c_subgroups,\
      +cl_khr_subgroup_ballot,+cl_khr_subgroup_clustered_reduce,+cl_khr_subgroup_extended_types,\
@@ -52,7 +54,7 @@ fn caller(number: usize, prototype: &str) -> Option<String> {
 
 /// A parameter without its name.
 fn unnamed(parameter: &str) -> &str {
-    const PREFIXES: [&str; 4] = ["const", "read_only", "write_only", "unsigned"];
+    const PREFIXES: [&str; 5] = ["const", "read_only", "write_only", "read_write", "unsigned"];
     let Some((front, last)) = parameter.rsplit_once(' ') else { return parameter };
     let is_name = last.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_');
     let before = front.split_whitespace().last().unwrap_or_default();
@@ -110,8 +112,6 @@ fn every_overload_of_opencl_c_3_is_provided() {
 fn is_provided(version: [&str; 2], least: usize) {
     let header = clang(version, &["-E"], "");
     let prototypes = header.lines().filter(|line| line.contains("overloadable")).map(without_attributes);
-    // Depth images are an extension, which the device does not have.
-    let prototypes = prototypes.filter(|line| !line.contains("depth_t"));
     let program: String = prototypes
         .enumerate()
         .map(|(number, line)| caller(number, &line).unwrap_or_else(|| panic!("not understood: {line}")))

@@ -7,13 +7,14 @@ const INT: Ir = Ir::scalar(Lane::Int(32));
 const POINTER: Ir = Ir::scalar(Lane::Pointer(0));
 
 /// An image type: its name, the number by which the library knows the kind, the suffix of its coordinates' type,
-/// whether it can be sampled (a buffer can't) and has a width, height, depth and layers.
+/// whether it can be sampled (a buffer can't), has a width, height, depth and layers, and what its texels are.
 struct Kind {
     name: &'static str,
     number: i128,
     coordinates: u8,
     sampled: bool,
     has: &'static [&'static str],
+    colours: &'static [Colour],
 }
 
 const fn kind(
@@ -22,22 +23,42 @@ const fn kind(
     coordinates: u8,
     sampled: bool,
     has: &'static [&'static str],
+    colours: &'static [Colour],
 ) -> Kind {
-    Kind { name, number, coordinates, sampled, has }
+    Kind { name, number, coordinates, sampled, has, colours }
 }
 
-const KINDS: [Kind; 6] = [
-    kind("image1d", 1, 1, true, &["width"]),
-    kind("image1dbuffer", 1, 1, false, &["width"]),
-    kind("image1darray", 0x11, 2, true, &["width", "array_size"]),
-    kind("image2d", 2, 2, true, &["width", "height"]),
-    kind("image2darray", 0x12, 4, true, &["width", "height", "array_size"]),
-    kind("image3d", 3, 4, true, &["width", "height", "depth"]),
+const KINDS: [Kind; 8] = [
+    kind("image1d", 1, 1, true, &["width"], &COLOURS),
+    kind("image1dbuffer", 1, 1, false, &["width"], &COLOURS),
+    kind("image1darray", 0x11, 2, true, &["width", "array_size"], &COLOURS),
+    kind("image2d", 2, 2, true, &["width", "height"], &COLOURS),
+    kind("image2ddepth", 2, 2, true, &["width", "height"], &DEPTHS),
+    kind("image2darray", 0x12, 4, true, &["width", "height", "array_size"], &COLOURS),
+    kind("image2darraydepth", 0x12, 4, true, &["width", "height", "array_size"], &DEPTHS),
+    kind("image3d", 3, 4, true, &["width", "height", "depth"], &COLOURS),
 ];
 
-/// Functions' ending, the colour's component, its lane.
-const COLOURS: [(&str, &str, Lane); 3] =
-    [("f", "float", Lane::Float), ("i", "int", Lane::Int(32)), ("ui", "uint", Lane::Int(32))];
+/// What functions with this ending read and write: so many of the first of the library's four components.
+#[derive(Clone, Copy)]
+struct Colour {
+    ending: &'static str,
+    ty: &'static str,
+    ir: Ir,
+}
+
+const fn colour(ending: &'static str, ty: &'static str, lane: Lane, width: u8) -> Colour {
+    Colour { ending, ty, ir: Ir { lane, width } }
+}
+
+const COLOURS: [Colour; 3] = [
+    colour("f", "float4", Lane::Float, 4),
+    colour("i", "int4", Lane::Int(32), 4),
+    colour("ui", "uint4", Lane::Int(32), 4),
+];
+
+/// A depth, as red.
+const DEPTHS: [Colour; 1] = [colour("f", "float", Lane::Float, 1)];
 
 /// A field of `ImageDescriptor`: name, offset, type.
 type Field = (&'static str, i128, Ir);
@@ -60,36 +81,37 @@ fn vector(element: &str, width: u8) -> String {
 
 pub fn rows(rows: &mut Rows) {
     for image in &KINDS {
-        COLOURS.iter().for_each(|&(ending, component, lane)| accesses(rows, image, ending, component, lane));
+        image.colours.iter().for_each(|&colour| accesses(rows, image, colour));
         queries(rows, image);
     }
 }
 
-fn accesses(rows: &mut Rows, image: &'static Kind, ending: &'static str, component: &str, lane: Lane) {
+fn accesses(rows: &mut Rows, image: &'static Kind, colour: Colour) {
     let Kind { name, number, coordinates, .. } = *image;
+    let Colour { ending, ty: texel, ir } = colour;
     let (read, write) = (format!("read_image{ending}"), format!("write_image{ending}"));
     let integers = vector("int", coordinates);
-    rows.expand(&read, FIXED, format!("{component}4(@{name},{integers})"), move |e, call| {
+    rows.expand(&read, FIXED, format!("{texel}(@{name},{integers})"), move |e, call| {
         let sampler = e.int(INT, NEAREST);
         let function = format!("spirula_read_image{ending}_int");
-        fetch(e, &function, lane, number, [&call.arguments[0], &sampler, &call.arguments[1]])
+        fetch(e, &function, ir, number, [&call.arguments[0], &sampler, &call.arguments[1]])
     });
     for (ty, suffix) in [("int", "int"), ("float", "float")] {
         if !image.sampled {
             continue;
         }
         let place = vector(ty, coordinates);
-        rows.expand(&read, FIXED, format!("{component}4(@{name},@sampler,{place})"), move |e, call| {
+        rows.expand(&read, FIXED, format!("{texel}(@{name},@sampler,{place})"), move |e, call| {
             let [image, sampler, place] = call.arguments else { unreachable!("reads have three parameters") };
             let function = format!("spirula_read_image{ending}_{suffix}");
-            fetch(e, &function, lane, number, [image, sampler, place])
+            fetch(e, &function, ir, number, [image, sampler, place])
         });
     }
-    rows.expand(&write, FIXED, format!("void(@{name},{integers},{component}4)"), move |e, call| {
+    rows.expand(&write, FIXED, format!("void(@{name},{integers},{texel})"), move |e, call| {
         let [image, place, colour] = call.arguments else { unreachable!("writes have three parameters") };
         let mut arguments = vec![descriptor(e, image), e.int(INT, number)];
         arguments.extend(three(e, place));
-        arguments.extend((0..4).map(|index| e.extract(colour, index)).collect::<Vec<_>>());
+        arguments.extend(components(e, colour));
         let function = format!("spirula_write_image{ending}");
         e.call(&function, Ir::scalar(Lane::Void), &arguments, "nounwind willreturn")
     });
@@ -101,6 +123,14 @@ fn descriptor(e: &mut Emitter, image: &Value) -> Value {
         Lane::Pointer(0) => image.clone(),
         _ => e.value(POINTER, &format!("addrspacecast {image} to ptr")),
     }
+}
+
+/// A colour's four components; zeros where a depth has none.
+fn components(e: &mut Emitter, colour: &Value) -> [Value; 4] {
+    [0, 1, 2, 3].map(|index| match index < colour.ir.width {
+        true => e.extract(colour, index),
+        false => e.float(Ir::scalar(Lane::Float), 0.0),
+    })
 }
 
 /// Three coordinates; zeros where there are less.
@@ -115,17 +145,17 @@ fn three(e: &mut Emitter, place: &Value) -> [Value; 3] {
 fn fetch(
     e: &mut Emitter,
     function: &str,
-    lane: Lane,
+    texel: Ir,
     kind: i128,
     [image, sampler, place]: [&Value; 3],
 ) -> Value {
-    let colour = Ir { lane, width: 4 };
+    let colour = Ir { width: 4, ..texel };
     let memory = e.value(POINTER, &format!("alloca {colour}, align 16"));
     let mut arguments = vec![descriptor(e, image), sampler.clone(), e.int(INT, kind)];
     arguments.extend(three(e, place));
     arguments.push(memory.clone());
     e.call(function, Ir::scalar(Lane::Void), &arguments, "nounwind willreturn");
-    e.load(colour, &memory, 16)
+    e.load(texel, &memory, 16)
 }
 
 fn queries(rows: &mut Rows, image: &'static Kind) {
@@ -144,7 +174,7 @@ fn queries(rows: &mut Rows, image: &'static Kind) {
     }
     let dimensions = match image.name {
         "image3d" => 4,
-        "image2d" | "image2darray" => 2,
+        name if name.starts_with("image2d") => 2,
         _ => return,
     };
     rows.expand("get_image_dim", FIXED, pattern(&vector("int", dimensions)), move |e, call| {

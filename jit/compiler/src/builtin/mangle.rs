@@ -330,6 +330,16 @@ mod tests {
     }
 
     #[test]
+    fn restrict_makes_no_other_overload() {
+        let plain = parse("_Z6vload4mPKU3AS1f");
+        assert!(plain.is_some());
+        // In any order, as SPIR has its qualifiers.
+        for symbol in ["_Z6vload4mPrKU3AS1f", "_Z6vload4mPKrU3AS1f", "_Z6vload4mPU3AS1rKf"] {
+            assert_eq!(parse(symbol), plain, "{symbol}");
+        }
+    }
+
+    #[test]
     fn qualified_pointees_are_substituted_as_a_whole() {
         let parsed = parse("_Z1fPKU3AS1Dv4_fS1_PKS_S_").expect("valid");
         let float4 = Type::Value(Float, 4);

@@ -4,7 +4,7 @@
 use super::math;
 use super::pattern::{self, Generic};
 use super::table::{self, ANY, FLOATS, How, INT32, INTEGERS, NARROW, Row, SECTIONS, SIGNED, SINGLE};
-use super::types::Element;
+use super::types::{Element, opaque_name};
 use spirula_builtins::accuracy;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
@@ -143,7 +143,7 @@ fn type_name(token: &str) -> String {
     let base = token.rsplit('*').next().unwrap_or(token);
     let opaque = base.starts_with("image") || matches!(base, "event" | "sampler");
     let name = match opaque {
-        true => format!("{base}_t").replace("array", "_array").replace("buffer", "_buffer"),
+        true => opaque_name(base),
         false => base.to_string(),
     };
     match token.strip_suffix(base).unwrap_or_default() {

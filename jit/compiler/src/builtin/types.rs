@@ -154,13 +154,10 @@ impl fmt::Display for Type {
 }
 
 /// `image2darray` and today's `image2d_array_ro` both are `image2d_array_t`.
-fn opaque_name(mangled: &str) -> String {
+pub(super) fn opaque_name(mangled: &str) -> String {
     let base = image_kind(mangled);
-    let spaced = ["array", "buffer"].iter().find_map(|suffix| {
-        let stem = base.strip_suffix(suffix)?;
-        stem.starts_with("image").then(|| format!("{stem}_{suffix}"))
-    });
-    format!("{}_t", spaced.unwrap_or(base))
+    let parts = if base.starts_with("image") { &["array", "buffer", "depth"][..] } else { &[] };
+    format!("{}_t", parts.iter().fold(base, |name, part| name.replace(part, &format!("_{part}"))))
 }
 
 /// An opaque type's name without `ocl_`, underscores and access suffix: `image2darray`.

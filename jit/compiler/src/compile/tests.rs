@@ -72,6 +72,41 @@ fn a_kernel_is_built_loaded_and_right() {
     }
 }
 
+/// Names, calling conventions, visibility, attributes, prefix data and garbage collectors beyond those of SPIR: what a producer
+/// did there is no ambiguity.
+#[test]
+fn what_has_no_meaning_in_spir_changes_nothing() {
+    let text = SCALE.replace(
+        "mul i32 %old, %factor",
+        "call fastcc i32 @\"a product, by-name\"(i32 inreg %old, i32 %factor)",
+    ) + "define hidden fastcc i32 @\"a product, by-name\"(i32 inreg %a, i32 %b) unnamed_addr #0 gc \"shadow-stack\" \
+           prefix i32 77 {\n %c = mul i32 %a, %b\n ret i32 %c\n}\n\
+           attributes #0 = { cold minsize noinline noredzone nounwind optsize \"of-nobody\"=\"known\" }\n";
+    let program = built(&text, &host_inputs()).unwrap();
+    let loaded = crate::loaded(&program).unwrap();
+    let data = scaled(&program.kernels[0], loaded[0].entry);
+    assert!(data.iter().enumerate().all(|(index, &value)| value == 7 * index as i32), "{data:?}");
+}
+
+/// `opencl_unroll_hint`, in SPIR 2.0's words and in today's.
+#[test]
+fn hints_to_unroll_change_nothing() {
+    for hint in ["!\"opencl.loop.unroll_hint\", i32 4", "!\"llvm.loop.unroll.count\", i32 4"] {
+        let text = SCALE
+            .replace("mul i32 %old, %factor", "call spir_func i32 @product(i32 %old, i32 %factor)")
+            + "define spir_func i32 @product(i32 %a, i32 %b) {\n br label %loop\nloop:\n\
+               %i = phi i32 [0, %0], [%j, %loop]\n %s = phi i32 [0, %0], [%t, %loop]\n\
+               %t = add i32 %s, %a\n %j = add i32 %i, 1\n %again = icmp slt i32 %j, %b\n\
+               br i1 %again, label %loop, label %end, !llvm.loop !50\nend:\n ret i32 %t\n}\n\
+               !50 = distinct !{!50, !51}\n"
+            + &format!("!51 = !{{{hint}}}\n");
+        let program = built(&text, &host_inputs()).unwrap();
+        let loaded = crate::loaded(&program).unwrap();
+        let data = scaled(&program.kernels[0], loaded[0].entry);
+        assert!(data.iter().enumerate().all(|(index, &value)| value == 7 * index as i32), "{data:?}");
+    }
+}
+
 /// Kernels that call a common function, enough of them to be shared out among threads.
 #[test]
 fn kernels_of_several_objects_are_right() {

@@ -474,6 +474,10 @@ mod tests {
             ),
             ("module asm \"nop\"", "module-level inline assembly"),
             (
+                "define void @llvm.mine() {\n ret void\n}",
+                "`llvm.mine` has a name that only LLVM's intrinsics have",
+            ),
+            (
                 "declare void @llvm.trap()\ndefine void @f() {\n call void @llvm.trap()\n ret void\n}",
                 "`f` calls the intrinsic `llvm.trap`",
             ),

@@ -179,7 +179,7 @@ fn argument<'m>(
             function.parameter_integer_attribute(index as u32, "align").map_or(natural, |a| a.max(natural));
         ArgumentKind::Value { size: value_size(structure, layout)? }
     } else if let Some(image) = image.filter(|_| ty.is_pointer()) {
-        ArgumentKind::Image(image)
+        image
     } else if ty.is_pointer() && is_sampler {
         // Clang 3.9 to 16: the bits as a pointer, which is read whole.
         ArgumentKind::Sampler
@@ -222,28 +222,32 @@ fn value_size<'m>(ty: Type<'m>, layout: Layout<'m>) -> Result<u32, String> {
     u32::try_from(layout.size(ty)).map_err(|_| format!("has the type {ty}, which is too large"))
 }
 
-fn image_kind(name: &str) -> Option<ImageKind> {
+/// The image that a type of OpenCL C names.
+fn image_kind(name: &str) -> Option<ArgumentKind> {
     // Today's clang writes the access qualifier into the type's name.
     let name = name
         .trim_start_matches("__")
         .trim_start_matches("read_only ")
         .trim_start_matches("write_only ")
         .trim_start_matches("read_write ");
-    Some(match name {
-        "image1d_t" => ImageKind::Image1d,
-        "image1d_buffer_t" => ImageKind::Image1dBuffer,
-        "image1d_array_t" => ImageKind::Image1dArray,
-        "image2d_t" => ImageKind::Image2d,
-        "image2d_array_t" => ImageKind::Image2dArray,
-        "image3d_t" => ImageKind::Image3d,
+    let (kind, is_depth) = match name {
+        "image1d_t" => (ImageKind::Image1d, false),
+        "image1d_buffer_t" => (ImageKind::Image1dBuffer, false),
+        "image1d_array_t" => (ImageKind::Image1dArray, false),
+        "image2d_t" => (ImageKind::Image2d, false),
+        "image2d_depth_t" => (ImageKind::Image2d, true),
+        "image2d_array_t" => (ImageKind::Image2dArray, false),
+        "image2d_array_depth_t" => (ImageKind::Image2dArray, true),
+        "image3d_t" => (ImageKind::Image3d, false),
         _ => return None,
-    })
+    };
+    Some(ArgumentKind::Image { kind, is_depth })
 }
 
 fn address_qualifier(kind: ArgumentKind, listed: Option<u64>, ty: Type) -> AddressQualifier {
     let number = match kind {
         ArgumentKind::Value { .. } | ArgumentKind::Sampler | ArgumentKind::Queue => 0,
-        ArgumentKind::Image(_) | ArgumentKind::Pipe => 1,
+        ArgumentKind::Image { .. } | ArgumentKind::Pipe => 1,
         _ => listed.unwrap_or(u64::from(ty.address_space())),
     };
     match number {
@@ -356,7 +360,7 @@ mod tests {
                 (Value { size: 1 }, 16),
                 (Value { size: 16 }, 32),
                 (Value { size: 24 }, 48),
-                (Image(ImageKind::Image2d), 72),
+                (Image { kind: ImageKind::Image2d, is_depth: false }, 72),
                 (Sampler, 80),
                 (Value { size: 128 }, 128),
             ]
@@ -389,6 +393,15 @@ mod tests {
         assert_eq!(info.arguments[0].type_name, "int*");
         assert_eq!(info.arguments[0].address_space, AddressQualifier::Constant);
         assert_eq!(info.attributes, "reqd_work_group_size(2,2,2)");
+    }
+
+    /// SPIR 2.0, 2.4.
+    #[test]
+    fn optional_qualifiers_promise_nothing_that_is_relied_on() {
+        let text =
+            "define spir_kernel void @k(ptr addrspace(1) %a, i32 %b) {\n ret void\n}\n!opencl.kernels = !{!0}
+            !0 = !{ptr @k, !1}\n!1 = !{!\"kernel_arg_optional_qual\", !\"nosvm\", !\"none\"}";
+        assert!(matches!(one(text).unwrap().arguments[1].kind, ArgumentKind::Value { size: 4 }));
     }
 
     #[test]

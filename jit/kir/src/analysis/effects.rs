@@ -8,8 +8,8 @@ use spirula_interface::program::DATA_SYMBOL;
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-/// Finds the effects of a module's functions, and which calls are pure. What isn't known by name may do anything, and so
-/// does what calls itself.
+/// Finds the effects of a module's functions, and which calls are pure and order nothing. What isn't known by name may do
+/// anything, and so does what calls itself.
 pub fn find_effects(module: &mut Module) {
     let mut known: HashMap<Arc<str>, Effects> = HashMap::new();
     // Each round knows what calls only what was known before it; there are as many as calls nest.
@@ -26,13 +26,16 @@ pub fn find_effects(module: &mut Module) {
             break;
         }
     }
-    let forgetful: HashSet<Arc<str>> =
-        module.functions.iter().filter(|f| keeps_nothing(f)).map(|f| f.name.as_str().into()).collect();
+    let named = |is: &dyn Fn(&Function) -> bool| -> HashSet<Arc<str>> {
+        module.functions.iter().filter(|f| is(f)).map(|f| f.name.as_str().into()).collect()
+    };
+    let found = Found { forgetful: named(&keeps_nothing), unordered: unordered(module), effects: known };
     for function in module.functions.iter_mut().chain(&mut module.kernels) {
         if function.signature != Signature::Kernel {
-            function.attributes.effects = known.get(function.name.as_str()).copied().unwrap_or(Effects::ANY);
+            let effects = found.effects.get(function.name.as_str());
+            function.attributes.effects = effects.copied().unwrap_or(Effects::ANY);
         }
-        mark_calls(function, &known, &forgetful);
+        mark_calls(function, &found);
     }
 }
 
@@ -44,12 +47,42 @@ fn keeps_nothing(function: &Function) -> bool {
         && pointers.all(|param| matches!(param.passing, Passing::Argument(promises) if promises.nocapture))
 }
 
-fn mark_calls(function: &mut Function, known: &HashMap<Arc<str>, Effects>, forgetful: &HashSet<Arc<str>>) {
+/// What is known of functions, by name.
+struct Found {
+    effects: HashMap<Arc<str>, Effects>,
+    /// Those that keep no pointer.
+    forgetful: HashSet<Arc<str>>,
+    /// Those that order nothing between threads.
+    unordered: HashSet<Arc<str>>,
+}
+
+/// The functions without atomics and fences, which call no others: all, but for those that have any, and their callers.
+fn unordered(module: &Module) -> HashSet<Arc<str>> {
+    let mut names: HashSet<Arc<str>> = module.functions.iter().map(|f| f.name.as_str().into()).collect();
+    loop {
+        let before = names.len();
+        for function in &module.functions {
+            let orders = |inst: &Inst| match function.op(*inst) {
+                Op::Call { function: callee, .. } => !names.contains(callee),
+                op => op.is_atomic(),
+            };
+            if function.blocks.iter().flat_map(|block| &block.insts).any(orders) {
+                names.remove(function.name.as_str());
+            }
+        }
+        if names.len() == before {
+            return names;
+        }
+    }
+}
+
+fn mark_calls(function: &mut Function, found: &Found) {
     let insts: Vec<Inst> = function.blocks.iter().flat_map(|block| block.insts.iter().copied()).collect();
     for inst in insts {
-        if let Op::Call { function: callee, pure, nocapture, .. } = function.op_mut(inst) {
-            *pure = known.get(callee).is_some_and(|effects| effects.is_pure());
-            *nocapture = forgetful.contains(callee);
+        if let Op::Call { function: callee, pure, nocapture, nosync, .. } = function.op_mut(inst) {
+            *pure = found.effects.get(callee).is_some_and(|effects| effects.is_pure());
+            *nocapture = found.forgetful.contains(callee);
+            *nosync = found.unordered.contains(callee);
         }
     }
 }
@@ -164,9 +197,31 @@ mod tests {
             );
             let mut module = parse_module(&text).unwrap_or_else(|e| panic!("{e}\n{text}"));
             super::find_effects(&mut module);
-            module.kernels[0].to_string().contains("nocapture @")
+            module.kernels[0].to_string().contains("nocapture nosync @")
         };
         assert_eq!((call(" nocapture"), call("")), (true, false));
+    }
+
+    #[test]
+    fn what_orders_threads_is_known_through_calls() {
+        let nosync = |body: &str| {
+            let text = format!(
+                "function \"h\"(%0: ptr(global)) {{\nb0:\n  {body}\n  return\n}}\nfunction \"f\"(%0: ptr(global)) {{\nb0:\n  \
+                 call @\"h\"(%0)\n  return\n}}\nkernel \"k\"(%0: ptr(global) @ 0) {{\nb0:\n  call @\"f\"(%0)\n  return\n}}\n"
+            );
+            let mut module = parse_module(&text).unwrap_or_else(|e| panic!("{e}\n{text}"));
+            super::find_effects(&mut module);
+            module.kernels[0].to_string().contains("call nosync @")
+        };
+        assert!(nosync("store %0, 1:i32, align 4") && nosync("store volatile %0, 1:i32, align 4"));
+        for orders in [
+            "store atomic release %0, 1:i32, align 4",
+            "fence release",
+            "%1: i32 = rmw atomic monotonic add %0, 1:i32, align 4",
+            "call @\"f\"(%0)",
+        ] {
+            assert_eq!(nosync(orders), orders.starts_with("call"), "{orders}");
+        }
     }
 
     #[test]

@@ -1,9 +1,11 @@
 //! Analysis: whether a kernel's work-items can tell how the NDRange is divided into work-groups.
 
-use crate::{Function, Op, Passing, Terminator, WorkItemQuery};
+use crate::analysis::ControlFlow;
+use crate::{Block, Function, Op, Passing, Terminator, WorkItemQuery};
 
 /// Whether anything in the kernel depends on its work-group: it asks for it, waits for its work-items, shares local
-/// memory with them, or requires a size. If nothing does, any division of the NDRange gives the same results, also one into
+/// memory with them, or requires a size; or it may wait for another work-item, which would not go on as part of the same pack,
+/// if others do that are alone in their groups. If nothing does, any division of the NDRange gives the same results, also one into
 /// several launches: that is why the offset, which theirs may differ in, counts too.
 pub fn sees_group(kernel: &Function) -> bool {
     let asks = |op: &Op| match op {
@@ -17,10 +19,26 @@ pub fn sees_group(kernel: &Function) -> bool {
     kernel.required_work_group_size.is_some()
         || kernel.local_size > 0
         || kernel.params.iter().any(|param| param.passing == Passing::LocalOffset)
+        || may_wait(kernel)
         || kernel.blocks.iter().any(|block| {
             matches!(block.terminator, Terminator::Barrier(_))
                 || block.insts.iter().any(|&inst| asks(kernel.op(inst)))
         })
+}
+
+/// Whether a loop may end by what another work-item writes: it has an atomic operation that tells something, or a call of
+/// what has atomics.
+fn may_wait(kernel: &Function) -> bool {
+    let used = kernel.used_values();
+    let tells = |block: &Block| {
+        kernel.block(*block).insts.iter().any(|&inst| match kernel.op(inst) {
+            Op::Call { nosync, .. } => !nosync,
+            op => op.is_atomic() && kernel.result(inst).is_some_and(|result| used.contains(result.index())),
+        })
+    };
+    let telling: Vec<Block> = kernel.block_ids().filter(tells).collect();
+    let flow = ControlFlow::new(kernel);
+    telling.into_iter().any(|block| flow.is_in_loop(block))
 }
 
 /// Whether anything in it depends on how work-groups are divided into sub-groups.
@@ -47,6 +65,14 @@ mod tests {
         let unseen = "  %1: i64 = global_id 1\n  %2: i64 = global_size 0\n  %3: i32 = work_dim 0";
         assert!(!sees(global, unseen));
         assert!(!sees(global, "  %1: i32 = rmw atomic monotonic add %0, 1:i32, align 4\n  fence seq_cst"));
+        let spins = |op: &str| {
+            format!(
+                "  jump b1\nb1:\n  %1: i32 = {op}\n  %2: i1 = icmp eq %1, 0:i32\n  branch %2, b1, b2\nb2:"
+            )
+        };
+        assert!(sees(global, &spins("load atomic monotonic %0, align 4")));
+        assert!(sees(global, &spins("rmw atomic acquire xchg %0, 1:i32, align 4")));
+        assert!(!sees(global, &spins("load %0, align 4")));
         for query in ["local_id", "local_size", "group_id", "num_groups", "global_offset"] {
             assert!(sees(global, &format!("  %1: i64 = {query} 0")), "{query}");
         }

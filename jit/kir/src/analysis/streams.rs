@@ -40,7 +40,7 @@ pub fn buffer(body: &Function, mut pointer: Value) -> Option<usize> {
 /// Whether it orders or publishes accesses to memory that others see.
 fn speaks(body: &Function, op: &Op) -> bool {
     match op {
-        Op::Fence(_) => true,
+        Op::Fence(_) | Op::Call { nosync: false, .. } => true,
         Op::Load { ordering, .. } | Op::Store { ordering, .. } => ordering.is_some(),
         Op::AtomicRmw { pointer, .. } | Op::CompareExchange { pointer, .. } => {
             body.ty(*pointer).scalar() != Some(Scalar::Pointer(AddressSpace::Local))

@@ -282,7 +282,8 @@ fn post_order(flow: &ControlFlow, from: Block, seen: &mut [bool], order: &mut Ve
 }
 
 /// Which address spaces may have been written since the last barrier. A load from memory that nobody wrote since
-/// gives all work-items the same; what they write later without a barrier would be a race.
+/// gives all work-items the same; what they write later without a barrier would be a race. So would be what others write, unless
+/// a work-item waits for it: behind an operation that acquires, each may see something else.
 struct DirtyMemory {
     at_start: Vec<u8>,
 }
@@ -355,6 +356,13 @@ fn written_spaces(function: &Function, op: &Op) -> u8 {
         })
     };
     match op {
+        // Of local memory, which nobody else has, nothing can be waited for.
+        op if op
+            .acquires()
+            .is_some_and(|from| from.is_none_or(|p| space(function, p) != AddressSpace::Local)) =>
+        {
+            GLOBAL | LOCAL
+        }
         Op::Store { pointer, .. } | Op::AtomicRmw { pointer, .. } | Op::CompareExchange { pointer, .. } => {
             through(&[*pointer])
         }
@@ -473,6 +481,33 @@ b8:
 }"#;
         let expected = "varying: %2 %3 %4 %5 %6 %8 %9 %10 diverged: b1 b2 b3 b4 b5 b6 b7 b8";
         assert_eq!(analyse(text), expected);
+    }
+
+    #[test]
+    fn what_is_loaded_behind_an_acquiring_operation_varies() {
+        let varying = |operation: &str| {
+            let text = format!(
+                "kernel \"k\"(%0: ptr(global) @ 0, %1: ptr(local) @ 8 local_offset) {{\nb0:\n  {operation}\n  %3: ptr(global) = \
+                 address %0 + 64\n  %4: i32 = load %3, align 4\n  return\n}}"
+            );
+            analyse(&text).contains("%4")
+        };
+        for operation in [
+            "%2: i32 = load atomic acquire %0, align 4",
+            "%2: i32 = load atomic seq_cst %0, align 4",
+            "%2: i32 = rmw atomic acq_rel add %0, 1:i32, align 4",
+            "%2: {i32, i1} = cmpxchg monotonic acquire %0, 1:i32, 2:i32, align 4",
+            "fence acquire",
+        ] {
+            assert!(varying(operation), "{operation}");
+        }
+        for operation in [
+            "%2: i32 = load atomic monotonic %0, align 4",
+            "fence release",
+            "%2: i32 = rmw atomic seq_cst add %1, 1:i32, align 4",
+        ] {
+            assert!(!varying(operation), "{operation}");
+        }
     }
 
     #[test]

@@ -105,7 +105,9 @@ impl Parser<'_> {
             "call" => {
                 let pure = self.accept("pure");
                 let nocapture = self.accept("nocapture");
-                Ok(Op::Call { function: self.quoted()?, pure, nocapture, arguments: self.arguments()? })
+                let nosync = self.accept("nosync");
+                let function = self.quoted()?;
+                Ok(Op::Call { function, pure, nocapture, nosync, arguments: self.arguments()? })
             }
             "group_reduce" => Ok(Op::GroupReduce { op: self.reduction()?, value: self.value()? }),
             "group_scan" => {

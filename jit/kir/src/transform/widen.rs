@@ -63,17 +63,8 @@ impl Facts {
         let memory = MemoryShape { context, slot_strides: &slots.strides, interleaved: &slots.interleaved };
         let shapes = Shapes::new(body, &flow, &loops, &memory);
         let masks = Masks::new(body, &flow, &loops, &shapes);
-        Some(Facts { loops, shapes, masks, slots, flow, used: used_values(body) })
+        Some(Facts { loops, shapes, masks, slots, flow, used: body.used_values() })
     }
-}
-
-fn used_values(body: &Function) -> FixedBitSet {
-    let mut used = FixedBitSet::with_capacity(body.value_count());
-    for data in &body.blocks {
-        data.insts.iter().for_each(|&i| body.op(i).visit_operands(|v| used.insert(v.index())));
-        data.terminator.operands().iter().for_each(|v| used.insert(v.index()));
-    }
-    used
 }
 
 /// Widens a region's body; none if it can't be done.

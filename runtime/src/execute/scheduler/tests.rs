@@ -107,7 +107,7 @@ fn small_launches_leave_the_pool_asleep() {
 fn chunks_shrink_and_cover() {
     let counters = [];
     for (groups, threads) in [(1, 2), (5, 2), (1000, 2), (12345, 16)] {
-        let job = Job::new(invocation(count, [groups, 1, 1], 1, &counters), 0, threads);
+        let job = Job::new(invocation(count, [groups, 1, 1], 1, &counters), 0..groups, threads);
         let chunks: Vec<(u64, u64)> = std::iter::from_fn(|| job.take()).collect();
         assert!(
             chunks

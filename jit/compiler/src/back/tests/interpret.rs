@@ -2,8 +2,8 @@
 //! Covers what the generator makes: arithmetic of integers up to 64 bits, memory, branches.
 
 use spirula_kir::{
-    BinaryOp, Block, CastOp, Constant, Function, Inst, IntPredicate, Op, Predicate, ReduceOp, RmwOp, Target,
-    Terminator, Type, Value, ValueDef, WorkItemQuery,
+    BinaryOp, Block, CastOp, Constant, Function, Inst, IntPredicate, Op, Predicate, ReduceOp, RmwOp,
+    SubGroupOp, Target, Terminator, Type, Value, ValueDef, WorkItemQuery,
 };
 
 /// The memory that a work-group sees: 32-bit words.
@@ -25,12 +25,18 @@ struct Item {
     /// Where it goes on, by block and instruction; none when it has returned.
     block: Option<Block>,
     position: usize,
-    /// The work-group function that it waits in.
+    /// The work-group or sub-group function that it waits in.
     waits_in: Option<Inst>,
 }
 
-/// Runs one work-group of a one-dimensional launch.
-pub fn run_group(kernel: &Function, memory: &mut Memory, group: u64, local_size: u64, number: i32) {
+/// Runs one work-group of a one-dimensional launch, in sub-groups of so many lanes.
+pub fn run_group(
+    kernel: &Function,
+    memory: &mut Memory,
+    group: u64,
+    (local_size, lanes): (u64, u64),
+    number: i32,
+) {
     let mut items: Vec<Item> = (0..local_size)
         .map(|local_id| Item {
             local_id,
@@ -46,24 +52,30 @@ pub fn run_group(kernel: &Function, memory: &mut Memory, group: u64, local_size:
         for item in items.iter_mut().filter(|item| item.block.is_some()) {
             Walk { kernel, memory: &mut *memory, local_size, number, item }.run_until_barrier();
         }
-        combine(kernel, &mut items, number);
+        let inst = items.iter().find_map(|item| item.waits_in);
+        if inst.is_some_and(|inst| matches!(kernel.op(inst), Op::SubGroup { .. })) {
+            items.chunks_mut(lanes as usize).for_each(|lanes| combine(kernel, lanes, number));
+        } else {
+            combine(kernel, &mut items, number);
+        }
     }
 }
 
-/// Gives those that wait in a work-group function their results: all that have not returned.
+/// Gives those that wait in a work-group function, or a sub-group's, their results: all that have not returned.
 fn combine(kernel: &Function, items: &mut [Item], number: i32) {
     let mut sum: Option<u32> = None;
     let mut before = Vec::new();
-    let waiting = items.iter().filter_map(|item| Some((item, item.waits_in?)));
-    for (item, inst) in waiting {
-        let (Op::GroupReduce { op, value } | Op::GroupScan { op, value, .. }) = *kernel.op(inst) else {
-            panic!("waits in no work-group function")
-        };
-        let own = match kernel.def(value) {
+    let waiting = items.iter().enumerate().filter_map(|(lane, item)| Some((lane, item, item.waits_in?)));
+    for (lane, item, inst) in waiting {
+        let (op, value) = combination(kernel.op(inst));
+        let mut own = match kernel.def(value) {
             ValueDef::Constant(Constant::Int(bits)) => *bits as u32,
             ValueDef::Param(_) => number as u32,
             _ => item.values[value.index()] as u32,
         };
+        if *kernel.ty(value) == Type::BOOL {
+            own <<= lane;
+        }
         let next = sum.map_or(own, |sum| combined(op, sum, own));
         before.push((sum.unwrap_or(identity(op)), next));
         sum = Some(next);
@@ -72,14 +84,32 @@ fn combine(kernel: &Function, items: &mut [Item], number: i32) {
     for (item, (before, up_to)) in waiting.zip(before) {
         let Some(inst) = item.waits_in.take() else { continue };
         let yields = match kernel.op(inst) {
-            Op::GroupScan { inclusive: true, .. } => up_to,
-            Op::GroupScan { .. } => before,
+            Op::GroupScan { inclusive: true, .. } | Op::SubGroup { op: SubGroupOp::InclusiveScan(_), .. } => {
+                up_to
+            }
+            Op::GroupScan { .. } | Op::SubGroup { op: SubGroupOp::ExclusiveScan(_), .. } => before,
             _ => sum.unwrap_or(0),
         };
         if let Some(result) = kernel.result(inst) {
             item.values[result.index()] = yields.into();
         }
         item.position += 1;
+    }
+}
+
+/// What a function combines values by, and its operand. A ballot's operands are bits.
+fn combination(op: &Op) -> (ReduceOp, Value) {
+    match op {
+        Op::GroupReduce { op, value } | Op::GroupScan { op, value, .. } => (*op, *value),
+        Op::SubGroup { op, arguments } => {
+            let op = match op {
+                SubGroupOp::Reduce(op) | SubGroupOp::InclusiveScan(op) | SubGroupOp::ExclusiveScan(op) => *op,
+                SubGroupOp::Ballot => ReduceOp::Or,
+                other => panic!("{other:?}"),
+            };
+            (op, arguments[0])
+        }
+        other => panic!("{other:?} combines nothing"),
     }
 }
 
@@ -120,7 +150,10 @@ impl Walk<'_, '_> {
         while let Some(block) = self.item.block {
             let data = self.kernel.block(block);
             while let Some(&inst) = data.insts.get(self.item.position) {
-                if matches!(self.kernel.op(inst), Op::GroupReduce { .. } | Op::GroupScan { .. }) {
+                if matches!(
+                    self.kernel.op(inst),
+                    Op::GroupReduce { .. } | Op::GroupScan { .. } | Op::SubGroup { .. }
+                ) {
                     self.item.waits_in = Some(inst);
                     return;
                 }
@@ -243,10 +276,29 @@ impl Walk<'_, '_> {
                     RmwOp::Add => old.wrapping_add(value),
                     RmwOp::Xchg => value,
                     RmwOp::Xor => old ^ value,
+                    RmwOp::Sub => old.wrapping_sub(value),
+                    RmwOp::And => old & value,
+                    RmwOp::Nand => !(old & value),
+                    RmwOp::Or => old | value,
+                    RmwOp::Max => old.max(value),
+                    RmwOp::Min => old.min(value),
+                    RmwOp::UMax => (old as u32).max(value as u32) as i32,
+                    RmwOp::UMin => (old as u32).min(value as u32) as i32,
                     other => panic!("{other:?}"),
                 };
                 u64::from(old as u32)
             }
+            // The upper half says whether they were exchanged.
+            Op::CompareExchange { pointer, expected, replacement, .. } => {
+                let (expected, replacement) = (self.get(*expected) as i32, self.get(*replacement) as i32);
+                let word = self.word(self.get(*pointer));
+                let old = *word;
+                if old == expected {
+                    *word = replacement;
+                }
+                u64::from(old == expected) << 32 | u64::from(old as u32)
+            }
+            Op::ExtractValue { aggregate, indices } => self.get(*aggregate) >> (32 * indices[0]),
             Op::WorkItem { query, dimension: 0 } => match query {
                 WorkItemQuery::LocalId => self.item.local_id,
                 WorkItemQuery::GlobalId => self.item.group * self.local_size + self.item.local_id,

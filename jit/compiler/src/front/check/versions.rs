@@ -2,6 +2,7 @@
 
 use super::{Findings, invalid};
 use crate::llvm::{Module, View};
+use spirula_interface::extensions::is_provided;
 use spirula_interface::options::{CompileError, CompileOptions};
 use std::ffi::CStr;
 
@@ -36,42 +37,6 @@ pub(super) fn version(module: View, options: &CompileOptions) -> Result<(), Comp
     }
 }
 
-/// What `opencl.used.extensions` and `opencl.used.optional.core.features` may name (SPIR 2.0, 2.11; SPIR 1.2, 2.12): what
-/// this device has. A name here concerns code; sharing with other interfaces doesn't.
-const PROVIDED: [&str; 30] = [
-    "cl_doubles",
-    "cl_images",
-    "cl_khr_3d_image_writes",
-    "cl_khr_byte_addressable_store",
-    "cl_khr_d3d10_sharing",
-    "cl_khr_d3d11_sharing",
-    "cl_khr_egl_event",
-    "cl_khr_fp64",
-    "cl_khr_gl_event",
-    "cl_khr_gl_sharing",
-    "cl_khr_global_int32_base_atomics",
-    "cl_khr_global_int32_extended_atomics",
-    "cl_khr_int64_base_atomics",
-    "cl_khr_int64_extended_atomics",
-    "cl_khr_local_int32_base_atomics",
-    "cl_khr_local_int32_extended_atomics",
-    "cl_khr_media_sharing",
-    "cl_khr_select_fprounding_mode",
-    "cl_khr_spir",
-    // Only without the promise of independent progress, which code can't be seen to rely on.
-    "cl_khr_subgroups",
-    "cl_khr_subgroup_ballot",
-    "cl_khr_subgroup_clustered_reduce",
-    "cl_khr_subgroup_extended_types",
-    "cl_khr_subgroup_non_uniform_arithmetic",
-    "cl_khr_subgroup_non_uniform_vote",
-    "cl_khr_subgroup_rotate",
-    "cl_khr_subgroup_shuffle",
-    "cl_khr_subgroup_shuffle_relative",
-    "cl_khr_icd",
-    "cl_khr_image2d_from_buffer",
-];
-
 /// What a module says that it uses and this device lacks.
 pub(super) fn requirements(module: View, findings: &mut Findings) {
     let lists = [
@@ -81,7 +46,7 @@ pub(super) fn requirements(module: View, findings: &mut Findings) {
     for (node, what) in lists {
         let names = module.named_metadata(node).into_iter().flat_map(|entry| entry.operands());
         for name in names.flatten().filter_map(|name| name.metadata_string()) {
-            if !PROVIDED.contains(&name.as_str()) {
+            if !is_provided(&name) {
                 findings.add(format!("the module uses {what} `{name}`, which this device doesn't have"));
             }
         }

@@ -59,7 +59,7 @@ impl<'m> Importer<'m, '_> {
         };
         let arguments = self.arguments(source)?;
         // Which functions are pure is found when all of them are there.
-        self.result(source, Op::Call { function, pure: false, nocapture: false, arguments })
+        self.result(source, Op::Call { function, pure: false, nocapture: false, nosync: false, arguments })
     }
 
     fn arguments(&mut self, source: Value<'m>) -> Import<Vec<kir::Value>> {

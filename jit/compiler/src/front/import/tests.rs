@@ -181,6 +181,15 @@ fn local_variables_are_laid_out() {
 }
 
 #[test]
+fn variables_keep_their_alignment() {
+    let text = "@a = internal addrspace(3) global i8 undef\n@b = internal addrspace(3) global [4 x i32] undef, align 64
+        define spir_kernel void @k() {\nstore i8 1, ptr addrspace(3) @a
+        store i32 2, ptr addrspace(3) @b\nret void\n}";
+    let kernel = imported(text).unwrap().0;
+    assert!(kernel.contains("local 80") && kernel.contains("local_address 64"), "{kernel}");
+}
+
+#[test]
 fn data_and_functions_are_handed_on() {
     let text = "@table = internal addrspace(2) constant [2 x i32] [i32 5, i32 6]\n@unused = internal addrspace(2) constant i32 0
         define internal i32 @helper(i32 %x) nounwind willreturn memory(none) {\n ret i32 %x\n}
@@ -188,7 +197,7 @@ fn data_and_functions_are_handed_on() {
         store i32 %w, ptr addrspace(1) %p\nret void\n}";
     let (kernel, rest) = imported(text).unwrap();
     assert!(kernel.contains("global_address @\"spirula.data.0.table\""), "{kernel}");
-    assert!(kernel.contains("call pure @\"spirula.function.0.helper\""), "{kernel}");
+    assert!(kernel.contains("call pure nosync @\"spirula.function.0.helper\""), "{kernel}");
     assert!(rest.contains("constant \"spirula.data.0.table\" size 8 align 4 \"0500000006\""), "{rest}");
     let function = "function \"spirula.function.0.helper\"(%0: i32) yields i32 no_reads no_writes returns {\nb0:\n  return %0\n}";
     assert!(rest.contains(function), "{rest}");
@@ -257,7 +266,7 @@ fn functions_return_values_of_any_type() {
     let whole = imported(text).unwrap().1;
     let head = "(%0: i128, %1: [2 x i16], %2: i1) yields {i32, <2 x f32>} no_reads no_writes returns noinline cold {";
     assert!(whole.contains(head), "{whole}");
-    assert!(whole.contains("= call pure @\"spirula.function.0.f\"(5:i128"), "{whole}");
+    assert!(whole.contains("= call pure nosync @\"spirula.function.0.f\"(5:i128"), "{whole}");
 }
 
 #[test]
@@ -371,6 +380,20 @@ fn hints_vanish_and_intrinsics_stay() {
          declare void @llvm.assume(i1)\ndeclare i32 @llvm.expect.i32(i32, i32)\ndeclare float @llvm.fma.f32(float, float, float)\ndefine void @f() {\nret void",
         &["b0:\n%7: f32 = intrinsic fma(%5, %5, 0x3f800000:f32)\nstore %0, %2"],
     );
+}
+
+/// SPIR 2.0's form (2.7.3), its example's, and clang's: how far loops are unrolled is the back end's business.
+#[test]
+fn loops_with_hints_are_loops() {
+    for hint in ["opencl.loop.unroll_hint", "llvm.vectorizer.unroll", "llvm.loop.unroll.count"] {
+        let text = format!(
+            "define spir_kernel void @k(ptr addrspace(1) %p, i32 %a) {{\nbr label %l\nl:\n%i = phi i32 [ 0, %0 ], [ %n, %l ]
+             store i32 %i, ptr addrspace(1) %p\n%n = add i32 %i, 1\n%c = icmp ult i32 %n, %a
+             br i1 %c, label %l, label %e, !llvm.loop !0\ne:\nret void\n}}\n!0 = distinct !{{!0, !1}}\n!1 = !{{!\"{hint}\", i32 2}}"
+        );
+        let kernel = imported(&text).unwrap().0;
+        assert!(kernel.contains("store %0,") && kernel.contains("branch %"), "{hint}: {kernel}");
+    }
 }
 
 #[test]

@@ -1,0 +1,97 @@
+//! A kernel's work-groups in waves: between them, what they enqueued may begin, so that its slots are free again before the
+//! queue is full.
+//!
+//! A first wave has as many work-items as there is room for children; later ones as many groups as would fill it, as far as
+//! earlier groups tell, and at most four times the last one's, so that a kernel that enqueues little is soon run whole.
+
+use crate::command::ndrange::{of_kernel, run_kernel};
+use crate::error::Result;
+use crate::execute::launch::Invocation;
+use crate::execute::scheduler::Pace;
+use crate::platform::device::Device;
+use spirula_interface::program::{HiddenKind, KernelInfo};
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+/// How much larger a wave may be than the last.
+const GROWTH: u64 = 4;
+
+/// What is left of a launch.
+#[derive(Debug)]
+pub(crate) struct Waves {
+    info: Arc<KernelInfo>,
+    pace: Arc<Pace>,
+    /// Those that have not begun.
+    parts: VecDeque<Invocation>,
+    /// The one that has, and its next group.
+    current: Option<(Arc<Invocation>, u64)>,
+    /// Groups of the last wave.
+    last: u64,
+    /// The most slots that a wave has taken for its groups.
+    taken: Option<(u64, u64)>,
+}
+
+impl Waves {
+    /// A launch of these parts.
+    pub(crate) fn new(
+        info: Arc<KernelInfo>,
+        pace: Arc<Pace>,
+        parts: impl IntoIterator<Item = Invocation>,
+    ) -> Waves {
+        let parts = parts.into_iter().collect();
+        Waves { info, pace, parts, current: None, last: 0, taken: None }
+    }
+
+    /// Gives the kernel the address of what it enqueues with.
+    pub(super) fn set_parent(&mut self, address: u64) {
+        if let Some(offset) = self.info.signature.hidden_offset(HiddenKind::Parent) {
+            self.parts
+                .iter_mut()
+                .for_each(|part| part.arguments.put(offset as usize, &address.to_ne_bytes()));
+        }
+    }
+
+    /// Runs the next groups, as many as may enqueue kernels where there are so many slots left. Whether there are more.
+    pub(super) fn run(&mut self, device: &Device, room: u64) -> Result<bool> {
+        let signature = &self.info.signature;
+        // What is printed is told when the kernel has ended.
+        if signature.hidden_offset(HiddenKind::Parent).is_none() || signature.printf.is_some() {
+            run_kernel(device, &self.info, &self.pace, self.parts.drain(..))?;
+            return Ok(false);
+        }
+        let begun = self.current.take().or_else(|| self.parts.pop_front().map(|part| (Arc::new(part), 0)));
+        let Some((part, first)) = begun else { return Ok(false) };
+        let (groups, items) = (part.groups(), part.group_items());
+        self.last = self.size(items, room).min(groups - first);
+        let end = first + self.last;
+        let done = device.scheduler.run_groups(&part, first..end, &self.pace);
+        done.map_err(|error| of_kernel(&self.info, &error))?;
+        self.current = (end < groups).then_some((part, end));
+        Ok(self.current.is_some() || !self.parts.is_empty())
+    }
+
+    /// Takes in how many slots the last wave's children have.
+    pub(super) fn took(&mut self, slots: u64) {
+        let is_more =
+            self.taken.is_none_or(|(most, groups)| product(slots, groups) > product(most, self.last));
+        if is_more {
+            self.taken = Some((slots, self.last));
+        }
+    }
+
+    /// Groups of the next wave, and at least one.
+    fn size(&self, items: u64, room: u64) -> u64 {
+        let size = match self.taken {
+            None => room / items.max(1),
+            Some((slots, groups)) => {
+                let fitting = product(room, groups) / u128::from(slots.max(1));
+                u64::try_from(fitting).unwrap_or(u64::MAX).min(self.last.saturating_mul(GROWTH))
+            }
+        };
+        size.max(1)
+    }
+}
+
+fn product(a: u64, b: u64) -> u128 {
+    u128::from(a) * u128::from(b)
+}
