@@ -22,7 +22,7 @@ pub fn decide_contraction(function: &mut Function, facts: &TargetFacts) {
             Op::Intrinsic { intrinsic: Intrinsic::MultiplyAdd, flags, ref arguments } => {
                 let &[x, y, z] = &arguments[..] else { return false };
                 multiply_add(builder, inst, without(flags), [x, y, z], fuses);
-                return true;
+                true
             }
             Op::Binary { op: op @ (BinaryOp::FAdd | BinaryOp::FSub), flags, lhs, rhs }
                 if fuses && may_contract(flags) =>

@@ -151,3 +151,29 @@ fn a_double_becomes_the_nearest_half() {
         assert_eq!(found as u16, nearest_half(number), "{number:e}");
     }
 }
+
+/// What would be a call of a library that nobody provides is refused by name.
+#[test]
+fn what_can_not_be_done_is_named() {
+    let refused = |operation: &str| {
+        let text =
+            format!("function \"f\"(%0: i128, %1: i100, %2: f64) {{\nb0:\n  %3: {operation}\n  return\n}}\n");
+        let mut function = spirula_kir::parse(&text).unwrap_or_else(|e| panic!("{e}\n{text}"));
+        verify(&function).unwrap_or_else(|e| panic!("{e}\n{text}"));
+        match expand_operations(&mut function) {
+            Err(illegal) => illegal.to_string(),
+            Ok(()) => panic!("nothing is wrong with {operation}"),
+        }
+    };
+    for (operation, part) in [
+        ("i128 = udiv %0, %0", "`udiv` of i128"),
+        ("i100 = srem %1, %1", "`srem` of i100"),
+        ("i100 = intrinsic fshl(%1, %1, %1)", "`urem` of i100"),
+        ("f64 = sitofp %0", "`sitofp` from i128 to f64"),
+        ("i100 = fptoui %2", "`fptoui` from f64 to i100"),
+        ("i128 = intrinsic fptosi.sat(%2)", "`fptosi.sat` to i128"),
+        ("{i128, i1} = intrinsic umul.with.overflow(%0, %0)", "`umul.with.overflow` of i128"),
+    ] {
+        assert!(refused(operation).contains(part), "{operation}: {}", refused(operation));
+    }
+}

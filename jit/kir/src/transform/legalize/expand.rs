@@ -78,7 +78,7 @@ fn expand_intrinsic(
             integers::saturating_shift(builder, intrinsic == SignedShiftSaturating, x, count)
         }
         (FunnelShiftLeft | FunnelShiftRight, &[high, low, count]) => {
-            integers::funnel_shift(builder, intrinsic == FunnelShiftLeft, [high, low], count)
+            integers::funnel_shift(builder, intrinsic == FunnelShiftLeft, [high, low], count)?
         }
         (SignedCompare | UnsignedCompare, &[x, y]) => {
             integers::three_way(builder, intrinsic == SignedCompare, x, y, ty)

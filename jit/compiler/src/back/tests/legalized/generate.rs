@@ -244,7 +244,7 @@ impl Generator {
     fn input(&mut self, place: usize, ty: Type) -> Value {
         let pointer = self.place(place);
         let value = match ty.scalar() {
-            Some(Scalar::Int(bits)) if bits % 8 != 0 => {
+            Some(Scalar::Int(bits)) if !bits.is_multiple_of(8) => {
                 let whole = self.load(pointer, Type::int(bits.next_multiple_of(8)));
                 self.cast(CastOp::Trunc, ty, whole)
             }
@@ -384,7 +384,9 @@ impl Generator {
             UnsignedCompare,
         ]);
         let arguments = match which {
-            ByteSwap if self.width(x) % 16 != 0 => return,
+            ByteSwap if !self.width(x).is_multiple_of(16) => return,
+            // That takes a quotient, for which there is no instruction.
+            FunnelShiftLeft | FunnelShiftRight if (65..128).contains(&self.width(x)) => return,
             BitReverse | ByteSwap | PopCount => vec![x],
             SignedShiftSaturating | UnsignedShiftSaturating => vec![x, self.count(x)],
             FunnelShiftLeft | FunnelShiftRight => {

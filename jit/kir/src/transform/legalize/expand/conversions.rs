@@ -7,8 +7,8 @@ use crate::{CastOp, Intrinsic, Type, Value};
 /// The width of the instruction that converts integers of that width; None if there is none.
 fn converted_width(width: u32) -> Option<u32> {
     match width {
-        ..=32 => Some(32),
-        ..=64 => Some(64),
+        0..=32 => Some(32),
+        33..=64 => Some(64),
         _ => None,
     }
 }

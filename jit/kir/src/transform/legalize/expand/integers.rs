@@ -68,12 +68,18 @@ pub(super) fn funnel_shift(
     left: bool,
     [high, low]: [Value; 2],
     count: Value,
-) -> Value {
+) -> Result<Value, Illegal> {
     let width = bits(builder.function.ty(high));
     if width == 1 {
-        return if left { high } else { low };
+        return Ok(if left { high } else { low });
     }
-    let count = modulo(builder, count, width);
+    let count = modulo(builder, count, width)?;
+    Ok(shifted(builder, left, [high, low], count))
+}
+
+/// The same by a count below the width.
+fn shifted(builder: &mut Builder, left: bool, [high, low]: [Value; 2], count: Value) -> Value {
+    let width = bits(builder.function.ty(high));
     if let Some(count) = builder.function.constant_int(count) {
         let (up, down) =
             if left { (count, u128::from(width) - count) } else { (u128::from(width) - count, count) };
@@ -117,16 +123,17 @@ fn join(builder: &mut Builder, (high, up): (Value, u128), (low, down): (Value, u
     builder.binary(BinaryOp::Or, 0, high, low)
 }
 
-fn modulo(builder: &mut Builder, count: Value, width: u32) -> Value {
-    if let Some(count_now) = builder.function.constant_int(count) {
-        return like(builder, count, count_now % u128::from(width));
+fn modulo(builder: &mut Builder, count: Value, width: u32) -> Result<Value, Illegal> {
+    if let Some(constant) = builder.function.constant_int(count) {
+        return Ok(like(builder, count, constant % u128::from(width)));
     }
     let (op, operand) = match width.is_power_of_two() {
         true => (BinaryOp::And, width - 1),
         false => (BinaryOp::URem, width),
     };
+    super::divisible(op, builder.function.ty(count))?;
     let operand = like(builder, count, operand.into());
-    builder.binary(op, 0, count, operand)
+    Ok(builder.binary(op, 0, count, operand))
 }
 
 /// 1, 0 or -1.
@@ -146,8 +153,8 @@ pub(super) fn three_way(builder: &mut Builder, signed: bool, x: Value, y: Value,
 fn counted_width(width: u32) -> Option<u32> {
     match width {
         32 | 64 | 128 => None,
-        ..32 => Some(32),
-        ..64 => Some(64),
+        0..32 => Some(32),
+        33..64 => Some(64),
         _ => Some(128),
     }
 }

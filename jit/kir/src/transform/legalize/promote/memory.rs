@@ -46,7 +46,7 @@ pub(super) fn load(builder: &mut Builder, (pointer, align, volatile): Access, wi
     }
     let value = parts.into_iter().reduce(|low, high| builder.binary(BinaryOp::Or, 0, low, high));
     let value = value.unwrap_or_else(|| builder.function.int(whole, 0));
-    if width % 8 == 0 { value } else { cut(builder, value, width) }
+    if width.is_multiple_of(8) { value } else { cut(builder, value, width) }
 }
 
 pub(super) fn store(builder: &mut Builder, (pointer, align, volatile): Access, value: Value, width: u32) {
