@@ -68,8 +68,14 @@ extern "C" fn float_to_half(value: f32) -> u32 {
     f16::from_f32(value).to_bits().into()
 }
 
+/// Rounded once: what the float in between loses is kept in its last bit (rounding to odd).
 extern "C" fn double_to_half(value: f64) -> u32 {
-    f16::from_f64(value).to_bits().into()
+    let near = value as f32;
+    if value.is_nan() || f64::from(near) == value {
+        return float_to_half(near);
+    }
+    let is_too_far = f64::from(near).abs() > value.abs();
+    float_to_half(f32::from_bits(near.to_bits() - u32::from(is_too_far) | 1))
 }
 
 // Integers wider than registers, which LLVM divides by calls. What nobody defines is 0.

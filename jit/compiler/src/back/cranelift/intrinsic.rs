@@ -60,7 +60,7 @@ impl Translator<'_> {
                 if clif(to)?.bits() < 32 {
                     return Err(illegal(intrinsic.name()));
                 }
-                return self.to_int(intrinsic == FloatToSignedSaturating, x, to);
+                return self.int_of(intrinsic == FloatToSignedSaturating, x, to);
             }
             ReciprocalRootOne14 => return Ok(self.call("spirula.rsqrt14", &[x])?[0]),
             Canonicalize => {

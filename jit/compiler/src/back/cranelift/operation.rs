@@ -157,7 +157,7 @@ impl Translator<'_> {
             CastOp::IntToPtr => self.widened(x, I64, false),
             CastOp::AddrSpaceCast => x,
             CastOp::BitCast => self.reinterpreted(ty, x),
-            CastOp::FpExt if from == Scalar::Half => self.from_half(x, ty)?,
+            CastOp::FpExt if from == Scalar::Half => self.widened_half(x, ty)?,
             CastOp::FpTrunc if to == Scalar::Half => {
                 let name =
                     if from == Scalar::Float { "spirula.float_to_half" } else { "spirula.double_to_half" };
@@ -166,8 +166,8 @@ impl Translator<'_> {
             }
             CastOp::FpExt => self.out.ins().fpromote(ty, x),
             CastOp::FpTrunc => self.out.ins().fdemote(ty, x),
-            CastOp::UiToFp | CastOp::SiToFp => self.from_int(op, x, from, ty)?,
-            CastOp::FpToUi | CastOp::FpToSi => self.to_int(op == CastOp::FpToSi, x, to)?,
+            CastOp::UiToFp | CastOp::SiToFp => self.float_of(op, x, from, ty)?,
+            CastOp::FpToUi | CastOp::FpToSi => self.int_of(op == CastOp::FpToSi, x, to)?,
         })
     }
 
@@ -192,13 +192,13 @@ impl Translator<'_> {
         }
     }
 
-    fn from_half(&mut self, x: ClifValue, ty: Clif) -> Result<ClifValue, BaselineError> {
+    fn widened_half(&mut self, x: ClifValue, ty: Clif) -> Result<ClifValue, BaselineError> {
         let bits = self.out.ins().uextend(I32, x);
         let float = self.call("spirula.half_to_float", &[bits])?[0];
         Ok(if ty == F32 { float } else { self.out.ins().fpromote(ty, float) })
     }
 
-    fn from_int(
+    fn float_of(
         &mut self,
         op: CastOp,
         x: ClifValue,
@@ -221,7 +221,7 @@ impl Translator<'_> {
     }
 
     /// Towards zero; what is out of range becomes the nearest integer, which is as good as any other.
-    pub(super) fn to_int(
+    pub(super) fn int_of(
         &mut self,
         signed: bool,
         x: ClifValue,
