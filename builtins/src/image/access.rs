@@ -1,5 +1,5 @@
-//! Images, step 3: the functions that generated code calls. The way to an RGBA texel of words or bytes is inlined:
-//! a sampler is mostly a constant, whose tests vanish, and the format is the same for a whole launch. Other formats and
+//! Images, step 3: the functions that generated code calls. The way to an RGBA texel of words or bytes, and to one that is
+//! a single word, is inlined: a sampler is mostly a constant, whose tests vanish, and the format is the same for a whole launch. Other formats and
 //! everything rare is a call.
 
 use super::ImageDescriptor;
@@ -44,6 +44,9 @@ impl Position {
     }
 }
 
+/// CL_R.
+const R: u32 = 0x10B0;
+
 /// What is inlined for a format.
 #[derive(Clone, Copy)]
 enum Path {
@@ -51,6 +54,8 @@ enum Path {
     Words,
     /// CL_RGBA of bytes.
     Bytes,
+    /// CL_R of words: arrays that are read as images.
+    Word,
     /// A call.
     Other,
 }
@@ -64,6 +69,8 @@ impl Path {
             Path::Words
         } else if is_rgba & (image.channel_type == C::BYTE) {
             Path::Bytes
+        } else if (image.channel_order == R) & (image.channel_type == C::WORD) {
+            Path::Word
         } else {
             Path::Other
         }
@@ -90,11 +97,13 @@ unsafe fn fetch_by<C: Component>(
         match path {
             Path::Words => texel::load_rgba(C::WORD, position.address(image, 16)),
             Path::Bytes => texel::load_rgba(C::BYTE, position.address(image, 4)),
+            Path::Word => [C::load(position.address(image, 4), C::WORD, 0), C::ZERO, C::ZERO, C::ONE],
             Path::Other => return unpack(decode::<C>(image, x, y, z, inside)),
         }
     };
-    // The border of CL_RGBA.
-    if inside { colour } else { [C::ZERO; 4] }
+    // Without an alpha channel, a border is opaque.
+    let alpha = if matches!(path, Path::Word) { C::ONE } else { C::ZERO };
+    if inside { colour } else { [C::ZERO, C::ZERO, C::ZERO, alpha] }
 }
 
 /// The colour at indices that may be outside.
@@ -114,6 +123,7 @@ unsafe fn fetch<C: Component>(
         match Path::of::<C>(image) {
             Path::Words => fetch_by(image, Path::Words, sampler, at, extent),
             Path::Bytes => fetch_by(image, Path::Bytes, sampler, at, extent),
+            Path::Word => fetch_by(image, Path::Word, sampler, at, extent),
             Path::Other => fetch_by(image, Path::Other, sampler, at, extent),
         }
     }
@@ -156,6 +166,7 @@ unsafe fn write<C: Component>(image: &ImageDescriptor, at: [i32; 3], extent: Ext
         match Path::of::<C>(image) {
             Path::Words => texel::store_rgba(C::WORD, position.address(image, 16), colour),
             Path::Bytes => texel::store_rgba(C::BYTE, position.address(image, 4), colour),
+            Path::Word => colour[0].store(position.address(image, 4), C::WORD, 0),
             Path::Other => encode::<C>(image, x, y, z, pack(colour)),
         }
     }
@@ -183,6 +194,7 @@ unsafe fn blend(image: &ImageDescriptor, bits: u32, kind: u32, x: f32, y: f32, z
         match Path::of::<f32>(image) {
             Path::Words => interpolated(image, Path::Words, sampler, kind, places),
             Path::Bytes => interpolated(image, Path::Bytes, sampler, kind, places),
+            Path::Word => interpolated(image, Path::Word, sampler, kind, places),
             Path::Other => interpolated(image, Path::Other, sampler, kind, places),
         }
     })

@@ -26,7 +26,7 @@ use std::time::Duration;
 const SOURCE_NAME: &str = "source.cl";
 
 /// Options of every translation: what SPIR is, no system's headers, and no optimization, which is ours to do. (At
-/// -O0 clang would forbid it.)
+/// -O0 clang would forbid it, and at -O1 the unrolling of loops if it weren't asked for.)
 const OPTIONS: &[&str] = &[
     "-cc1",
     "-triple",
@@ -36,6 +36,7 @@ const OPTIONS: &[&str] = &[
     "-emit-llvm-bc",
     "-O1",
     "-disable-llvm-passes",
+    "-funroll-loops",
     "-relaxed-aliasing",
     "-nostdsysteminc",
     "-fdeclare-opencl-builtins",

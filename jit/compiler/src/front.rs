@@ -20,6 +20,7 @@ mod memory_orders;
 mod metadata;
 mod opaque;
 mod printf;
+mod private_arrays;
 mod read;
 mod recorded_options;
 #[cfg(test)]

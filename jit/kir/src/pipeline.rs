@@ -244,10 +244,11 @@ fn widen(group: &mut WorkGroup, options: &Options, remarks: &mut Vec<String>) {
         group.sub_group_size = size;
         return remarks.push(reason);
     }
+    let unseen = group.regions.len() == 1 && group.context.is_empty() && !sees_group(&group.regions[0].body);
     for (number, region) in group.regions.iter_mut().enumerate() {
-        let choice = choose(region, &group.context, &options.facts, options.lanes);
+        let choice = choose(region, &group.context, &options.facts, options.lanes, unseen);
         remarks.push(format!("region {number}: {}", choice.reason));
-        region.wide = choice.wide;
+        (region.wide, region.tail) = (choice.wide, choice.tail);
     }
 }
 

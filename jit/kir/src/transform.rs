@@ -18,6 +18,7 @@ mod dead_code;
 pub mod legalize;
 mod local_atomics;
 mod loop_load_elimination;
+mod offsets;
 mod reciprocal_root;
 mod regions;
 mod spaces;
@@ -43,6 +44,9 @@ pub enum ContextKind {
     Uniform(Type),
     /// One value for each work-item.
     Varying(Type),
+    /// One value for each work-item, of which neighbours in dimension 0 lie `stride` apart: a pack needs the first one's.
+    #[allow(missing_docs)]
+    Affine { ty: Type, stride: i64, exact: bool },
     /// The combination of all work-items' values, and places to combine them in until all are there.
     Reduction(ReduceOp, Type),
     /// What the work-items that come before one have left.
@@ -77,7 +81,7 @@ pub struct Region {
     pub once: bool,
     /// The same for packs of work-items, where that pays; `body` does the rest of a row.
     pub wide: Option<widen::WideBody>,
-    /// The same for less than a pack at the end of a row, where sub-groups are packs.
+    /// The same for less than a pack at the end of a row, where sub-groups are packs, or packs wide.
     pub tail: Option<widen::WideBody>,
 }
 
@@ -101,6 +105,10 @@ impl Display for WorkGroup {
             match kind {
                 ContextKind::Uniform(ty) => writeln!(f, "context #{i}: uniform {ty}")?,
                 ContextKind::Varying(ty) => writeln!(f, "context #{i}: varying {ty}")?,
+                ContextKind::Affine { ty, stride, exact } => {
+                    let exact = if *exact { " exact" } else { "" };
+                    writeln!(f, "context #{i}: affine {ty}, stride {stride}{exact}")?;
+                }
                 ContextKind::Reduction(op, ty) => writeln!(f, "context #{i}: reduction {} {ty}", op.name())?,
                 ContextKind::Carry(op, ty) => writeln!(f, "context #{i}: carry {} {ty}", op.name())?,
                 ContextKind::Memory { size, align } => {

@@ -2,7 +2,7 @@
 
 use spirula_interface::program::Launch;
 
-/// Lanes that a row should fill: those of 32-bit numbers in the widest registers.
+/// Lanes that a row should fill where the kernel's own aren't asked: those of 32-bit numbers in the widest registers.
 const LANES: u64 = 16;
 /// Work-items that a group of our choosing has at most, if that leaves enough groups for all CPUs.
 const GOOD_GROUP: u64 = 256;
@@ -51,29 +51,53 @@ fn best_divisor(size: u64, room: u64) -> u64 {
     divisors.max_by(|&a, &b| score(a).total_cmp(&score(b)).then(a.cmp(&b))).unwrap_or(1)
 }
 
-/// The groups to run a kernel in that does not see them, if `local` was asked for: the same if their rows fill lanes,
-/// else with longer rows. Each of `threads` CPUs that had a group before has one.
-pub(crate) fn unseen(global: [u64; 3], local: [u64; 3], threads: u64) -> [u64; 3] {
-    if local[0].is_multiple_of(LANES) {
+/// The groups to run a kernel in that does not see them, if `local` was asked for: rows that fill packs of so many lanes, and
+/// groups enough that no CPU of `threads` waits long for another.
+pub(crate) fn unseen(global: [u64; 3], local: [u64; 3], threads: u64, lanes: u64) -> [u64; 3] {
+    let lanes = lanes.max(1);
+    balanced(global, filled(global, local, threads, lanes), threads, lanes)
+}
+
+/// Groups whose rows fill packs: the same if theirs do, else with longer rows. Each CPU that had a group before has one.
+fn filled(global: [u64; 3], local: [u64; 3], threads: u64, lanes: u64) -> [u64; 3] {
+    if local[0].is_multiple_of(lanes) {
         return local;
     }
-    let groups = |local: &[u64; 3]| -> u64 { (0..3).map(|axis| global[axis] / local[axis]).product() };
+    let groups = |local: &[u64; 3]| count(global, local);
     let enough = threads.min(groups(&local));
     let balances =
         |local: &[u64; 3]| groups(local) >= enough && local.iter().product::<u64>() <= WIDENED_GROUP;
-    let rows = (1..=LANES).map(|times| local[0] * times);
-    let rows = rows.filter(|&row| row.is_multiple_of(LANES) && global[0].is_multiple_of(row));
+    let rows = (1..=lanes).map(|times| local[0] * times);
+    let rows = rows.filter(|&row| row.is_multiple_of(lanes) && global[0].is_multiple_of(row));
     let candidates = rows.flat_map(|row| [[row, local[1], local[2]], [row, local[1], 1], [row, 1, 1]]);
     if let Some(wider) = candidates.into_iter().find(balances) {
         return wider;
     }
     let divisor = [best_divisor(global[0], GOOD_GROUP), 1, 1];
     let whole_row = [global[0].min(LONGEST_ROW + 1), 1, 1];
-    match (divisor[0] >= LANES, (LANES..=LONGEST_ROW).contains(&global[0])) {
+    match (divisor[0] >= lanes, (lanes..=LONGEST_ROW).contains(&global[0])) {
         (true, _) if groups(&divisor) >= enough => divisor,
         (_, true) if groups(&whole_row) >= enough => whole_row,
         _ => local,
     }
+}
+
+/// Groups that each CPU should have at least: work-items of one group often have more to do than another's. Many small ones would
+/// share cache lines with their neighbours, which run at the same time.
+const GROUPS_OF_A_CPU: u64 = 2;
+
+/// Smaller groups where there are few, down to one pack.
+fn balanced(global: [u64; 3], mut local: [u64; 3], threads: u64, lanes: u64) -> [u64; 3] {
+    while count(global, &local) < GROUPS_OF_A_CPU * threads {
+        let halves = |axis: usize| local[axis].is_multiple_of(if axis == 0 { 2 * lanes } else { 2 });
+        let Some(axis) = [2, 1, 0].into_iter().find(|&axis| halves(axis)) else { break };
+        local[axis] /= 2;
+    }
+    local
+}
+
+fn count(global: [u64; 3], local: &[u64; 3]) -> u64 {
+    (0..3).map(|axis| global[axis] / local[axis]).product()
 }
 
 /// For a kernel that does not see its groups, in place of a launch whose rows no good divisor fills: one that runs the
@@ -135,7 +159,7 @@ mod tests {
     #[test]
     fn rows_without_divisors_are_split() {
         let launch = |global_size: [u64; 3]| {
-            let local_size = unseen(global_size, good(global_size, 4096, 2), 2);
+            let local_size = unseen(global_size, good(global_size, 4096, 2), 2, 16);
             Launch::whole(2, [5, 6, 7], global_size, local_size)
         };
         for (width, height) in [(1_000_003, 1), (65537, 16), (2 * 1_000_003, 3), (4099, 1)] {
@@ -153,21 +177,37 @@ mod tests {
     }
 
     #[test]
+    fn few_large_groups_are_divided() {
+        assert_eq!(unseen([512, 1, 1], [256, 1, 1], 2, 16), [128, 1, 1]);
+        assert_eq!(unseen([512, 1, 1], [256, 1, 1], 64, 16), [16, 1, 1]);
+        assert_eq!(unseen([256, 32, 2], [256, 8, 2], 2, 16), [256, 8, 2]);
+        assert_eq!(unseen([256, 32, 2], [256, 16, 2], 2, 16), [256, 16, 1]);
+        assert_eq!(unseen([96, 1, 1], [96, 1, 1], 2, 16), [48, 1, 1]);
+        assert_eq!(unseen([7, 1, 1], [7, 1, 1], 2, 16), [7, 1, 1]);
+        assert_eq!(unseen([1 << 20, 1, 1], [256, 1, 1], 64, 16), [256, 1, 1]);
+    }
+
+    #[test]
     fn unseen_groups_have_rows_that_fill_lanes() {
-        assert_eq!(unseen([512, 512, 1], [32, 8, 1], 2), [32, 8, 1]);
-        assert_eq!(unseen([512, 512, 1], [8, 8, 1], 2), [16, 8, 1]);
-        assert_eq!(unseen([512, 512, 1], [1, 256, 1], 2), [16, 1, 1]);
-        assert_eq!(unseen([1920, 1080, 1], [10, 10, 1], 2), [80, 10, 1]);
-        assert_eq!(unseen([1000, 1, 1], [8, 1, 1], 2), [250, 1, 1]);
-        assert_eq!(unseen([10_007, 3, 1], [1, 1, 1], 2), [10_007, 1, 1]);
+        assert_eq!(unseen([512, 512, 1], [32, 8, 1], 2, 16), [32, 8, 1]);
+        assert_eq!(unseen([512, 512, 1], [8, 8, 1], 2, 16), [16, 8, 1]);
+        assert_eq!(unseen([512, 512, 1], [1, 256, 1], 2, 16), [16, 1, 1]);
+        assert_eq!(unseen([1920, 1080, 1], [10, 10, 1], 2, 16), [80, 10, 1]);
+        assert_eq!(unseen([1000, 1, 1], [8, 1, 1], 2, 16), [250, 1, 1]);
+        assert_eq!(unseen([10_007, 3, 1], [1, 1, 1], 2, 16), [10_007, 1, 1]);
+        // Packs of double.
+        assert_eq!(unseen([512, 512, 1], [8, 8, 1], 2, 8), [8, 8, 1]);
+        assert_eq!(unseen([512, 512, 1], [4, 8, 1], 2, 8), [8, 8, 1]);
+        // Scalar code.
+        assert_eq!(unseen([1000, 1000, 1], [5, 5, 1], 2, 1), [5, 5, 1]);
         // One CPU of two, three of four would have nothing to do.
-        assert_eq!(unseen([10_007, 1, 1], [1, 1, 1], 2), [1, 1, 1]);
-        assert_eq!(unseen([16, 4, 1], [4, 2, 1], 4), [16, 1, 1]);
-        assert_eq!(unseen([8, 8, 8], [2, 2, 2], 2), [2, 2, 2]);
-        assert_eq!(unseen([1 << 40, 1, 1], [1 << 40, 1, 1], 2), [1 << 40, 1, 1]);
+        assert_eq!(unseen([10_007, 1, 1], [1, 1, 1], 2, 16), [1, 1, 1]);
+        assert_eq!(unseen([16, 4, 1], [4, 2, 1], 4, 16), [16, 1, 1]);
+        assert_eq!(unseen([8, 8, 8], [2, 2, 2], 2, 16), [2, 2, 2]);
+        assert_eq!(unseen([1 << 40, 1, 1], [1 << 40, 1, 1], 2, 16), [1 << 38, 1, 1]);
         for x in 1..200 {
             for local in (1..=x).filter(|&local| x % local == 0) {
-                let got = unseen([x, 6, 2], [local, 3, 1], 2);
+                let got = unseen([x, 6, 2], [local, 3, 1], 2, 16);
                 assert!(x % got[0] == 0 && 6 % got[1] == 0 && 2 % got[2] == 0, "{x} {local}: {got:?}");
             }
         }

@@ -48,10 +48,14 @@ fn ready(text: &str, lanes: u32) -> Rc<Ready> {
     MADE.with_borrow_mut(|made| made.entry((text.to_owned(), lanes)).or_insert_with(make).clone())
 }
 
+/// For `lanes`: as many as the cost model chooses.
+const CHOSEN: u32 = 0;
+
 /// A kernel's work-group function `entry`, verified after each pass, and its text.
 fn lower(kernel: Function, lanes: u32) -> (Lowered, String) {
     verify(&kernel).unwrap();
-    let options = Options { facts: TargetFacts::with_vectors(512), lanes: Some(lanes), verify: true };
+    let lanes = (lanes != CHOSEN).then_some(lanes);
+    let options = Options { facts: TargetFacts::with_vectors(512), lanes, verify: true };
     let lowered = pipeline::run(kernel, "entry", &options, |_, form| {
         // What is printed is read as well.
         if let pipeline::Form::Lowered(group) = form {

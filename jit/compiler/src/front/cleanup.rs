@@ -1,12 +1,12 @@
-//! Clean-up: LLVM inlines, promotes memory to values and simplifies, so that Kernel IR gets plain code. No
-//! pass here changes loops: what a work-item's loop becomes is decided over Kernel IR.
+//! Clean-up: LLVM inlines, promotes memory to values and simplifies, so that Kernel IR gets plain code. Loops are left
+//! alone, but for those over private arrays (`private_arrays`): what a work-item's loop becomes is decided over Kernel IR.
 
 use super::call_graph::CallGraph;
 use super::harden::kernel_symbol;
 use super::limits;
-use super::{CleanModule, LinkedModule};
+use super::{CleanModule, LinkedModule, private_arrays};
 use crate::llvm::attribute::Attribute;
-use crate::llvm::{self, Function, Instruction, Layout, Module, View};
+use crate::llvm::{self, Function, Instruction, Layout, LlvmError, Module, View};
 use inkwell::targets::TargetMachine;
 use spirula_interface::options::CompileError;
 use spirula_interface::program::KernelSignature;
@@ -21,6 +21,10 @@ const PASSES: &str = "always-inline,globaldce,\
     sroa<modify-cfg>,early-cse<memssa>,simplifycfg,instcombine<no-verify-fixpoint>,adce,simplifycfg),\
     globaldce";
 
+/// What comes before loops over private arrays are unrolled.
+const FIRST_PASSES: &str = "always-inline,globaldce,\
+    function(sroa<modify-cfg>,early-cse,simplifycfg,instcombine<no-verify-fixpoint>)";
+
 /// The passes of `-cl-opt-disable`: only what Kernel IR needs.
 const FEWEST_PASSES: &str = "always-inline,globaldce,function(sroa<modify-cfg>)";
 
@@ -31,13 +35,30 @@ pub fn clean_up<'s>(
     optimize: bool,
 ) -> Result<CleanModule<'s>, CompileError> {
     let LinkedModule { mut module, kernels } = linked;
-    mark(&mut module);
-    let passes = if optimize { PASSES } else { FEWEST_PASSES };
-    llvm::run_passes(&mut module, passes, machine).map_err(|error| {
+    simplify(&mut module, &kernels, machine, optimize).map_err(|error| {
         CompileError::Failed(format!("error: LLVM can't simplify the program: {error}\n"))
     })?;
     all_inlined(&module, &kernels)?;
     Ok(CleanModule { module, kernels })
+}
+
+fn simplify(
+    module: &mut Module,
+    kernels: &[KernelSignature],
+    machine: &TargetMachine,
+    optimize: bool,
+) -> Result<(), LlvmError> {
+    mark(module);
+    if !optimize {
+        return llvm::run_passes(module, FEWEST_PASSES, machine);
+    }
+    if private_arrays::has_arrays(module.view()) {
+        let postponed = module.edit(|edit| private_arrays::postpone(edit, &bound_to_kernels(*edit)));
+        llvm::run_passes(module, FIRST_PASSES, machine)?;
+        private_arrays::unroll(module, kernels, machine)?;
+        private_arrays::resume(module, &postponed);
+    }
+    llvm::run_passes(module, PASSES, machine)
 }
 
 /// Functions that work only as a part of their kernel: they ask for a work-item's place, synchronize, or name local
@@ -96,10 +117,11 @@ const MAX_COPIED_SIZE: usize = 30_000;
 
 /// Functions' sizes as if everything were inlined.
 #[derive(Default)]
-struct Sizes<'m>(HashMap<Function<'m>, usize>);
+pub(super) struct Sizes<'m>(HashMap<Function<'m>, usize>);
 
 impl<'m> Sizes<'m> {
-    fn of(&mut self, function: Function<'m>) -> usize {
+    /// In instructions.
+    pub fn of(&mut self, function: Function<'m>) -> usize {
         if let Some(&known) = self.0.get(&function) {
             return known;
         }
@@ -126,12 +148,12 @@ fn all_inlined(module: &Module, kernels: &[KernelSignature]) -> Result<(), Compi
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
     use crate::front::testing;
     use crate::llvm::Session;
 
-    fn cleaned(text: &str, optimize: bool) -> String {
+    pub(in crate::front) fn cleaned(text: &str, optimize: bool) -> String {
         let session = Session::new();
         let machine = llvm::machine(&llvm::host(), true).unwrap();
         let mut module = testing::module(&session, text);

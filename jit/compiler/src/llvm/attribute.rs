@@ -20,7 +20,10 @@ pub(crate) enum Attribute {
     /// `memory(none)`.
     NoMemory,
     NoAlias,
+    NoInline,
     NoUnwind,
+    /// Rather small than fast.
+    OptimizeForSize,
     ReadOnly,
     WillReturn,
 }
@@ -35,7 +38,9 @@ impl Attribute {
             Attribute::Dereferenceable(bytes) => ("dereferenceable", bytes),
             Attribute::NoMemory => ("memory", 0),
             Attribute::NoAlias => ("noalias", 0),
+            Attribute::NoInline => ("noinline", 0),
             Attribute::NoUnwind => ("nounwind", 0),
+            Attribute::OptimizeForSize => ("optsize", 0),
             Attribute::ReadOnly => ("readonly", 0),
             Attribute::WillReturn => ("willreturn", 0),
         }

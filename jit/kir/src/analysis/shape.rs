@@ -32,7 +32,8 @@ pub enum Shape {
 }
 
 impl Shape {
-    fn join(self, other: Shape) -> Shape {
+    /// What holds for both.
+    pub fn join(self, other: Shape) -> Shape {
         match (self, other) {
             (a, b) if a == b => a,
             (Shape::Affine { stride: a, exact: x }, Shape::Affine { stride: b, exact: y }) if a == b => {
@@ -51,7 +52,8 @@ impl Shape {
         }
     }
 
-    fn is_exact(self) -> bool {
+    /// Whether it holds without wrapping.
+    pub fn is_exact(self) -> bool {
         matches!(self, Shape::Uniform | Shape::Affine { exact: true, .. })
     }
 }
@@ -60,7 +62,7 @@ impl Shape {
 pub struct MemoryShape<'a> {
     /// What each context slot holds.
     pub context: &'a [ContextKind],
-    /// Bytes between the same variable of two lanes, for each private slot.
+    /// Bytes between the same variable of two lanes, for each private slot; empty where that isn't decided yet.
     pub slot_strides: &'a [i64],
     /// Private pointers into slots whose lanes are interleaved: an offset is not in bytes of one lane.
     pub interleaved: &'a FixedBitSet,
@@ -270,7 +272,9 @@ impl Solver<'_> {
                 SubGroupOp::Shuffle if shapes[1] == Shape::Uniform => Shape::Uniform,
                 _ => Shape::Varying,
             },
-            Op::SlotAddress(slot) => affine(self.memory.slot_strides[slot.index()], false),
+            Op::SlotAddress(slot) => {
+                self.memory.slot_strides.get(slot.index()).map_or(Shape::Varying, |&s| affine(s, false))
+            }
             Op::ContextAddress(slot) | Op::ContextLoad(slot) => self.context(op, slot.0 as usize),
             Op::AtomicRmw { .. } | Op::CompareExchange { .. } | Op::ContextScan { .. } => Shape::Varying,
             Op::Load { .. } | Op::Call { .. } | Op::Intrinsic { .. } if op.has_effect() => Shape::Varying,
@@ -303,6 +307,7 @@ impl Solver<'_> {
     fn context(&self, op: &Op, slot: usize) -> Shape {
         match (&self.memory.context[slot], op) {
             (ContextKind::Uniform(_) | ContextKind::Reduction(..), _) => Shape::Uniform,
+            (&ContextKind::Affine { stride, exact, .. }, _) => affine(stride, exact),
             (ContextKind::Memory { size, align }, Op::ContextAddress(_)) => {
                 affine(size.next_multiple_of(u64::from(*align).max(1)) as i64, false)
             }

@@ -244,7 +244,9 @@ impl Lowering<'_, '_> {
     }
 
     fn context_load(&mut self, copy: &BodyCopy, slot: ContextSlot, ty: Type) -> Value {
-        let ContextKind::Varying(kind) = &self.group.context[slot.0 as usize] else {
+        let (ContextKind::Varying(kind) | ContextKind::Affine { ty: kind, .. }) =
+            &self.group.context[slot.0 as usize]
+        else {
             return self.load_kept(slot, ty);
         };
         let align = kind.align().min(SCRATCH_ALIGN) as u32;
@@ -259,7 +261,9 @@ impl Lowering<'_, '_> {
             return self.accumulate(slot, op, value);
         }
         let (place, align, group) = match &self.group.context[slot.0 as usize] {
-            ContextKind::Varying(kind) => (self.context_element(copy, slot), kind.align(), copy.parallel),
+            ContextKind::Varying(kind) | ContextKind::Affine { ty: kind, .. } => {
+                (self.context_element(copy, slot), kind.align(), copy.parallel)
+            }
             _ => (self.memory.context[slot.0 as usize], self.out.ty(value).align(), None),
         };
         let ty = self.out.ty(value);

@@ -100,7 +100,7 @@ impl Layout {
 pub(super) fn element_size(kind: &ContextKind) -> u64 {
     match kind {
         ContextKind::Uniform(_) | ContextKind::Reduction(..) | ContextKind::Carry(..) => 0,
-        ContextKind::Varying(ty) => ty.size(),
+        ContextKind::Varying(ty) | ContextKind::Affine { ty, .. } => ty.size(),
         ContextKind::Memory { size, align } => size.next_multiple_of(u64::from(*align).max(1)),
     }
 }

@@ -20,6 +20,8 @@ pub(super) struct SubGroups {
     lanes: u32,
     /// Work-items in a sub-group.
     size: Value,
+    /// Whether what is left of a row runs together.
+    tails: Value,
 }
 
 impl SubGroups {
@@ -29,7 +31,9 @@ impl SubGroups {
         let lanes = group.sub_group_size;
         if lanes < 2 || !packs {
             let never = out.function.int(Type::BOOL, 0);
-            return SubGroups { are_packs: never, whole_are_packs: never, lanes: 1, size: one };
+            let has_tails = packs && group.regions.iter().any(|region| region.tail.is_some());
+            let tails = if has_tails { ids_are_small(out, sizes) } else { never };
+            return SubGroups { are_packs: never, whole_are_packs: never, lanes: 1, size: one, tails };
         }
         let small = ids_are_small(out, sizes);
         let mut are_packs = |[x, y, z]: [Value; 3]| {
@@ -43,7 +47,8 @@ impl SubGroups {
         };
         let [are_packs, whole_are_packs] = [sizes.local_size, sizes.enqueued_local_size].map(&mut are_packs);
         let size = out.int(lanes.into());
-        SubGroups { are_packs, whole_are_packs, lanes, size: out.select(are_packs, size, one) }
+        let size = out.select(are_packs, size, one);
+        SubGroups { are_packs, whole_are_packs, lanes, size, tails: are_packs }
     }
 
     /// How many sub-groups a group of that size has.
@@ -97,7 +102,7 @@ impl Lowering<'_, '_> {
         }
     }
 
-    /// The last sub-group of a row: less than a pack, or one work-item after the other. Returns the block that begins it, whose
+    /// The rest of a row, the last of its sub-groups: less than a pack, or one work-item after the other. Returns the block that begins it, whose
     /// parameter is the number of the first in the row.
     pub(super) fn tail(
         &mut self,
@@ -108,7 +113,7 @@ impl Lowering<'_, '_> {
         let [choose, pack, latch] = std::array::from_fn(|_| self.out.function.add_block());
         let first = self.out.function.add_block_param(choose, Type::I64);
         self.out.at = choose;
-        self.out.branch(self.sub_groups.are_packs, (pack, &[]), (item, &[first]));
+        self.out.branch(self.sub_groups.tails, (pack, &[]), (item, &[first]));
         self.out.at = pack;
         let linear = self.out.binary(BinaryOp::Add, NO_WRAP, row_start, first);
         let begin = self.begin_copy(&mut tail, Some(Item { linear, local: [first, row, plane] }));

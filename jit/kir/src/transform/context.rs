@@ -7,8 +7,9 @@
 use super::ContextKind;
 use super::borders::Borders;
 use crate::ContextSlot;
-use crate::analysis::{ControlFlow, Liveness, Uniformity};
-use crate::{Block, Function, Op, Terminator, Type, Value, ValueDef};
+use crate::analysis::{ControlFlow, Liveness, Loops, MemoryShape, Shape, Shapes, Uniformity};
+use crate::{AddressSpace, Block, Function, Op, Scalar, Terminator, Type, Value, ValueDef};
+use fixedbitset::FixedBitSet;
 use std::collections::{BTreeSet, HashMap, HashSet};
 
 /// At most that many operations are repeated rather than kept in memory.
@@ -44,6 +45,38 @@ impl Context {
         let mut context = Context { kinds, slots: HashMap::new(), crossing, recomputed };
         context.assign(function, flow, uniformity);
         context
+    }
+
+    /// Finds the slots whose values are affine in dimension 0 wherever they are kept: that of pointers into rows, mostly.
+    pub fn find_affine(&mut self, function: &Function, flow: &ControlFlow) {
+        let may_be = |kind: &ContextKind| {
+            let ContextKind::Varying(Type::Scalar(scalar)) = kind else { return false };
+            let is_private = *scalar == Scalar::Pointer(AddressSpace::Private);
+            matches!(scalar, Scalar::Int(8..=64) | Scalar::Pointer(_)) && !is_private
+        };
+        if !self.kinds.iter().any(may_be) {
+            return;
+        }
+        let Some(loops) = Loops::new(flow) else { return };
+        let interleaved = FixedBitSet::with_capacity(function.value_count());
+        let memory = MemoryShape { context: &self.kinds, slot_strides: &[], interleaved: &interleaved };
+        let shapes = Shapes::new(function, flow, &loops, &memory);
+        let mut of_slots: HashMap<ContextSlot, Shape> = HashMap::new();
+        for (&start, values) in &self.crossing {
+            for value in values {
+                let Some(slot) = self.slot(*value).filter(|slot| may_be(&self.kinds[slot.0 as usize])) else {
+                    continue;
+                };
+                let here = shapes.shape_at(*value, start);
+                of_slots.entry(slot).and_modify(|shape| *shape = shape.join(here)).or_insert(here);
+            }
+        }
+        for (slot, shape) in of_slots {
+            let kind = &mut self.kinds[slot.0 as usize];
+            if let (ContextKind::Varying(ty), Some(stride)) = (&*kind, shape.stride()) {
+                *kind = ContextKind::Affine { ty: ty.clone(), stride, exact: shape.is_exact() };
+            }
+        }
     }
 
     /// Adds a slot.

@@ -5,6 +5,7 @@
 
 use super::borders::{Borders, cut};
 use super::context::{Context, crosses_border};
+use super::offsets::sink_offsets;
 use super::{ContextKind, Region, RegionExit, WorkGroup, collectives, remove_dead_code};
 use crate::ContextSlot;
 use crate::analysis::{ControlFlow, Liveness, Uniformity, escaping_slots};
@@ -15,6 +16,7 @@ use std::collections::{BTreeSet, HashMap, HashSet};
 /// Cuts a kernel into barrier regions.
 pub fn form_regions(mut kernel: Function) -> WorkGroup {
     let collectives = collectives::expand(&mut kernel);
+    sink_offsets(&mut kernel);
     let flow = ControlFlow::new(&kernel);
     let uniformity = Uniformity::new(&kernel, &flow);
     let borders = cut(&mut kernel, &flow, &uniformity);
@@ -26,6 +28,9 @@ pub fn form_regions(mut kernel: Function) -> WorkGroup {
     let mut former = Former { kernel, uniformity, liveness, borders, context, starts, finished: None };
     if (0..former.starts.len()).any(|r| former.mixes_return(r)) {
         former.finished = Some(former.context.add(ContextKind::Varying(Type::int(8))));
+    }
+    if former.finished.is_none() {
+        former.context.find_affine(&former.kernel, &flow);
     }
     let mut regions: Vec<Region> = (0..former.starts.len()).map(|r| former.form(r)).collect();
     expand_shared_slots(&mut regions, &mut former.context);

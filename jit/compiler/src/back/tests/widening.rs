@@ -1,6 +1,6 @@
 //! Kernels with a known answer, in lanes: one idea of the widener each.
 
-use super::{PARAMS, numbers, run};
+use super::{CHOSEN, PARAMS, lower, numbers, ready, run};
 use spirula_kir::parse;
 
 /// Runs a kernel in groups of several sizes and compares each element with what `expected` makes of the data before and its place.
@@ -292,6 +292,40 @@ b2(%8: i32):
   store %4, %9, align 4
   return";
     check(body, |before, i| if i % 2 == 0 { before[i] + 1000 } else { 1001 });
+}
+
+/// A loop that waits for itself runs in packs of several registers; what is left of a row runs together, under a mask.
+#[test]
+fn rests_of_rows_run_together() {
+    let text = "kernel \"k\"(%0: ptr(global) @ 0, %1: i32 @ 16) {
+b0:
+  %2: i64 = global_id 0
+  %3: ptr(global) = address %0 + %2*4 + 0
+  %4: i32 = load %3, align 4
+  jump b1(0:i32, %4)
+b1(%5: i32, %6: i32):
+  %7: i1 = icmp slt %5, %1
+  branch %7, b2, b3
+b2:
+  %8: i32 = mul %6, %4
+  %9: i32 = xor %8, %5
+  %10: i32 = add %5, 1:i32
+  jump b1(%10, %9)
+b3:
+  store %3, %6, align 4
+  return
+}";
+    let (lowered, _) = lower(parse(text).unwrap(), CHOSEN);
+    assert!(lowered.lanes > 16, "{}", lowered.lanes);
+    for local in [1, 16, 33, 64, 77, 128, 150] {
+        let mut data = numbers(local * 4);
+        let before = data.clone();
+        ready(text, CHOSEN).run(&mut data, local as u64, 9);
+        for (&got, x) in data.iter().zip(before) {
+            let expected = (0..9).fold(x, |value: i32, i| value.wrapping_mul(x) ^ i);
+            assert_eq!(got, expected, "{local} {x}");
+        }
+    }
 }
 
 /// Each lane's atomic operation counts, under a mask too.

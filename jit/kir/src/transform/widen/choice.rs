@@ -2,9 +2,10 @@
 
 use super::cost::cost;
 use super::{Facts, WideBody, widen};
+use crate::analysis::{Liveness, Shape};
 use crate::builder::Builder;
 use crate::transform::{ContextKind, Region, RegionExit, WorkGroup};
-use crate::{Block, Function, IntPredicate, Op, Terminator, Type, WorkItemQuery};
+use crate::{Block, Function, IntPredicate, Op, Terminator, Type, Value, WorkItemQuery};
 use spirula_interface::target::TargetFacts;
 
 /// What was decided for a region.
@@ -12,6 +13,8 @@ use spirula_interface::target::TargetFacts;
 pub struct Choice {
     /// The wide body, if there is one.
     pub wide: Option<WideBody>,
+    /// The one for the rest of a row, if packs are so wide that single work-items would take long.
+    pub tail: Option<WideBody>,
     /// Why, for the build log.
     pub reason: String,
 }
@@ -25,14 +28,23 @@ const MORE_LANES_GAIN: f64 = 1.08;
 /// Larger bodies stay scalar: their vectors would not stay in registers, and building takes its time.
 const MAX_INSTRUCTIONS: usize = 6_000;
 
-/// Decides for one region. `forced_lanes` is what the user asks for, a power of two up to 64; 1 means scalar code.
+/// Packs may fill so many registers with one number where loops wait for their own results: each is a chain of its own.
+const MOST_REGISTERS: u32 = 4;
+/// More of them must be so much faster: more registers are in use than is thought, and the rest of a row takes as long as a pack.
+const MORE_REGISTERS_GAIN: f64 = 1.2;
+/// Larger bodies have work enough while they wait.
+const MAX_CHAINED: usize = 300;
+
+/// Decides for one region. `forced_lanes` is what the user asks for, a power of two up to 64; 1 means scalar code. `unseen` says that
+/// the kernel can't tell how its range is divided: then rows are made to suit packs.
 pub fn choose(
     region: &Region,
     context: &[ContextKind],
     facts: &TargetFacts,
     forced_lanes: Option<u32>,
+    unseen: bool,
 ) -> Choice {
-    let no = |reason: &str| Choice { wide: None, reason: reason.into() };
+    let no = |reason: &str| Choice { wide: None, tail: None, reason: reason.into() };
     if let Some(reason) = obstacle(region, context) {
         return no(reason);
     }
@@ -47,22 +59,61 @@ pub fn choose(
         (None, true) => (widest / 2).max(2),
         (None, false) => 2,
     };
-    let widths = std::iter::successors(Some(least), |n| (*n < widest).then_some(n * 2));
+    let stretches = unseen && forced_lanes.is_none() && row.is_none() && size(&region.body) <= MAX_CHAINED;
+    let most = if stretches { MOST_REGISTERS * widest } else { widest };
+    let widths = std::iter::successors(Some(least), |n| (*n < most).then_some(n * 2));
+    let widths =
+        widths.filter(|&lanes| lanes <= widest || stays_in_registers(region, context, (lanes, facts)));
     let tried = widths.filter_map(|lanes| Some((lanes, gain(region, context, (lanes, facts), row)?)));
-    let better =
-        |best: (u32, f64), new: (u32, f64)| if new.1 > MORE_LANES_GAIN * best.1 { new } else { best };
+    let better = |best: (u32, f64), new: (u32, f64)| {
+        let least = if new.0 > widest { MORE_REGISTERS_GAIN } else { MORE_LANES_GAIN };
+        if new.1 > least * best.1 { new } else { best }
+    };
     let Some((lanes, gain)) = tried.reduce(better) else {
         return no("a loop with several entries");
     };
     if forced_lanes.is_none() && gain <= LEAST_GAIN {
         return no(&format!("scalar: {lanes} lanes would be {gain:.1} times as fast by estimate"));
     }
+    let guarded = (lanes > widest).then(|| Region { body: with_guard(&region.body), ..region.clone() });
+    let tail = guarded.and_then(|guarded| widen(&guarded, return_exit(region), context, lanes));
     match widen(region, return_exit(region), context, lanes) {
-        Some(wide) => {
-            Choice { wide: Some(wide), reason: format!("{lanes} lanes, {gain:.1} times as fast by estimate") }
-        }
+        Some(wide) => Choice {
+            wide: Some(wide),
+            tail,
+            reason: format!("{lanes} lanes, {gain:.1} times as fast by estimate"),
+        },
         None => no("a loop with several entries"),
     }
+}
+
+/// Whether there are loops, and what they carry and use leaves half of the vector registers free, in such packs.
+fn stays_in_registers(
+    region: &Region,
+    context: &[ContextKind],
+    (lanes, target): (u32, &TargetFacts),
+) -> bool {
+    let body = &region.body;
+    let Some(facts) = Facts::new(body, context, lanes) else { return false };
+    let liveness = Liveness::new(body, &facts.flow);
+    let registers = |value: Value, block: Block| {
+        if facts.shapes.shape_at(value, block) != Shape::Varying {
+            return 0;
+        }
+        let bits =
+            super::values::components(body.ty(value)).into_iter().map(|s| s.bits().max(8)).sum::<u64>();
+        (bits * u64::from(lanes)).div_ceil(target.vector_bits.max(1).into())
+    };
+    let all = if target.vector_bits >= 512 { 32 } else { 16 };
+    if facts.loops.count() == 0 {
+        return false;
+    }
+    facts.flow.reverse_post_order().iter().filter(|&&block| facts.loops.innermost(block).is_some()).all(
+        |&block| {
+            let values = liveness.live_in(block).chain(body.block(block).params.iter().copied());
+            values.map(|value| registers(value, block)).sum::<u64>() <= all / 2
+        },
+    )
 }
 
 /// Why a region stays scalar in any case.
@@ -185,7 +236,7 @@ mod tests {
   return\n}}"
         );
         let group = form_regions(parse(&text).unwrap_or_else(|e| panic!("{e}\n{text}")));
-        choose(&group.regions[0], &group.context, &TargetFacts::with_vectors(512), None)
+        choose(&group.regions[0], &group.context, &TargetFacts::with_vectors(512), None, false)
             .wide
             .map(|wide| wide.lanes)
     }
@@ -198,5 +249,23 @@ mod tests {
         {
             assert_eq!(lanes(&format!("  work_group_size {row} 2 1\n")), expected, "{row}");
         }
+    }
+
+    #[test]
+    fn loops_that_wait_for_themselves_have_several_chains() {
+        let lanes = |unseen: bool| {
+            let text = "kernel \"k\"(%0: ptr(global) @ 0, %1: ptr(global) @ 8, %2: i64 @ 16) {\nb0:\n  %3: i64 = global_id 0\n  jump b1(0:i64, 0x0:f32)\n\
+                 b1(%4: i64, %5: f32):\n  %9: i1 = icmp ult %4, %2\n  branch %9, b2, b3\nb2:\n  %20: i64 = mul %4, %2\n  %21: i64 = add %20, %3\n\
+                 %22: ptr(global) = address %0 + %21*4 + 0\n  %23: f32 = load %22, align 4\n  %6: f32 = fadd %5, %23\n  %8: i64 = add %4, 1:i64\n  jump b1(%8, %6)\n\
+                 b3:\n  %7: ptr(global) = address %1 + %3*4 + 0\n  store %7, %5, align 4\n  return\n}";
+            let group = form_regions(parse(text).unwrap());
+            let chosen =
+                choose(&group.regions[0], &group.context, &TargetFacts::with_vectors(512), None, unseen);
+            let wide = chosen.wide.unwrap();
+            assert_eq!(chosen.tail.is_some(), wide.lanes > 16);
+            wide.lanes
+        };
+        assert!(lanes(true) > 16);
+        assert_eq!(lanes(false), 16);
     }
 }

@@ -186,7 +186,7 @@ impl Widener<'_> {
 
     /// Elements that a varying context slot keeps for each lane; none if its lanes can't be loaded together.
     pub(super) fn context_elements(kind: &ContextKind) -> Option<u32> {
-        let ContextKind::Varying(ty) = kind else { return None };
+        let (ContextKind::Varying(ty) | ContextKind::Affine { ty, .. }) = kind else { return None };
         match ty {
             Type::Scalar(_) => Some(1),
             Type::Vector(s, _) if access_size(ty).is_some() => Some((ty.size() * 8 / s.bits()) as u32),
@@ -224,7 +224,9 @@ impl Widener<'_> {
         }
         let elements = Self::context_elements(self.context_kind(slot)).unwrap_or(1);
         let mut lanes = self.lanes_of(value);
-        if let Some(mask) = self.mask() {
+        // Of an affine one the first lane's is asked for, active or not.
+        let is_affine = matches!(self.context_kind(slot), ContextKind::Affine { .. });
+        if let (Some(mask), false) = (self.mask(), is_affine) {
             let scalars = components(self.body.ty(value));
             let old = self.context_load(slot, &scalars);
             lanes = lanes.into_iter().zip(old).map(|(new, old)| self.select(mask, new, old)).collect();

@@ -60,6 +60,7 @@ impl Prices<'_> {
             Op::ContextLoad(slot) | Op::ContextStore(slot, _) => {
                 let registers = match &self.context[slot.0 as usize] {
                     ContextKind::Varying(ty) => self.registers(ty),
+                    ContextKind::Affine { ty, .. } if result.is_none() => self.registers(ty),
                     _ => 1.0,
                 };
                 let busy = Cost { scalar: access, pack: access * registers };

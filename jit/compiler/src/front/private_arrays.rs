@@ -1,0 +1,131 @@
+//! Clean-up: loops of few iterations over private arrays are unrolled, so that the arrays become values. In memory they would be
+//! kept over every barrier, and packs of work-items would gather what lies apart for each of them. Other loops are left alone.
+//!
+//! A loop is judged by its size. So functions that compute with what they are given, and can't touch an array, are inlined
+//! behind this: a sine in a loop is long, but its call is not.
+
+use super::cleanup::Sizes;
+use super::harden::kernel_symbol;
+use crate::llvm::attribute::Attribute;
+use crate::llvm::{self, Edit, Function, LlvmError, Module, View};
+use inkwell::llvm_sys::LLVMTypeKind::LLVMArrayTypeKind;
+use inkwell::targets::TargetMachine;
+use spirula_interface::program::KernelSignature;
+use std::collections::HashSet;
+
+const UNROLL: &str = "function(loop-unroll<O3;no-partial;no-runtime;no-upperbound;no-peeling;no-profile-peeling>,\
+    sroa<modify-cfg>,early-cse<memssa>,simplifycfg,instcombine<no-verify-fixpoint>)";
+
+/// A function that is inlined only later has at most so many instructions: it may be copied for each iteration.
+const MAX_POSTPONED_SIZE: usize = 400;
+
+/// Whether the module may have private arrays in loops.
+pub(super) fn has_arrays(module: View) -> bool {
+    module.defined_functions().into_iter().any(has_array)
+}
+
+fn has_array(function: Function) -> bool {
+    let mut types = function.instructions().into_iter().filter_map(|inst| inst.allocated_type());
+    types.any(|ty| ty.kind() == LLVMArrayTypeKind)
+}
+
+/// Keeps from being inlined what only computes. Yields the functions' names, for [`resume`].
+pub(super) fn postpone<'e>(edit: Edit<'e>, bound: &HashSet<Function<'e>>) -> Vec<String> {
+    let mut sizes = Sizes::default();
+    let mut postponed = Vec::new();
+    for function in edit.defined_functions() {
+        let computes = function.parameters().iter().all(|parameter| !parameter.ty().is_pointer())
+            && !bound.contains(&function);
+        if computes && function.has_attribute("alwaysinline") && sizes.of(function) <= MAX_POSTPONED_SIZE {
+            edit.drop_attribute(function, "alwaysinline");
+            // LLVM unrolls no loop with a call that it may inline yet.
+            edit.add_attributes(function, &[Attribute::NoInline]);
+            postponed.push(function.name());
+        }
+    }
+    postponed
+}
+
+/// Has those functions inlined after all.
+pub(super) fn resume(module: &mut Module, postponed: &[String]) {
+    module.edit(|edit| {
+        for function in postponed.iter().filter_map(|name| edit.function_named(name)) {
+            edit.drop_attribute(function, "noinline");
+            edit.add_attributes(function, &[Attribute::AlwaysInline]);
+        }
+    });
+}
+
+/// Unrolls the loops of kernels with private arrays.
+pub(super) fn unroll(
+    module: &mut Module,
+    kernels: &[KernelSignature],
+    machine: &TargetMachine,
+) -> Result<(), LlvmError> {
+    let kernels: HashSet<String> = kernels.iter().map(|kernel| kernel_symbol(&kernel.name)).collect();
+    let wants = |function: Function| kernels.contains(&function.name()) && has_array(function);
+    if !module.view().defined_functions().into_iter().any(wants) {
+        return Ok(());
+    }
+    // What is to be small is not unrolled.
+    let small = module.edit(|edit| {
+        let others = edit.defined_functions().into_iter();
+        let others = others.filter(|&f| !wants(f) && !f.has_attribute("optsize"));
+        let mark = |function| edit.add_attributes(function, &[Attribute::OptimizeForSize]);
+        others.map(|function| (mark(function), function.name()).1).collect::<Vec<String>>()
+    });
+    llvm::run_passes(module, UNROLL, machine)?;
+    module.edit(|edit| {
+        for function in small.iter().filter_map(|name| edit.function_named(name)) {
+            edit.drop_attribute(function, "optsize");
+        }
+    });
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::front::cleanup::tests::cleaned;
+
+    /// A kernel that fills and sums an array of `size` in two loops; `fill` makes the loop's %v of its %x.
+    fn kernel(size: u32, fill: &str) -> String {
+        format!(
+            "define internal float @far(float %x) {{\n {}%r = fadd float %v99, 1.0\n ret float %r\n}}
+            define void @spirula.kernel.k(ptr addrspace(1) %p) {{
+              %a = alloca [{size} x float]\n br label %h
+            h:\n %i = phi i64 [ 0, %0 ], [ %j, %b ]\n %c = icmp ult i64 %i, {size}\n br i1 %c, label %b, label %s
+            b:\n %q = getelementptr float, ptr addrspace(1) %p, i64 %i\n %x = load float, ptr addrspace(1) %q
+              {fill}\n %to = getelementptr float, ptr %a, i64 %i\n store float %v, ptr %to\n %j = add i64 %i, 1\n br label %h
+            s:\n %k = phi i64 [ 0, %h ], [ %l, %t ]\n %sum = phi float [ 0.0, %h ], [ %next, %t ]
+              %d = icmp ult i64 %k, {size}\n br i1 %d, label %t, label %e
+            t:\n %m = sub i64 {}, %k\n %from = getelementptr float, ptr %a, i64 %m\n %y = load float, ptr %from
+              %next = fadd float %sum, %y\n %l = add i64 %k, 1\n br label %s
+            e:\n store float %sum, ptr addrspace(1) %p\n ret void\n}}",
+            (0..100).map(|i| {
+                let before = if i == 0 { "%x".to_owned() } else { format!("%v{}", i - 1) };
+                format!("%v{i} = fmul float {before}, {before}\n ")
+            }).collect::<String>(),
+            size - 1,
+        )
+    }
+
+    const SQUARE: &str = "%v = fmul float %x, %x";
+    const CALL: &str = "%v = call float @far(float %x)";
+
+    #[test]
+    fn small_arrays_become_values() {
+        for fill in [SQUARE, CALL] {
+            let text = cleaned(&kernel(8, fill), true);
+            assert!(!text.contains("alloca") && !text.contains("phi") && !text.contains("@far"), "{text}");
+        }
+    }
+
+    #[test]
+    fn large_ones_stay_and_are_computed_with_in_place() {
+        for fill in [SQUARE, CALL] {
+            let text = cleaned(&kernel(500, fill), true);
+            assert!(text.contains("alloca") && text.contains("phi") && !text.contains("@far"), "{text}");
+            assert!(!text.contains("optsize"), "{text}");
+        }
+    }
+}
