@@ -75,7 +75,7 @@ extern "C" fn double_to_half(value: f64) -> u32 {
         return float_to_half(near);
     }
     let is_too_far = f64::from(near).abs() > value.abs();
-    float_to_half(f32::from_bits(near.to_bits() - u32::from(is_too_far) | 1))
+    float_to_half(f32::from_bits((near.to_bits() - u32::from(is_too_far)) | 1))
 }
 
 // Integers wider than registers, which LLVM divides by calls. What nobody defines is 0.
