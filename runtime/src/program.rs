@@ -1,5 +1,6 @@
 //! Programs: what was given, what was built of it, and the logs.
 
+mod background;
 mod container;
 mod options;
 mod source;
@@ -12,6 +13,7 @@ use crate::execute::launch::{Code, Invocation};
 use crate::execute::scheduler::Pace;
 use crate::execute::variants::{Specialized, Variant};
 use crate::log;
+use background::Background;
 use container::Contents;
 use options::{Options, Step};
 use spirula_interface::options::CompileOptions;
@@ -326,15 +328,16 @@ impl Program {
         notify: Option<LinkNotify>,
     ) -> Result<()> {
         let Some(notify) = notify else { return self.end(step, work) };
+        static BACKGROUND: Background = Background::new();
         let program = self.clone();
-        let begun = std::thread::Builder::new().name("spirula-build".into()).spawn(move || {
+        let begun = BACKGROUND.run(Box::new(move || {
             // No function can return the error any more.
             if let Err(error) = program.end(step, work) {
                 program.context.report(format_args!("{} in the background: {error}", step.function()));
             }
-            notify(&program);
-        });
-        begun.map(|_| ()).map_err(|error| {
+            Box::new(move || notify(&program))
+        }));
+        begun.map_err(|error| {
             self.state().status = BuildStatus::Error;
             Status::OutOfHostMemory.because(format!("no thread to build on: {error}"))
         })
