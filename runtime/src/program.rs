@@ -20,7 +20,7 @@ use spirula_interface::options::CompileOptions;
 use spirula_interface::program::{CompiledProgram, KernelInfo};
 use spirula_interface::translation::Translation;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, Once, PoisonError};
 use std::time::Instant;
 use steps::{Built, Failure};
 
@@ -351,6 +351,10 @@ impl Program {
         let took = begun.elapsed();
         let how = result.as_ref().map_or_else(|failure| failure.status.name().into(), Built::summary);
         log::info(format_args!("{} of {given} took {took:.1?}: {how}", step.function()));
+        static SAID: Once = Once::new();
+        SAID.call_once(|| {
+            spirula_service::missing_protection().inspect(|what| log::warn(format_args!("{what}")));
+        });
         let mut state = self.state();
         match result {
             Ok(built) => {

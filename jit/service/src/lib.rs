@@ -16,7 +16,7 @@ mod variables;
 
 pub use clang::find as find_clang;
 pub use loader::{LoadError, LoadedProgram};
-pub use process::{cache_problem, warm_up};
+pub use process::{cache_problem, missing_protection, warm_up};
 pub use variables::{Variables, VariablesError};
 
 use process::Request;
@@ -49,7 +49,14 @@ pub fn link(modules: &[&[u8]], options: &CompileOptions) -> Result<Vec<u8>, Comp
 pub fn build(modules: &[&[u8]], options: &CompileOptions) -> Result<CompiledProgram, CompileError> {
     let job = Job::Build { modules: modules.to_vec(), inputs: inputs(options)? };
     match process::run(Request::repeatable(&job, &[])?)? {
-        Product::Built(program) => Ok(program),
+        Product::Built(mut program) => {
+            if settings::get().compiler.remarks
+                && let Some(missing) = missing_protection()
+            {
+                program.log += &format!("remark: {missing}\n");
+            }
+            Ok(program)
+        }
         _ => Err(wrong_product()),
     }
 }
