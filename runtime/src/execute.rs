@@ -2,6 +2,7 @@
 
 pub(crate) mod arena;
 pub(crate) mod children;
+mod fault;
 pub(crate) mod group_size;
 pub(crate) mod launch;
 pub(crate) mod output;

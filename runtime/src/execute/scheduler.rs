@@ -5,7 +5,7 @@
 //! chunks shrink towards the end, so that all finish together. The counter lives in an `Arc`, so that helpers that come
 //! late find nothing to do, and nobody waits for them.
 
-use crate::error::{Result, Status};
+use crate::error::{Error, Result, Status};
 use crate::execute::arena::Arena;
 use crate::execute::launch::Invocation;
 use crate::log;
@@ -90,7 +90,8 @@ impl Scheduler {
         self.pool.get_or_init(build).as_ref()
     }
 
-    /// Runs all groups and returns when they are done. CL_OUT_OF_RESOURCES without memory for local memory and scratch.
+    /// Runs all groups and returns when they are done. CL_OUT_OF_RESOURCES without memory for local memory and scratch, and if the
+    /// code faults.
     pub(crate) fn run(&self, invocation: &Arc<Invocation>, pace: &Pace) -> Result<()> {
         self.run_groups(invocation, 0..invocation.groups(), pace)
     }
@@ -125,7 +126,7 @@ impl Scheduler {
         let (mut done, mut ns) = (groups.start, 0);
         while done < groups.end && (alone || ns < WORTH_WAKING_NS) {
             let end = (done + step).min(groups.end);
-            invocation.run(&mut arena, done, end);
+            invocation.run(&mut arena, done, end)?;
             done = end;
             ns = timer() - started;
         }
@@ -142,24 +143,22 @@ impl Scheduler {
             pool.spawn(move || helped.help(helpers));
         }
         let started = timer();
-        let arena = arena_for(invocation);
-        let done = match arena {
+        let done = match arena_for(invocation) {
             Ok(mut arena) => {
                 let done = job.work(&mut arena);
                 arena.give_back();
                 done
             }
             Err(error) => {
-                job.give_up();
-                job.wait();
-                return Err(error);
+                job.fail(error);
+                0
             }
         };
         if done > 0 {
             pace.learn(done * invocation.group_items(), timer() - started);
         }
         job.wait();
-        Ok(())
+        job.failure.get().cloned().map_or(Ok(()), Err)
     }
 }
 
@@ -184,6 +183,8 @@ struct Job {
     divisor: u64,
     asleep: AtomicBool,
     waiter: Thread,
+    /// The first of those of all threads.
+    failure: OnceLock<Error>,
 }
 
 impl Job {
@@ -196,6 +197,7 @@ impl Job {
             divisor: 4 * threads as u64,
             asleep: AtomicBool::new(false),
             waiter: std::thread::current(),
+            failure: OnceLock::new(),
         }
     }
 
@@ -213,12 +215,14 @@ impl Job {
         None
     }
 
-    /// Runs chunks until none is left; returns the groups that ran here.
+    /// Runs chunks until none is left; returns the groups that ran here. A fault ends the whole launch.
     fn work(&self, arena: &mut Arena) -> u64 {
         let mut ran = 0;
         while let Some((first, end)) = self.take() {
-            self.invocation.run(arena, first, end);
-            ran += end - first;
+            match self.invocation.run(arena, first, end) {
+                Ok(()) => ran += end - first,
+                Err(error) => self.fail(error),
+            }
             self.count(end - first);
         }
         ran
@@ -240,8 +244,9 @@ impl Job {
         }
     }
 
-    /// Declares the groups that nobody has taken done.
-    fn give_up(&self) {
+    /// Ends the launch: declares the groups that nobody has taken done.
+    fn fail(&self, error: Error) {
+        let _ = self.failure.set(error);
         while let Some((first, end)) = self.take() {
             self.count(end - first);
         }
