@@ -157,7 +157,9 @@ fn unavailable(error: &str) -> CompileError {
 
 /// What this system can't keep from the compiler processes, in words; None if nothing, or before there was one.
 pub fn missing_protection() -> Option<String> {
-    let missing = POOL.get().missing();
+    let mut missing = [POOL.get().missing(), TRANSLATORS.get().missing()].concat();
+    missing.sort();
+    missing.dedup();
     (!missing.is_empty())
         .then(|| format!("the compiler is not fully confined: this system lacks {}", missing.join(" and ")))
 }
