@@ -40,9 +40,13 @@ pub(super) fn install() {
 extern "C" fn on_signal(signal: c_int, info: *mut siginfo_t, context: *mut c_void) {
     // SAFETY: what the kernel passes to a handler of three arguments, ours for its duration.
     let (information, state) = unsafe { (&*info, &mut *context.cast::<ucontext_t>()) };
+    // SAFETY: this thread's own, which is to be as it was when the interrupted code goes on.
+    let errno = unsafe { *libc::__errno_location() };
     if !leave_kernel(signal, information, state) {
         pass_on(signal, info, context);
     }
+    // SAFETY: as above.
+    unsafe { *libc::__errno_location() = errno };
 }
 
 /// If the signal was raised by a kernel of this thread: has it return to who called it. Else false.
