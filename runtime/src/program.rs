@@ -1,5 +1,6 @@
 //! Programs: what was given, what was built of it, and the logs.
 
+mod background;
 mod container;
 mod options;
 mod source;
@@ -12,13 +13,14 @@ use crate::error::{Error, Result, Status};
 use crate::execute::launch::Code;
 use crate::execute::tiers::{Maker, Tiers, Version};
 use crate::log;
+use background::Background;
 use container::Contents;
 use options::{Options, Step};
 use spirula_interface::options::CompileOptions;
 use spirula_interface::program::{CompiledProgram, KernelInfo};
 use spirula_interface::translation::Translation;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, Once, PoisonError};
 use std::time::Instant;
 use steps::{Built, Failure};
 
@@ -318,15 +320,16 @@ impl Program {
         notify: Option<LinkNotify>,
     ) -> Result<()> {
         let Some(notify) = notify else { return self.end(step, work) };
+        static BACKGROUND: Background = Background::new();
         let program = self.clone();
-        let begun = std::thread::Builder::new().name("spirula-build".into()).spawn(move || {
+        let begun = BACKGROUND.run(Box::new(move || {
             // No function can return the error any more.
             if let Err(error) = program.end(step, work) {
                 program.context.report(format_args!("{} in the background: {error}", step.function()));
             }
-            notify(&program);
-        });
-        begun.map(|_| ()).map_err(|error| {
+            Box::new(move || notify(&program))
+        }));
+        begun.map_err(|error| {
             self.state().status = BuildStatus::Error;
             Status::OutOfHostMemory.because(format!("no thread to build on: {error}"))
         })
@@ -340,6 +343,10 @@ impl Program {
         let took = begun.elapsed();
         let how = result.as_ref().map_or_else(|failure| failure.status.name().into(), Built::summary);
         log::info(format_args!("{} of {given} took {took:.1?}: {how}", step.function()));
+        static SAID: Once = Once::new();
+        SAID.call_once(|| {
+            spirula_service::missing_protection().inspect(|what| log::warn(format_args!("{what}")));
+        });
         let mut state = self.state();
         match result {
             Ok(built) => {

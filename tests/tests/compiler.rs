@@ -127,7 +127,10 @@ fn no_compiler() -> Outcome {
 fn of_another_build() -> Outcome {
     let installed = Installed::library()?;
     let script = installed.folder.path().join("another");
-    fs::write(&script, "#!/bin/sh\nprintf 'h\\011\\000\\000\\000\\005other\\000\\000\\001' >&0\nread _\n")?;
+    fs::write(
+        &script,
+        "#!/bin/sh\nprintf 'h\\012\\000\\000\\000\\005other\\000\\000\\001\\000' >&0\nread _\n",
+    )?;
     fs::set_permissions(&script, Permissions::from_mode(0o755))?;
     installed.put(&script)?;
     fails_until_there_is_a_compiler(&installed, &["it is of build other, this library of build"])

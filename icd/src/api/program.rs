@@ -9,8 +9,9 @@ use crate::handle::{ClObject, Link, NewHandle, Ref};
 use crate::info::{query, unknown};
 use opencl_sys as cl;
 use spirula_runtime::context::Context as CoreContext;
-use spirula_runtime::program::{BuildNotify, Program as Core};
+use spirula_runtime::program::{BinaryType, BuildNotify, BuildStatus, Program as Core};
 use std::ffi::{c_char, c_void};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 
 /// A `cl_program`.
@@ -21,6 +22,10 @@ pub struct Program {
     pub context: Link<Context>,
     /// CL_PROGRAM_DEVICES, which all run the same code.
     pub devices: Vec<Link<Device>>,
+    /// For each of these, whether it was in the list of a build, compilation or link.
+    asked_for: Vec<AtomicBool>,
+    /// CL_PROGRAM_BINARY_TYPE for the others.
+    given: BinaryType,
 }
 
 impl ClObject for Program {
@@ -32,6 +37,44 @@ impl ClObject for Program {
 }
 
 impl Program {
+    fn new(core: Arc<Core>, context: Link<Context>, devices: Vec<Link<Device>>) -> Program {
+        let asked_for = devices.iter().map(|_| AtomicBool::new(false)).collect();
+        let given = core.binary_type();
+        Program { core, context, devices, asked_for, given }
+    }
+
+    /// Whether it was built, or tried to, for a device.
+    pub fn is_asked_for(&self, device: &Link<Device>) -> bool {
+        let own = self.devices.iter().position(|own| own.handle() == device.handle());
+        own.is_some_and(|index| self.asked_for[index].load(Ordering::Relaxed))
+    }
+
+    /// Does a build for these devices; all if there are none. One that could not begin leaves the others' state alone.
+    fn for_devices(
+        &self,
+        num_devices: u32,
+        device_list: &Handles<Device>,
+        build: impl FnOnce() -> Status,
+    ) -> Status {
+        self.check_devices(num_devices, device_list)?;
+        let listed = device_list.get(num_devices)?;
+        let is_meant = |own: &Link<Device>| {
+            listed.is_empty() || listed.iter().any(|device| device.handle() == own.handle())
+        };
+        // Before the build begins: its callback may ask.
+        let of_device = self.devices.iter().zip(&self.asked_for);
+        let begun: Vec<&AtomicBool> = of_device
+            .filter(|(own, _)| is_meant(own))
+            .map(|(_, asked)| asked)
+            .filter(|asked| !asked.swap(true, Ordering::Relaxed))
+            .collect();
+        build().inspect_err(|error| {
+            if error.code == cl::CL_INVALID_OPERATION {
+                begun.iter().for_each(|asked| asked.store(false, Ordering::Relaxed));
+            }
+        })
+    }
+
     /// Whether it is associated with a device.
     pub fn is_for(&self, device: &Link<Device>) -> bool {
         self.devices.iter().any(|own| own.handle() == device.handle())
@@ -57,7 +100,18 @@ impl Program {
     /// A handle for a new program.
     fn publish(core: Arc<Core>, context: Link<Context>) -> NewHandle {
         let devices = context.devices.clone();
-        NewHandle::new(Program { core, context, devices })
+        NewHandle::new(Program::new(core, context, devices))
+    }
+
+    /// A handle for a program that is linked for these devices; all if there are none.
+    fn publish_linked(core: Arc<Core>, context: Link<Context>, listed: &[Opaque]) -> NewHandle {
+        let devices = context.devices.clone();
+        let program = Program::new(core, context, devices);
+        for (own, asked) in program.devices.iter().zip(&program.asked_for) {
+            let is_meant = listed.is_empty() || listed.iter().any(|device| device.get() == own.handle());
+            asked.store(is_meant, Ordering::Relaxed);
+        }
+        NewHandle::new(program)
     }
 }
 
@@ -133,7 +187,7 @@ pub fn create_with_binary(
     for device in device_list.get(num_devices)? {
         devices.push(device.link()?);
     }
-    Ok(NewHandle::new(Program { core, context: context.link()?, devices }))
+    Ok(NewHandle::new(Program::new(core, context.link()?, devices)))
 }
 
 /// clCreateProgramWithBuiltInKernels: CL_DEVICE_BUILT_IN_KERNELS is empty.
@@ -163,11 +217,12 @@ pub fn build(
     user_data: Opaque,
 ) -> Status {
     let program = program.get()?;
-    program.check_devices(num_devices, &device_list)?;
     check_notify(pfn_notify.is_null(), user_data)?;
-    // CL_INVALID_BINARY, CL_INVALID_BUILD_OPTIONS, CL_INVALID_OPERATION, CL_COMPILER_NOT_AVAILABLE,
-    // CL_BUILD_PROGRAM_FAILURE.
-    Ok(program.core.build(&options.string(), build_notify(&program, pfn_notify, user_data)?)?)
+    program.for_devices(num_devices, &device_list, || {
+        // CL_INVALID_BINARY, CL_INVALID_BUILD_OPTIONS, CL_INVALID_OPERATION, CL_COMPILER_NOT_AVAILABLE,
+        // CL_BUILD_PROGRAM_FAILURE.
+        Ok(program.core.build(&options.string(), build_notify(&program, pfn_notify, user_data)?)?)
+    })
 }
 
 /// clCompileProgram.
@@ -184,7 +239,6 @@ pub fn compile(
     user_data: Opaque,
 ) -> Status {
     let program = program.get()?;
-    program.check_devices(num_devices, &device_list)?;
     let none = num_input_headers == 0;
     let agree = input_headers.is_null() == none && header_include_names.is_null() == none;
     fail_if(
@@ -197,8 +251,14 @@ pub fn compile(
     let headers: Vec<_> = input_headers.get(num_input_headers)?;
     let headers: Vec<_> =
         names.iter().zip(headers).map(|(name, header)| (name.string(), header.core.clone())).collect();
-    // CL_INVALID_COMPILER_OPTIONS, CL_INVALID_OPERATION, CL_COMPILER_NOT_AVAILABLE, CL_COMPILE_PROGRAM_FAILURE.
-    Ok(program.core.compile(&options.string(), &headers, build_notify(&program, pfn_notify, user_data)?)?)
+    program.for_devices(num_devices, &device_list, || {
+        // CL_INVALID_COMPILER_OPTIONS, CL_INVALID_OPERATION, CL_COMPILER_NOT_AVAILABLE, CL_COMPILE_PROGRAM_FAILURE.
+        Ok(program.core.compile(
+            &options.string(),
+            &headers,
+            build_notify(&program, pfn_notify, user_data)?,
+        )?)
+    })
 }
 
 /// A link's callback.
@@ -240,10 +300,13 @@ pub fn link(
     check_notify(pfn_notify.is_null(), user_data)?;
     // The callback may come before this function has returned; whoever is first makes the handle.
     let handle: Arc<OnceLock<Opaque>> = Arc::default();
+    let listed: Vec<Opaque> =
+        device_list.get(num_devices)?.iter().map(|device| Opaque::new(device.handle())).collect();
     let publish = {
         let context = context.link()?;
         move |core: &Arc<Core>| {
-            let make = || Opaque::new(Program::publish(core.clone(), context.clone()).into_raw());
+            let make =
+                || Opaque::new(Program::publish_linked(core.clone(), context.clone(), &listed).into_raw());
             handle.get_or_init(make).get()
         }
     };
@@ -302,9 +365,15 @@ pub fn get_build_info(
 ) -> Status {
     let program = program.get()?;
     // CL_INVALID_DEVICE if device is not in the list of devices associated with program.
-    program.device(&device)?;
+    let device = program.device(&device)?;
     let core = &program.core;
+    let asked = program.is_asked_for(&device);
     query(param_value_size, param_value, param_value_size_ret, |answer| match param_name {
+        // Nothing was done for this device, whatever was for others.
+        cl::CL_PROGRAM_BUILD_STATUS if !asked => answer.value(BuildStatus::None as cl::cl_build_status),
+        cl::CL_PROGRAM_BUILD_OPTIONS | cl::CL_PROGRAM_BUILD_LOG if !asked => answer.text(""),
+        cl::CL_PROGRAM_BINARY_TYPE if !asked => answer.value(program.given as cl::cl_program_binary_type),
+        cl::CL_PROGRAM_BUILD_GLOBAL_VARIABLE_TOTAL_SIZE if !asked => answer.value(0_usize),
         cl::CL_PROGRAM_BUILD_STATUS => answer.value(core.build_status() as cl::cl_build_status),
         cl::CL_PROGRAM_BUILD_OPTIONS => answer.text(&core.build_options()),
         cl::CL_PROGRAM_BUILD_LOG => answer.text(&core.build_log()),

@@ -48,7 +48,7 @@ const OPTIONS: &[&str] = &[
 const RECOVERABLE: &[&str] = &["implicit-int", "incompatible-pointer-types", "int-conversion"];
 
 /// Translates. Errors: [`CompileError::Failed`] with clang's diagnostics, [`CompileError::Crashed`] if it died or took too long.
-/// The limit is for the whole request.
+/// The limit is on the processor time of the whole request.
 pub fn translate(translation: &Translation, limit: Duration) -> Result<Translated, CompileError> {
     // The first line only names the file in diagnostics.
     let source = format!("# 1 \"{SOURCE_NAME}\"\n{}", translation.source);

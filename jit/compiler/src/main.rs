@@ -2,11 +2,15 @@
 //! its standard input.
 
 use spirula_compiler::worker;
+use spirula_interface::protocol::Role;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    match std::env::args().nth(1).as_deref() {
-        Some("--worker") => worker::serve(worker::perform),
+    let first = std::env::args().nth(1);
+    if let Some(role) = first.as_deref().and_then(Role::of_argument) {
+        worker::serve(role, worker::perform);
+    }
+    match first.as_deref() {
         Some("--version") => {
             println!("spirula-compiler {}", spirula_interface::identity::BUILD);
             ExitCode::SUCCESS

@@ -1,24 +1,31 @@
-//! The worker's life: limits first, then request after request, until its socket closes or nothing comes.
+//! The worker's life: limits first, then what takes its time and is trusted, then the sandbox, and in it request after request,
+//! until its socket closes or nothing comes.
 
 mod crash;
+mod memory;
 mod perform;
+mod sandbox;
 
+pub use memory::{limit as limit_memory, resident};
 pub use perform::{on_large_stack, perform};
 
 use crash::{COMPLAINTS, SOCKET};
 use spirula_interface::identity;
 use spirula_interface::options::CompileError;
-use spirula_interface::protocol::{self, Conditions, Hello, Job, Product, Reply, Stage, Tag};
+use spirula_interface::protocol::{self, Conditions, Hello, Job, Product, Reply, Role, Stage, Tag};
 use spirula_interface::target::Target;
 use std::fs::File;
 use std::io;
 use std::mem::ManuallyDrop;
 use std::os::fd::{AsFd, BorrowedFd, FromRawFd};
+use std::path::PathBuf;
 
 /// Bytes of address space: more than any sane compilation takes, less than what stalls a machine.
 const ADDRESS_SPACE: u64 = 8 << 30;
 /// How willingly the kernel ends a worker when memory is short, from -1000 to 1000.
 const OOM_SCORE: &str = "800";
+/// Bytes of a file, which is what LLVM says on stderr, or a dump.
+const FILE_SIZE: u64 = 256 << 20;
 /// Milliseconds without a request after which a worker leaves.
 const IDLE_LIMIT: i32 = 60_000;
 /// Bytes of stack for LLVM to read our own library on.
@@ -27,13 +34,15 @@ const PREPARING_STACK: usize = 8 << 20;
 /// What does the jobs: [`perform`], or what a test puts in its place.
 pub type Performer = fn(Job, &Conditions, &mut Vec<Stage>) -> Result<Product, CompileError>;
 
-/// Serves the application at the other end of its standard input, a socket; never returns.
-pub fn serve(performer: Performer) -> ! {
+/// Serves the application at the other end of its standard input, a socket; never returns. The program's second argument may be a
+/// folder for what its requests want to be dumped.
+pub fn serve(role: Role, performer: Performer) -> ! {
     limit(libc::RLIMIT_CORE, 0);
     limit(libc::RLIMIT_AS, ADDRESS_SPACE);
+    limit(libc::RLIMIT_FSIZE, FILE_SIZE);
     renounce();
     crash::install();
-    let end = match converse(performer) {
+    let end = match converse(role, performer) {
         Ok(()) => 0,
         Err(_) => 1,
     };
@@ -41,22 +50,27 @@ pub fn serve(performer: Performer) -> ! {
     unsafe { libc::_exit(end) }
 }
 
-fn converse(performer: Performer) -> io::Result<()> {
+fn converse(role: Role, performer: Performer) -> io::Result<()> {
     // SAFETY: whoever started this process put the socket there, and it stays open until the end.
     let socket = unsafe { BorrowedFd::borrow_raw(SOCKET) };
     // SAFETY: as above; never closed through this.
     let stream = ManuallyDrop::new(unsafe { File::from_raw_fd(SOCKET) });
-    leave_with_the_application()?;
     let host = crate::llvm::host();
-    // What takes its time and serves every request.
-    let _ = crate::llvm::machine(&host, true);
-    crate::clang::keep_one();
-    protocol::send(
-        socket.as_fd(),
-        Tag::Hello,
-        &Hello { build: identity::BUILD.to_owned(), host: host.clone() },
-    )?;
-    if !has_request(0) {
+    if role == Role::Compiler {
+        // What takes its time and serves every request.
+        let _ = crate::llvm::machine(&host, true);
+    }
+    memory::install();
+    let dump = std::env::args_os().nth(2).map(PathBuf::from);
+    // It holds for the threads that begin from here on.
+    let missing = sandbox::enter(role, dump.as_deref());
+    leave_with_the_application()?;
+    if role == Role::Translator {
+        crate::clang::keep_one();
+    }
+    let hello = Hello { build: identity::BUILD.to_owned(), host: host.clone(), missing };
+    protocol::send(socket.as_fd(), Tag::Hello, &hello)?;
+    if role == Role::Compiler && !has_request(0) {
         prepare(&host);
     }
     while has_request(IDLE_LIMIT) {
@@ -69,13 +83,22 @@ fn converse(performer: Performer) -> io::Result<()> {
         unsafe {
             libc::ftruncate(COMPLAINTS, 0);
             libc::lseek(COMPLAINTS, 0, libc::SEEK_SET);
-            libc::alarm(conditions.seconds);
         }
+        set_timers(conditions.seconds, conditions.patience());
         let mut stages = Vec::new();
         let result = performer(job, &conditions, &mut stages);
-        // SAFETY: sets a timer of this process.
-        unsafe { libc::alarm(0) };
-        protocol::send(socket.as_fd(), Tag::Reply, &Reply { result, stages, resident: resident() })?;
+        set_timers(0, 0);
+        let resident = resident();
+        let sent = protocol::send(socket.as_fd(), Tag::Reply, &Reply { result, stages, resident });
+        match sent {
+            Err(error) if error.kind() == io::ErrorKind::FileTooLarge => {
+                let result =
+                    Err(CompileError::Failed(format!("error: the results can't be sent: {error}\n")));
+                let reply = Reply { result, stages: Vec::new(), resident };
+                protocol::send(socket.as_fd(), Tag::Reply, &reply)?;
+            }
+            sent => sent?,
+        }
     }
     protocol::send(socket.as_fd(), Tag::Bye, &())
 }
@@ -133,8 +156,13 @@ fn limit(resource: libc::__rlimit_resource_t, value: u64) {
     }
 }
 
-/// Resident bytes of this process.
-pub fn resident() -> u64 {
-    let pages = std::fs::read_to_string("/proc/self/statm").ok();
-    pages.and_then(|text| text.split(' ').nth(1)?.parse::<u64>().ok()).map_or(0, |pages| pages * 4096)
+/// Ends this process after so many seconds of processor time, or by the clock; 0 is never.
+fn set_timers(processor: u32, clock: u32) {
+    for (timer, seconds) in [(libc::ITIMER_PROF, processor), (libc::ITIMER_REAL, clock)] {
+        let none = libc::timeval { tv_sec: 0, tv_usec: 0 };
+        let end =
+            libc::itimerval { it_interval: none, it_value: libc::timeval { tv_sec: seconds.into(), ..none } };
+        // SAFETY: sets a timer of this process.
+        unsafe { libc::setitimer(timer, &end, std::ptr::null_mut()) };
+    }
 }

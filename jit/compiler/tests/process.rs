@@ -5,7 +5,7 @@ use libtest_mimic::{Arguments, Failed, Trial};
 use spirula_compiler::worker;
 use spirula_interface::inputs::Inputs;
 use spirula_interface::options::CompileError;
-use spirula_interface::protocol::{Conditions, Job, Product, Stage};
+use spirula_interface::protocol::{Conditions, Job, Product, Role, Stage};
 use spirula_interface::target::Target;
 use spirula_interface::tier::Tier;
 use spirula_service::process::Request;
@@ -15,14 +15,14 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 fn main() -> ExitCode {
-    if std::env::args().nth(1).as_deref() == Some("--worker") {
-        worker::serve(misbehave);
+    if let Some(role) = std::env::args().nth(1).as_deref().and_then(Role::of_argument) {
+        worker::serve(role, misbehave);
     }
     if let Some((_, act)) = ACTS.iter().find(|(name, _)| std::env::args().nth(1).as_deref() == Some(*name)) {
         act();
         return ExitCode::SUCCESS;
     }
-    let tests: [(&str, fn()); 12] = [
+    let tests: [(&str, fn()); 14] = [
         ("a_crash_is_an_error_that_says_what_happened", a_crash_is_an_error_that_says_what_happened),
         ("a_panic_is_an_error_and_the_worker_lives_on", a_panic_is_an_error_and_the_worker_lives_on),
         ("a_worker_is_reused_and_is_no_child_of_ours", a_worker_is_reused_and_is_no_child_of_ours),
@@ -31,6 +31,8 @@ fn main() -> ExitCode {
         ("what_cannot_be_started_is_tried_again", what_cannot_be_started_is_tried_again),
         ("programs_that_are_no_compiler_are_named", programs_that_are_no_compiler_are_named),
         ("a_worker_has_renounced_what_it_does_not_need", a_worker_has_renounced_what_it_does_not_need),
+        ("a_hostile_compiler_is_denied_everything", a_hostile_compiler_is_denied_everything),
+        ("a_hostile_translator_reads_and_no_more", a_hostile_translator_reads_and_no_more),
         ("many_threads_share_few_workers", many_threads_share_few_workers),
         ("an_application_that_exits_leaves_nobody", an_application_that_exits_leaves_nobody),
         ("a_killed_application_leaves_its_keeper_alone", a_killed_application_leaves_its_keeper_alone),
@@ -71,9 +73,23 @@ fn carry_out(module: &[u8]) -> Result<Product, CompileError> {
                 hoard.push(vec![0u8; 1 << 30]);
             }
         }
+        b"hoard" => {
+            worker::limit_memory(worker::resident() + (100 << 20));
+            let mut hoard = Vec::new();
+            loop {
+                hoard.push(vec![1_u8; 1 << 20]);
+                std::thread::sleep(Duration::from_micros(100));
+            }
+        }
         b"exit" => std::process::exit(0),
         b"process id" => return Ok(Product::Checked(std::process::id().to_string())),
         b"panic" => panic!("a bug of ours"),
+        b"thread" => {
+            let sum =
+                std::thread::spawn(|| vec![1_u8; 64 << 20].iter().map(|&byte| u64::from(byte)).sum::<u64>());
+            assert_eq!(sum.join().unwrap(), 64 << 20);
+        }
+        b"attack" => return Ok(Product::Checked(attacks())),
         _ => {}
     }
     Ok(Product::Checked("fine".into()))
@@ -85,8 +101,95 @@ fn recurse(depth: u64) -> u64 {
     std::hint::black_box(recurse(std::hint::black_box(depth + 1))) + depth
 }
 
+/// What a process that was taken over would do: each line names a deed and the errno, or 0 if it was done.
+fn attacks() -> String {
+    let done = |result: i64| {
+        if result < 0 { std::io::Error::last_os_error().raw_os_error().unwrap_or(-1) } else { 0 }
+    };
+    let null = std::ptr::null_mut::<libc::c_void>();
+    let parent = i64::from(std::os::unix::process::parent_id());
+    let here = (&raw const parent).cast::<libc::c_void>();
+    let part = libc::iovec { iov_base: here.cast_mut(), iov_len: 8 };
+    let address = libc::sockaddr_in {
+        sin_family: libc::AF_INET as u16,
+        sin_port: 9_u16.to_be(),
+        sin_addr: libc::in_addr { s_addr: u32::from_be_bytes([127, 0, 0, 1]).to_be() },
+        sin_zero: [0; 8],
+    };
+    let file = std::env::temp_dir().join(format!("spirula-attack-{}", std::process::id()));
+    let file = std::ffi::CString::new(file.into_os_string().into_encoded_bytes()).unwrap();
+    // SAFETY: system calls with valid arguments, that concern this process or are denied; a child ends at once.
+    let list = unsafe {
+        [
+            ("read", done(libc::open(c"/etc/passwd".as_ptr(), libc::O_RDONLY).into())),
+            ("write", done(libc::open(file.as_ptr(), libc::O_CREAT | libc::O_WRONLY, 0o600).into())),
+            ("remove", done(libc::unlink(file.as_ptr()).into())),
+            ("socket", done(libc::socket(libc::AF_INET, libc::SOCK_STREAM, 0).into())),
+            (
+                "connect",
+                done(libc::connect(0, (&raw const address).cast(), size_of_val(&address) as u32).into()),
+            ),
+            ("fork", {
+                let child = libc::fork();
+                if child == 0 {
+                    libc::_exit(0);
+                }
+                done(child.into())
+            }),
+            ("exec", done(libc::execve(c"/nonexistent".as_ptr(), null.cast(), null.cast()).into())),
+            ("ptrace", done(libc::ptrace(libc::PTRACE_ATTACH, parent as i32, null, null))),
+            ("peek", done(libc::process_vm_readv(parent as i32, &part, 1, &part, 1, 0) as i64)),
+            ("kill", done(libc::kill(parent as i32, 0).into())),
+            ("mprotect", {
+                let page =
+                    libc::mmap(null, 4096, libc::PROT_READ, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS, -1, 0);
+                done(libc::mprotect(page, 4096, libc::PROT_READ | libc::PROT_EXEC).into())
+            }),
+            ("limit", {
+                let more = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+                done(libc::setrlimit(libc::RLIMIT_NPROC, &more).into())
+            }),
+            ("unshare", done(libc::unshare(libc::CLONE_NEWUSER).into())),
+        ]
+    };
+    list.map(|(name, errno)| format!("{name} {errno}\n")).concat()
+}
+
+/// What a worker of a role could not do, of the [`attacks`]. None, and a message, where this kernel has no sandbox.
+fn denied(role: Role) -> Option<Vec<String>> {
+    let pool = Pool::new(role, || std::env::current_exe().map_err(|error| error.to_string()));
+    let outcome = text(run(&pool, "attack", 60));
+    if !pool.missing().is_empty() {
+        eprintln!("this kernel lacks {:?}", pool.missing());
+        return None;
+    }
+    let denied = [libc::EPERM, libc::EACCES].map(|errno| format!(" {errno}"));
+    let names =
+        outcome.lines().filter_map(|line| denied.iter().find_map(|end| line.strip_suffix(end.as_str())));
+    Some(names.map(str::to_owned).collect())
+}
+
+fn a_hostile_compiler_is_denied_everything() {
+    let Some(denied) = denied(Role::Compiler) else { return };
+    let all = [
+        "read", "write", "remove", "socket", "connect", "fork", "exec", "ptrace", "peek", "kill", "mprotect",
+        "limit", "unshare",
+    ];
+    assert_eq!(denied, all);
+    // Threads, memory, answers: what compiling takes is there.
+    let pool = pool();
+    let outcome = run(&pool, "thread", 60);
+    assert_eq!(text(outcome), "fine");
+}
+
+fn a_hostile_translator_reads_and_no_more() {
+    let Some(denied) = denied(Role::Translator) else { return };
+    // It starts clang, which reads headers, and must be able to end it.
+    assert_eq!(denied, ["write", "socket", "connect", "ptrace", "peek", "kill", "unshare"]);
+}
+
 fn pool() -> Pool {
-    Pool::new(|| std::env::current_exe().map_err(|error| error.to_string()))
+    Pool::new(Role::Compiler, || std::env::current_exe().map_err(|error| error.to_string()))
 }
 
 fn run(pool: &Pool, what: &str, seconds: u32) -> Result<Result<Product, CompileError>, PoolError> {
@@ -109,6 +212,7 @@ fn a_crash_is_an_error_that_says_what_happened() {
         ("fatal error", "gave up, LLVM saying: "),
         ("overflow", "crashed (SIGSEGV)"),
         ("allocate", "aborted (SIGABRT), saying: memory allocation of 1073741824 bytes failed"),
+        ("hoard", "used "),
         ("spin", "exceeded its time limit"),
         ("exit", "ended without a word"),
     ];
@@ -187,7 +291,7 @@ fn a_worker_killed_while_idle_is_replaced() {
 
 fn what_cannot_be_started_is_tried_again() {
     static IS_THERE: AtomicBool = AtomicBool::new(false);
-    let pool = Pool::new(|| match IS_THERE.load(Ordering::Relaxed) {
+    let pool = Pool::new(Role::Compiler, || match IS_THERE.load(Ordering::Relaxed) {
         true => std::env::current_exe().map_err(|error| error.to_string()),
         false => Err("it is nowhere".into()),
     });
@@ -208,9 +312,9 @@ fn programs_that_are_no_compiler_are_named() {
         ("/dev/null", "/dev/null: Permission denied"),
     ];
     let pools = [
-        Pool::new(|| Ok("/bin/false".into())),
-        Pool::new(|| Ok("/nonexistent/spirula-compiler".into())),
-        Pool::new(|| Ok("/dev/null".into())),
+        Pool::new(Role::Compiler, || Ok("/bin/false".into())),
+        Pool::new(Role::Compiler, || Ok("/nonexistent/spirula-compiler".into())),
+        Pool::new(Role::Compiler, || Ok("/dev/null".into())),
     ];
     for ((program, expected), pool) in wrong.iter().zip(&pools) {
         match run(pool, "nothing", 60) {

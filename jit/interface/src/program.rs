@@ -3,12 +3,14 @@
 
 use crate::printf::Printf;
 use crate::tier::Tier;
-use serde::{Deserialize, Serialize};
+use serde::de::{SeqAccess, Visitor};
+use serde::{Deserialize, Deserializer, Serialize};
 
 /// A compiled program: object files and what the host must know to call its kernels.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct CompiledProgram {
     /// Relocatable ELF objects for the host, which do not refer to each other.
+    #[serde(deserialize_with = "few_objects")]
     pub objects: Vec<Vec<u8>>,
     /// The kernels, in the order of the module's metadata.
     pub kernels: Vec<KernelInfo>,
@@ -16,6 +18,31 @@ pub struct CompiledProgram {
     pub data: ProgramData,
     /// Remarks and warnings, a line each; becomes part of the build log.
     pub log: String,
+}
+
+/// Reads the objects; an error if they are more than a program has. Empty ones would be many times as large in memory as they are
+/// written.
+fn few_objects<'d, D: Deserializer<'d>>(input: D) -> Result<Vec<Vec<u8>>, D::Error> {
+    /// One for each thread that compiles, at most.
+    const MOST: usize = 4096;
+    struct Objects;
+    impl<'d> Visitor<'d> for Objects {
+        type Value = Vec<Vec<u8>>;
+        fn expecting(&self, f: &mut std::fmt::Formatter) -> std::fmt::Result {
+            write!(f, "at most {MOST} objects")
+        }
+        fn visit_seq<A: SeqAccess<'d>>(self, mut list: A) -> Result<Vec<Vec<u8>>, A::Error> {
+            let mut objects = Vec::new();
+            while let Some(object) = list.next_element()? {
+                if objects.len() == MOST {
+                    return Err(serde::de::Error::invalid_length(MOST + 1, &self));
+                }
+                objects.push(object);
+            }
+            Ok(objects)
+        }
+    }
+    input.deserialize_seq(Objects)
 }
 
 /// The symbol by which all objects of a program refer to its block of program-scope variables.

@@ -6,6 +6,7 @@ use crate::program::CompiledProgram;
 use crate::target::Target;
 use crate::translation::{Translated, Translation};
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
+use std::ffi::CStr;
 use std::io::{self, Read};
 use std::os::fd::{AsRawFd, BorrowedFd};
 use std::path::PathBuf;
@@ -13,6 +14,9 @@ use std::time::Duration;
 
 /// A frame's payload may not be longer: what claims to be is no frame.
 pub const MAX_PAYLOAD: u32 = 1 << 30;
+
+/// Bytes of a reply: of a compiled program.
+const MAX_REPLY: u32 = 256 << 20;
 
 /// Work for the compiler.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -45,6 +49,14 @@ pub enum Job<'a> {
 }
 
 impl Job<'_> {
+    /// Who does it.
+    pub fn role(&self) -> Role {
+        match self {
+            Job::Translate(_) => Role::Translator,
+            Job::Check { .. } | Job::Link { .. } | Job::Build { .. } => Role::Compiler,
+        }
+    }
+
     /// What the compiler was doing, for messages.
     pub fn verb(&self) -> &'static str {
         match self {
@@ -53,6 +65,30 @@ impl Job<'_> {
             Job::Build { .. } => "building this module",
             Job::Translate(_) => "compiling this source",
         }
+    }
+}
+
+/// What a worker is for, which decides what it may do besides.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Role {
+    /// It compiles bitcode, with nothing but memory and threads.
+    Compiler,
+    /// It starts clang, which reads files.
+    Translator,
+}
+
+impl Role {
+    /// The argument that makes the program such a worker. A folder for dumps may follow.
+    pub fn argument(self) -> &'static CStr {
+        match self {
+            Role::Compiler => c"--worker",
+            Role::Translator => c"--translator",
+        }
+    }
+
+    /// The role of that argument.
+    pub fn of_argument(argument: &str) -> Option<Role> {
+        [Role::Compiler, Role::Translator].into_iter().find(|role| role.argument().to_str() == Ok(argument))
     }
 }
 
@@ -69,13 +105,24 @@ pub enum Product {
     Built(CompiledProgram),
 }
 
+/// Times the processor time that a job may take, how long it may take by the clock.
+pub const PATIENCE: u32 = 10;
+
 /// How a job is to be done, which changes nothing about what it yields. The job's own bytes follow in the same frame.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Conditions {
-    /// Seconds after which the worker ends itself.
+    /// Seconds of processor time after which the worker ends itself.
     pub seconds: u32,
     /// A folder that gets what the stages of the compilation yield.
     pub dump: Option<PathBuf>,
+}
+
+impl Conditions {
+    /// Seconds by the clock after which it ends itself though it has used less of the processors: so much longer may a job take
+    /// on a machine that is busy.
+    pub fn patience(&self) -> u32 {
+        self.seconds.saturating_mul(PATIENCE)
+    }
 }
 
 /// A stage of a build.
@@ -105,6 +152,8 @@ pub struct Hello {
     pub build: String,
     /// The processor that it runs on.
     pub host: Target,
+    /// What this kernel can't keep it from, in words.
+    pub missing: Vec<String>,
 }
 
 /// The kinds of frame.
@@ -121,6 +170,19 @@ pub enum Tag {
     Crash = b'c',
     /// Worker: leaving after idle time; what was sent meanwhile is not done.
     Bye = b'b',
+}
+
+impl Tag {
+    const ALL: [Tag; 5] = [Tag::Hello, Tag::Request, Tag::Reply, Tag::Crash, Tag::Bye];
+
+    /// Bytes of such a frame's payload at most. What a worker says is bounded by what it may have to say: it may be another's by now.
+    fn most(self) -> u32 {
+        match self {
+            Tag::Request => MAX_PAYLOAD,
+            Tag::Reply => MAX_REPLY,
+            Tag::Hello | Tag::Crash | Tag::Bye => 64 << 10,
+        }
+    }
 }
 
 /// A frame's first bytes: tag, then length in little endian.
@@ -164,8 +226,14 @@ pub fn fits(job: usize) -> io::Result<()> {
 
 fn send_parts(socket: BorrowedFd, tag: Tag, parts: &[&[u8]]) -> io::Result<()> {
     let length: usize = parts.iter().map(|part| part.len()).sum();
-    let length = u32::try_from(length).ok().filter(|&length| length <= MAX_PAYLOAD);
-    let length = length.ok_or_else(|| io::Error::other("the modules are larger than a request may be"))?;
+    let short = u32::try_from(length).ok().filter(|&length| length <= tag.most());
+    let most = tag.most() >> 20;
+    let length = short.ok_or_else(|| {
+        io::Error::new(
+            io::ErrorKind::FileTooLarge,
+            format!("they take {length} bytes; the most is {most} MiB"),
+        )
+    })?;
     send_bytes(socket, &header(tag, length))?;
     parts.iter().try_for_each(|part| send_bytes(socket, part))
 }
@@ -194,12 +262,12 @@ pub fn receive(mut socket: impl Read) -> io::Result<(Tag, Vec<u8>)> {
     let mut start = [0; 5];
     socket.read_exact(&mut start)?;
     let [tag, length @ ..] = start;
-    let tag = [Tag::Hello, Tag::Request, Tag::Reply, Tag::Crash, Tag::Bye]
+    let tag = Tag::ALL
         .into_iter()
         .find(|&known| known as u8 == tag)
         .ok_or_else(|| io::Error::other("not a frame"))?;
     let length = u32::from_le_bytes(length);
-    if length > MAX_PAYLOAD {
+    if length > tag.most() {
         return Err(io::Error::other("a frame of impossible length"));
     }
     let mut payload = Vec::new();
@@ -218,6 +286,36 @@ pub fn decode<T: DeserializeOwned>(payload: &[u8]) -> io::Result<T> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn no_frame_is_longer_than_its_kind_may_be() {
+        for (tag, most) in [(Tag::Crash, 64 << 10), (Tag::Hello, 64 << 10), (Tag::Reply, MAX_REPLY)] {
+            let error = receive(&header(tag, most + 1)[..]).unwrap_err();
+            assert_eq!(error.to_string(), "a frame of impossible length");
+            assert_eq!(receive(&header(tag, most)[..]).unwrap_err().kind(), io::ErrorKind::UnexpectedEof);
+        }
+        let (socket, _other) = std::os::unix::net::UnixStream::pair().unwrap();
+        let error = send(std::os::fd::AsFd::as_fd(&socket), Tag::Crash, &vec![0_u8; 1 << 17]).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::FileTooLarge);
+    }
+
+    #[test]
+    fn lists_of_lists_are_short() {
+        // A byte each, which would be 24 in memory.
+        let program = CompiledProgram {
+            objects: vec![Vec::new(); 5000],
+            kernels: Vec::new(),
+            data: Default::default(),
+            log: String::new(),
+        };
+        let decode = |program: &CompiledProgram| decode::<CompiledProgram>(&encode(program).unwrap());
+        assert!(decode(&program).is_err());
+        let objects = vec![b"object".to_vec(); 64];
+        assert_eq!(
+            decode(&CompiledProgram { objects: objects.clone(), ..program }).unwrap().objects,
+            objects
+        );
+    }
 
     #[test]
     fn what_fits_can_be_sent_with_its_conditions() {

@@ -16,7 +16,7 @@ mod variables;
 
 pub use clang::find as find_clang;
 pub use loader::{LoadError, LoadedProgram};
-pub use process::{cache_problem, warm_up};
+pub use process::{cache_problem, missing_protection, warm_up};
 pub use variables::{Variables, VariablesError};
 
 use process::Request;
@@ -61,7 +61,14 @@ pub fn build(modules: &[&[u8]], options: &CompileOptions, tier: Tier) -> Result<
     let job = Job::Build { modules: modules.to_vec(), inputs: inputs(options, tier)? };
     let answer = process::answer(Request::repeatable(&job, &[])?)?;
     match answer.product {
-        Product::Built(program) => Ok(Build { program, stages: answer.stages }),
+        Product::Built(mut program) => {
+            if settings::get().compiler.remarks
+                && let Some(missing) = missing_protection()
+            {
+                program.log += &format!("remark: {missing}\n");
+            }
+            Ok(Build { program, stages: answer.stages })
+        }
         _ => Err(wrong_product()),
     }
 }

@@ -27,18 +27,23 @@ use image::Layout;
 pub use image::Limits;
 use memory::{Mapped, Writable};
 use spirula_interface::program::{CompiledProgram, RawWorkGroupFn};
+use std::ops::Range;
 use std::sync::Arc;
 
 /// A program in executable memory; released on drop.
 #[derive(Debug)]
 pub struct LoadedProgram {
-    #[expect(dead_code, reason = "owned for the entries")]
     code: Mapped,
     /// What the code refers to.
     variables: Option<Arc<Variables>>,
 }
 
 impl LoadedProgram {
+    /// Where its code lies, and nothing else's.
+    pub fn addresses(&self) -> Range<usize> {
+        self.code.range()
+    }
+
     /// Keeps the variables as long as the code.
     pub(crate) fn keep(&mut self, variables: Arc<Variables>) {
         self.variables = Some(variables);

@@ -12,8 +12,9 @@
 //! which says what was tried; the next build tries again. The answers to the last requests are kept in memory (`recent`)
 //! and, for other processes, on disk ([`crate::cache`]).
 //!
-//! The border keeps crashes, hangs and memory away from the application. It is no sandbox: who takes over LLVM with a
-//! module of evil intent has the rights of the user, in the worker and through the code it returns.
+//! The border keeps crashes, hangs and memory away from the application, and a sandbox the worker away from all else: who takes
+//! over LLVM with a module of evil intent has a process that can only answer. (The code in its answer is the module's own anyway.)
+//! What starts clang is of another kind: it and clang can read the user's files.
 
 mod keeper;
 pub mod locate;
@@ -30,14 +31,16 @@ use recent::Recent;
 pub use recent::is_repeatable;
 use serde::de::DeserializeOwned;
 use spirula_interface::options::CompileError;
-use spirula_interface::protocol::{self, Conditions, Job, Product, Reply, Stage};
+use spirula_interface::protocol::{self, Conditions, Job, Product, Reply, Role, Stage};
 use spirula_interface::target::Target;
 use std::sync::OnceLock;
 
 static CACHE: PerProcess<Option<Result<Cache, String>>> = PerProcess::new(open_cache, |_| {});
 static TARGET: PerProcess<OnceLock<Target>> = PerProcess::new(OnceLock::new, |_| {});
 static RECENT: PerProcess<Recent> = PerProcess::new(Recent::new, |_| {});
-static POOL: PerProcess<Pool> = PerProcess::new(|| Pool::new(locate::compiler), Pool::disown);
+static POOL: PerProcess<Pool> = PerProcess::new(|| Pool::new(Role::Compiler, locate::compiler), Pool::disown);
+static TRANSLATORS: PerProcess<Pool> =
+    PerProcess::new(|| Pool::new(Role::Translator, locate::compiler), Pool::disown);
 
 /// A job ready to be sent.
 #[derive(Clone, Debug)]
@@ -46,6 +49,8 @@ pub struct Request {
     pub job: Vec<u8>,
     /// See [`Job::verb`].
     pub verb: &'static str,
+    /// Who does it.
+    role: Role,
     /// If the same question has the same answer tomorrow: what that is kept under.
     key: Option<Key>,
 }
@@ -56,7 +61,7 @@ impl Request {
         let too_large = |error| CompileError::Failed(format!("error: the modules can't be sent: {error}\n"));
         let bytes = protocol::encode(job).map_err(too_large)?;
         protocol::fits(bytes.len()).map_err(too_large)?;
-        Ok(Request { job: bytes, verb: job.verb(), key: None })
+        Ok(Request { job: bytes, verb: job.verb(), role: job.role(), key: None })
     }
 
     /// A job whose answer depends on nothing but its bytes and these, and may be remembered.
@@ -136,7 +141,11 @@ fn run_anew(request: &Request) -> Result<Answer, CompileError> {
     let settings = settings::get();
     let seconds = u32::try_from(settings.time_limit.as_secs()).unwrap_or(u32::MAX).max(1);
     let conditions = Conditions { seconds, dump: settings.dump.clone() };
-    match POOL.get().run(request, &conditions) {
+    let pool = match request.role {
+        Role::Compiler => &POOL,
+        Role::Translator => &TRANSLATORS,
+    };
+    match pool.get().run(request, &conditions) {
         Ok(Reply { result, stages, .. }) => result.map(|product| Answer { product, stages }),
         Err(PoolError::NotStarted(error)) => Err(unavailable(&error)),
         Err(PoolError::Crashed(note)) => {
@@ -179,6 +188,15 @@ fn set_target(found: Target) -> Target {
 
 fn unavailable(error: &str) -> CompileError {
     CompileError::Unavailable(format!("error: the compiler process can't be started: {error}\n"))
+}
+
+/// What this system can't keep from the compiler processes, in words; None if nothing, or before there was one.
+pub fn missing_protection() -> Option<String> {
+    let mut missing = [POOL.get().missing(), TRANSLATORS.get().missing()].concat();
+    missing.sort();
+    missing.dedup();
+    (!missing.is_empty())
+        .then(|| format!("the compiler is not fully confined: this system lacks {}", missing.join(" and ")))
 }
 
 /// Starts a worker in the background if there is none, so that the first request finds it ready. Never fails.

@@ -50,7 +50,7 @@ pub const VARIABLES: &[Variable] = &[
     Variable {
         name: "SPIRULA_COMPILER_TIMEOUT",
         values: "seconds, 120 by default",
-        meaning: "how long one compilation may take",
+        meaning: "how much processor time one compilation may take; by the clock it may take ten times as long",
     },
     Variable {
         name: "SPIRULA_DUMP",

@@ -131,9 +131,11 @@ pub fn copy_rect(
     expect_buffer(destination)?;
     same_context(source, destination)?;
     let (from, to) = (source_side.placement(region)?, destination_side.placement(region)?);
-    let pitches = |place: Placement| (place.row_pitch, place.slice_pitch);
-    if Arc::ptr_eq(source, destination) && pitches(from) != pitches(to) {
-        return Err(Status::InvalidValue.because("a copy inside a buffer has one set of pitches"));
+    // "… are the same buffer object and src_slice_pitch is not equal to dst_slice_pitch and src_row_pitch is not equal to
+    // dst_row_pitch": one of the two may differ.
+    let other_pitches = from.row_pitch != to.row_pitch && from.slice_pitch != to.slice_pitch;
+    if Arc::ptr_eq(source, destination) && other_pitches {
+        return Err(Status::InvalidValue.because("a copy inside a buffer whose pitches are both different"));
     }
     check_box(source, from, region)?;
     check_box(destination, to, region)?;

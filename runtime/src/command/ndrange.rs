@@ -57,7 +57,7 @@ pub(crate) fn run_kernel(
         run(part)
     });
     let records = device.output_buffers.give_back(buffer);
-    stdout::print(&record::text(calls, &records));
+    record::print(calls, &records, stdout::print);
     result
 }
 

@@ -3,17 +3,22 @@
 
 #![allow(unsafe_code)]
 
+use crate::error::{Result, Status};
 use crate::execute::arena::{Arena, BLOCK_ALIGN, MAX_SCRATCH};
+use crate::execute::fault;
 use crate::execute::tiers::{Tiers, Version};
 use crate::memory::raw::Allocation;
 use spirula_interface::program::{Launch, MemorySizes, RawWorkGroupFn};
 use spirula_service::{LoadedKernel, LoadedProgram};
+use std::ops::Range;
 use std::sync::Arc;
 
 /// A work-group function that stays loaded.
 #[derive(Clone, Debug)]
 pub(crate) struct Code {
     entry: RawWorkGroupFn,
+    /// Where it and all that it consists of lies.
+    addresses: Range<usize>,
     denormals_are_zero: bool,
     /// Keeps `entry` mapped; None for functions that are part of this process.
     _program: Option<Arc<LoadedProgram>>,
@@ -23,6 +28,7 @@ impl Code {
     pub(crate) fn of(kernel: &LoadedKernel) -> Code {
         Code {
             entry: kernel.entry,
+            addresses: kernel.program.addresses(),
             denormals_are_zero: kernel.info.signature.denormals_are_zero,
             _program: Some(kernel.program.clone()),
         }
@@ -31,7 +37,7 @@ impl Code {
     /// A hand-written work-group function.
     #[cfg(test)]
     pub(crate) fn native(entry: RawWorkGroupFn) -> Code {
-        Code { entry, denormals_are_zero: false, _program: None }
+        Code { entry, addresses: 0..0, denormals_are_zero: false, _program: None }
     }
 }
 
@@ -131,8 +137,9 @@ impl Invocation {
         scratch as u64 <= MAX_SCRATCH || scratch <= self.scratch_size(self.tiers.first())
     }
 
-    /// Runs the groups `first..end` here in that code of the kernel. `arena` has room for it.
-    pub(crate) fn run(&self, version: &Version, arena: &mut Arena, first: u64, end: u64) {
+    /// Runs the groups `first..end` here in that code of the kernel. `arena` has room for it. CL_OUT_OF_RESOURCES if the code
+    /// faults, which leaves them undone.
+    pub(crate) fn run(&self, version: &Version, arena: &mut Arena, first: u64, end: u64) -> Result<()> {
         let (local, scratch) = arena.parts(self.local_size, self.scratch_size(version));
         let arguments = self.arguments.0.span();
         let [local_size, scratch_size, argument_size] =
@@ -145,9 +152,18 @@ impl Invocation {
         // layout and the alignment that the compiler asked for, and the objects in it are held by the command. Local
         // memory and scratch have the sizes of `KernelInfo`, are aligned to 128 and used by this thread only. What the
         // kernel does with its buffers is the application's promise.
-        unsafe {
-            (code.entry)(arguments.address(), &launch, first, end, local.address(), scratch.address());
-        }
+        let called = unsafe {
+            let given = (arguments.address().cast_const(), &launch, first, end);
+            fault::call(code.entry, &code.addresses, given, (local.address(), scratch.address()))
+        };
+        called.map_err(|fault| {
+            let groups = if end - first == 1 {
+                format!("work-group {first}")
+            } else {
+                format!("work-groups {first} to {}", end - 1)
+            };
+            Status::OutOfResources.because(format!("one of its {groups} {fault}"))
+        })
     }
 }
 

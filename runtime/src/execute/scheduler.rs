@@ -7,7 +7,7 @@
 
 mod worker;
 
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::execute::launch::Invocation;
 use crate::execute::pace::WORTH_WAKING_NS;
 use crate::execute::tiers::Version;
@@ -61,7 +61,8 @@ impl Scheduler {
         self.pool.get_or_init(build).as_ref()
     }
 
-    /// Runs all groups and returns when they are done. CL_OUT_OF_RESOURCES without memory for local memory and scratch.
+    /// Runs all groups and returns when they are done. CL_OUT_OF_RESOURCES without memory for local memory and scratch, and if the
+    /// code faults.
     pub(crate) fn run(&self, invocation: &Arc<Invocation>) -> Result<()> {
         self.run_groups(invocation, 0..invocation.groups())
     }
@@ -76,9 +77,10 @@ impl Scheduler {
             return self.share(invocation, version, groups);
         }
         let mut worker = Worker::new(invocation, version)?;
-        groups.start = run_here(&mut worker, groups.clone(), alone);
+        let ran = run_here(&mut worker, groups.clone(), alone);
         worker.learn();
         let version = worker.end();
+        groups.start = ran?;
         if groups.is_empty() { Ok(()) } else { self.share(invocation, version, groups) }
     }
 
@@ -90,32 +92,32 @@ impl Scheduler {
             let helped = job.clone();
             pool.spawn(move || helped.help(helpers));
         }
-        let result = Worker::new(invocation, job.version.clone()).map(|mut worker| {
-            job.work(&mut worker);
-            worker.learn();
-            worker.end();
-        });
-        if result.is_err() {
-            job.give_up();
+        match Worker::new(invocation, job.version.clone()) {
+            Ok(mut worker) => {
+                job.work(&mut worker);
+                worker.learn();
+                worker.end();
+            }
+            Err(error) => job.fail(error),
         }
         job.wait();
-        result
+        job.failure.get().cloned().map_or(Ok(()), Err)
     }
 }
 
 /// Runs groups on this thread until all are done or, unless `alone`, it has taken long enough to call for help. Returns
 /// the end of those that are done.
-fn run_here(worker: &mut Worker, groups: Range<u64>, alone: bool) -> u64 {
+fn run_here(worker: &mut Worker, groups: Range<u64>, alone: bool) -> Result<u64> {
     let started = timer();
     let count = groups.end - groups.start;
     let step = if alone { count } else { count.div_ceil(16) };
     let mut done = groups.start;
     while done < groups.end && (alone || timer() - started < WORTH_WAKING_NS) {
         let end = (done + step.min(worker.most())).min(groups.end);
-        worker.run(done, end);
+        worker.run(done, end)?;
         done = end;
     }
-    done
+    Ok(done)
 }
 
 /// A launch that several threads work on.
@@ -133,6 +135,8 @@ struct Job {
     divisor: u64,
     asleep: AtomicBool,
     waiter: Thread,
+    /// The first of those of all threads.
+    failure: OnceLock<Error>,
 }
 
 impl Job {
@@ -146,6 +150,7 @@ impl Job {
             divisor: 4 * threads as u64,
             asleep: AtomicBool::new(false),
             waiter: std::thread::current(),
+            failure: OnceLock::new(),
         }
     }
 
@@ -163,10 +168,12 @@ impl Job {
         None
     }
 
-    /// Runs chunks until none is left.
+    /// Runs chunks until none is left. A fault ends the whole launch.
     fn work(&self, worker: &mut Worker) {
         while let Some((first, end)) = self.take(worker.most()) {
-            worker.run(first, end);
+            if let Err(error) = worker.run(first, end) {
+                self.fail(error);
+            }
             self.count(end - first);
         }
     }
@@ -187,8 +194,9 @@ impl Job {
         }
     }
 
-    /// Declares the groups that nobody has taken done.
-    fn give_up(&self) {
+    /// Ends the launch: declares the groups that nobody has taken done.
+    fn fail(&self, error: Error) {
+        let _ = self.failure.set(error);
         while let Some((first, end)) = self.take(u64::MAX) {
             self.count(end - first);
         }

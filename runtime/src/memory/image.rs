@@ -181,7 +181,8 @@ impl ImageInfo {
         }
     }
 
-    /// CL_INVALID_IMAGE_SIZE for empty images and those beyond the device's limits.
+    /// CL_INVALID_IMAGE_DESCRIPTOR for empty images ("image_width … must be ≥ 1"), CL_INVALID_IMAGE_SIZE for those beyond the
+    /// device's limits.
     fn check_size(&self, context: &Context) -> Result<()> {
         let Some(limits) = &context.device().info.images else {
             return Err(Status::InvalidOperation.because("the device has no images"));
@@ -192,21 +193,26 @@ impl ImageInfo {
             ImageKind::Image3d => limits.max_3d,
             _ => [limits.max_2d[0], limits.max_2d[1], 1],
         };
-        let fits = |has: bool, size: usize, most: usize| !has || (1..=most).contains(&size);
-        let good = fits(true, self.width, most[0])
-            && fits(has_rows, self.height, most[1])
-            && fits(has_slices, self.depth, most[2])
-            && fits(has_layers, self.array_size, limits.max_array);
-        match good {
-            true => Ok(()),
-            false => Err(Status::InvalidImageSize.because(format!(
-                "{:?} of {} x {} x {}, {} layers",
-                self.kind, self.width, self.height, self.depth, self.array_size
-            ))),
-        }
+        let sizes = [
+            (true, self.width, most[0]),
+            (has_rows, self.height, most[1]),
+            (has_slices, self.depth, most[2]),
+            (has_layers, self.array_size, limits.max_array),
+        ];
+        let any =
+            |wrong: fn(usize, usize) -> bool| sizes.iter().any(|&(has, size, most)| has && wrong(size, most));
+        let status = match () {
+            () if any(|size, _| size == 0) => Status::InvalidImageDescriptor,
+            () if any(|size, most| size > most) => Status::InvalidImageSize,
+            () => return Ok(()),
+        };
+        Err(status.because(format!(
+            "{:?} of {} x {} x {}, {} layers",
+            self.kind, self.width, self.height, self.depth, self.array_size
+        )))
     }
 
-    /// CL_INVALID_IMAGE_DESCRIPTOR for pitches that are too small, crooked, or come without a host pointer.
+    /// CL_INVALID_IMAGE_DESCRIPTOR for pitches that are too small, crooked, beyond any memory, or come without a host pointer.
     fn check_pitches(&self, row: usize, slice: usize, has_host_ptr: bool) -> Result<Pitches> {
         let wrong = |what: &str| Err(Status::InvalidImageDescriptor.because(what));
         if !has_host_ptr && (row != 0 || slice != 0) && self.parent.is_none() {
@@ -219,7 +225,15 @@ impl ImageInfo {
         if slice != 0 && self.slice_pitch != 0 && (slice < tight.1 || !slice.is_multiple_of(tight.0)) {
             return wrong("the slice pitch is shorter than a slice, or no multiple of the row pitch");
         }
-        Ok(self.tight_pitches(row, slice, self.extent()))
+        let pitches = self.tight_pitches(row, slice, self.extent());
+        let end =
+            self.host_placement(pitches.0, pitches.1, self.extent()).end(self.byte_region(self.extent()));
+        // Of a last row or slice there is as much as of the others where the host's memory is the image.
+        let size = self.byte_size_with(pitches);
+        match end.zip(size).is_some_and(|(end, size)| end.max(size) <= isize::MAX as usize) {
+            true => Ok(pitches),
+            false => wrong("with these pitches the image is larger than any memory"),
+        }
     }
 
     /// The pitches with 0 replaced by what a tight box of `region` texels has.
@@ -244,11 +258,16 @@ impl ImageInfo {
 
     /// CL_MEM_SIZE.
     pub(crate) fn byte_size(&self) -> usize {
-        let (_, rows, slices) = (self.width, self.extent()[1], self.extent()[2]);
+        self.byte_size_with((self.row_pitch, self.slice_pitch)).unwrap_or(usize::MAX)
+    }
+
+    /// What CL_MEM_SIZE would be with other pitches; None if it's too much to say.
+    fn byte_size_with(&self, (row_pitch, slice_pitch): Pitches) -> Option<usize> {
+        let [_, rows, slices] = self.extent();
         match self.kind {
-            ImageKind::Image1dArray => self.slice_pitch.saturating_mul(rows),
-            _ if self.slice_pitch != 0 => self.slice_pitch.saturating_mul(slices),
-            _ => self.row_pitch.saturating_mul(rows),
+            ImageKind::Image1dArray => slice_pitch.checked_mul(rows),
+            _ if self.slice_pitch != 0 => slice_pitch.checked_mul(slices),
+            _ => row_pitch.checked_mul(rows),
         }
     }
 

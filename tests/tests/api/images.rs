@@ -99,8 +99,7 @@ fn parts_with_pitch() -> Outcome {
 fn creation_errors() -> Outcome {
     let setup = Setup::new();
     let make = |format, size| status(Image::new(&setup.context, ImageKind::D2, format, size, 1, None));
-    let empty = make(RGBA_FLOAT, [0, 4, 1]);
-    assert!(["CL_INVALID_IMAGE_SIZE", "CL_INVALID_IMAGE_DESCRIPTOR"].contains(&empty.as_str()), "{empty}");
+    assert_eq!(make(RGBA_FLOAT, [0, 4, 1]), "CL_INVALID_IMAGE_DESCRIPTOR");
     let widest = setup.device.info::<usize>(CL_DEVICE_IMAGE2D_MAX_WIDTH)?;
     assert!(widest >= 8192);
     assert_eq!(make(RGBA_FLOAT, [widest + 1, 1, 1]), "CL_INVALID_IMAGE_SIZE");
@@ -158,7 +157,8 @@ fn descriptions() -> Outcome {
         for axis in (0..4).filter(|&axis| size[axis] != 0) {
             let mut smaller = size;
             smaller[axis] = 0;
-            assert_eq!(tried(of(kind, smaller, [0, 0]), null_mut()), "CL_INVALID_IMAGE_SIZE", "{kind:#x}");
+            let found = tried(of(kind, smaller, [0, 0]), null_mut());
+            assert_eq!(found, "CL_INVALID_IMAGE_DESCRIPTOR", "{kind:#x}");
         }
     }
     let refused = |what, host| assert_eq!(tried(what, host), "CL_INVALID_IMAGE_DESCRIPTOR");
@@ -169,6 +169,14 @@ fn descriptions() -> Outcome {
     refused(of(d3, [4, 4, 4, 0], [16, 60]), host);
     refused(of(d3, [4, 4, 4, 0], [16, 72]), host);
     assert_eq!(tried(of(d3, [4, 4, 4, 0], [20, 100]), host), "CL_SUCCESS");
+    // Pitches whose products are more than 64 bits, or than any memory.
+    for pitches in [[usize::MAX - 3, 0], [1 << 62, 0], [1 << 61, 0], [16, usize::MAX - 15], [16, 1 << 62]] {
+        let kind =
+            if pitches[1] == 0 { of(d2, [4, 4, 0, 0], pitches) } else { of(d3, [4, 4, 4, 0], pitches) };
+        let used = status(make(&setup, CL_MEM_USE_HOST_PTR, &kind, host));
+        refused(kind, host);
+        assert_eq!(used, "CL_INVALID_IMAGE_DESCRIPTOR", "{pitches:?}");
+    }
     let levels = cl_image_desc { num_mip_levels: 1, ..of(d2, [4, 4, 0, 0], [0, 0]) };
     let samples = cl_image_desc { num_samples: 1, ..of(d2, [4, 4, 0, 0], [0, 0]) };
     refused(levels, null_mut());

@@ -8,6 +8,7 @@ mod device_queues;
 mod device_trees;
 mod errors;
 mod events;
+mod faults;
 mod forged;
 mod generic;
 mod handles;
@@ -53,6 +54,7 @@ fn main() -> ExitCode {
         math_options::tests(),
         conversions::tests(),
         events::tests(),
+        faults::tests(),
         commands::tests(),
         sub_devices::tests(),
         svm::tests(),

@@ -251,6 +251,31 @@ fn rectangle_errors() -> Outcome {
     assert_eq!(read([0; 3], [10, 10, 1], 9, 0), "CL_INVALID_VALUE", "a row pitch below the width");
     assert_eq!(read([0; 3], [10, 5, 2], 10, 45), "CL_INVALID_VALUE", "a slice pitch below a slice");
     assert_eq!(read([usize::MAX, 0, 0], [10, 1, 1], 0, 0), "CL_INVALID_VALUE", "an overflow");
+    // Within a buffer either pitch may differ, but not both.
+    let copy = |from: [usize; 2], to: [usize; 2]| {
+        let (queue, buffer, start, behind) = (setup.queue.raw(), buffer.raw(), [0usize; 3], [50usize, 0, 0]);
+        let (from_at, to_at, region) = (start.as_ptr(), behind.as_ptr(), [4usize, 1, 1]);
+        let region = region.as_ptr();
+        let ([row, slice], [to_row, to_slice]) = (from, to);
+        status(call!(clEnqueueCopyBufferRect(
+            queue,
+            buffer,
+            buffer,
+            from_at,
+            to_at,
+            region,
+            row,
+            slice,
+            to_row,
+            to_slice,
+            0,
+            null(),
+            null_mut()
+        )))
+    };
+    assert_eq!(copy([10, 20], [10, 40]), "CL_SUCCESS");
+    assert_eq!(copy([10, 20], [5, 20]), "CL_SUCCESS");
+    assert_eq!(copy([10, 20], [5, 40]), "CL_INVALID_VALUE");
     Ok(())
 }
 

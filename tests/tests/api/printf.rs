@@ -1,6 +1,7 @@
 //! printf: what appears on standard output, in which order, and by when. Sources need a device with a compiler.
 
 use crate::setup::{Setup, tests};
+use rustix::process::{Resource, Rlimit, setrlimit};
 use spirula_tests::cl::sys::*;
 use spirula_tests::cl::{self, Buffer, Kernel, NdRange, Program, Queue};
 use spirula_tests::isolate::{Failure, Outcome};
@@ -18,6 +19,7 @@ tests![
     queues_and_threads_keep_their_texts_whole,
     in_order_with_the_application,
     by_the_end_of_the_command,
+    much_text_takes_no_memory,
     binaries_print_too,
 ];
 
@@ -379,4 +381,19 @@ fn binaries_print_too() -> Outcome {
     loaded.build("")?;
     run(&setup, &Kernel::new(&loaded, "k")?, 1, 1)?;
     expect(&output.text()?, "saved 1\n")
+}
+
+/// Nearly two gigabytes of text from a launch, in 512 MB of memory.
+fn much_text_takes_no_memory() -> Outcome {
+    let (setup, _output) = setup()?;
+    let text = "x".repeat(32_000);
+    let kernel = kernel(&setup, &format!("kernel void k(void) {{ printf(\"{text}\"); }}"))?;
+    run(&setup, &kernel, 1, 1)?;
+    rustix::stdio::dup2_stdout(File::options().write(true).open("/dev/null")?)?;
+    let pages: u64 = fs::read_to_string("/proc/self/statm")?.split(' ').next().unwrap().parse().unwrap();
+    let most = Some((pages << 12) + (512 << 20));
+    let limit = Rlimit { current: most, maximum: most };
+    setrlimit(Resource::As, limit)?;
+    run(&setup, &kernel, 60_000, 100)?;
+    Ok(())
 }

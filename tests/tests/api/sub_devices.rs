@@ -4,7 +4,8 @@ use crate::setup::{Setup, again, status, tests};
 use spirula_tests::call;
 use spirula_tests::cl::sys::*;
 use spirula_tests::cl::{
-    Buffer, Context, Handle, Kernel, Object, Program, Queue, Result, SPIR12, query, query_list,
+    Buffer, CL_PROGRAM_BINARY_TYPE_INTERMEDIATE, Context, Handle, Kernel, Object, Program, Queue, Result,
+    SPIR12, query, query_list,
 };
 use spirula_tests::create;
 use spirula_tests::fixtures;
@@ -17,7 +18,8 @@ tests![
     every_part_runs_kernels,
     lives_of_their_own,
     of_many_units,
-    a_program_is_for_its_devices
+    a_program_is_for_its_devices,
+    a_build_is_for_its_devices
 ];
 
 /// The constants that begin `properties`, in their type.
@@ -232,5 +234,58 @@ fn a_program_is_for_its_devices() -> Outcome {
         null_mut()
     ));
     assert_eq!(status(launch), "CL_INVALID_PROGRAM_EXECUTABLE");
+    Ok(())
+}
+
+/// A program of two devices that is built for one is not built for the other, until it is.
+fn a_build_is_for_its_devices() -> Outcome {
+    let (_setup, device, _) = divisible()?;
+    let parts = part(device, &[EQUALLY, 1, 0])?;
+    let both = [parts.0[0], parts.0[1]];
+    let context = create!(clCreateContext(null(), 2, both.as_ptr(), None, null_mut()))?;
+    let context = Context::from_raw(context);
+    let binary = fixtures::load("spir12/vadd.bc64");
+    let (lengths, starts, mut loaded) = ([binary.len(); 2], [binary.as_ptr(); 2], [0; 2]);
+    let program = Program::from_raw(create!(clCreateProgramWithBinary(
+        context.raw(),
+        2,
+        both.as_ptr(),
+        lengths.as_ptr(),
+        starts.as_ptr(),
+        loaded.as_mut_ptr()
+    ))?);
+    let state = |device, name| -> Result<i32> {
+        query(|size, value, needed| {
+            call!(clGetProgramBuildInfo(program.raw(), device, name, size, value, needed))
+        })
+    };
+    let build = |device: &cl_device_id| {
+        call!(clBuildProgram(program.raw(), 1, device, c"-x spir".as_ptr(), None, null_mut()))
+    };
+    let launch = |device, kernel: &Kernel| {
+        let queue = create!(clCreateCommandQueue(context.raw(), device, 0)).map(Queue::from_raw)?;
+        let one = 1usize;
+        let (queue, none) = (queue.raw(), null_mut());
+        call!(clEnqueueNDRangeKernel(queue, kernel.raw(), 1, null(), &one, null(), 0, null(), none))
+    };
+    let (none, success) = (-1, 0);
+    build(&both[0])?;
+    assert_eq!(state(both[0], CL_PROGRAM_BUILD_STATUS)?, success);
+    assert_eq!(state(both[1], CL_PROGRAM_BUILD_STATUS)?, none);
+    assert_eq!(state(both[0], CL_PROGRAM_BINARY_TYPE)?, CL_PROGRAM_BINARY_TYPE_EXECUTABLE as i32);
+    assert_eq!(state(both[1], CL_PROGRAM_BINARY_TYPE)?, CL_PROGRAM_BINARY_TYPE_INTERMEDIATE as i32);
+    {
+        let kernel = Kernel::new(&program, "daxpy")?;
+        assert_eq!(status(launch(both[1], &kernel)), "CL_INVALID_PROGRAM_EXECUTABLE");
+        // It has arguments, which are missing: the program is built here.
+        assert_eq!(status(launch(both[0], &kernel)), "CL_INVALID_KERNEL_ARGS");
+        // While kernels exist nothing is built, for no device.
+        assert_eq!(status(build(&both[1])), "CL_INVALID_OPERATION");
+        assert_eq!(state(both[1], CL_PROGRAM_BUILD_STATUS)?, none);
+    }
+    build(&both[1])?;
+    assert_eq!(state(both[1], CL_PROGRAM_BUILD_STATUS)?, success);
+    let kernel = Kernel::new(&program, "daxpy")?;
+    assert_eq!(status(launch(both[1], &kernel)), "CL_INVALID_KERNEL_ARGS");
     Ok(())
 }

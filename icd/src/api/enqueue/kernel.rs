@@ -20,8 +20,12 @@ fn check_context(queue: &Ref<Queue>, kernel: &Ref<Kernel>) -> Status {
     fail_if(!same, cl::CL_INVALID_CONTEXT, "command_queue and kernel are of different contexts")?;
     // CL_INVALID_PROGRAM_EXECUTABLE if there is no successfully built program executable available for device associated
     // with command_queue.
-    let is_for = kernel.program.is_for(&queue.device);
-    fail_if(!is_for, cl::CL_INVALID_PROGRAM_EXECUTABLE, "the kernel's program is not for the queue's device")
+    let is_for = kernel.program.is_asked_for(&queue.device);
+    fail_if(
+        !is_for,
+        cl::CL_INVALID_PROGRAM_EXECUTABLE,
+        "the kernel's program was not built for the queue's device",
+    )
 }
 
 /// How many values the sizes of a launch have.

@@ -1,6 +1,7 @@
 //! A clang process: its input and output are files in memory, its time and memory are bounded, and it dies with its parent, which
 //! is a worker and not the application, if one could be started.
 
+use spirula_interface::protocol::PATIENCE;
 use spirula_interface::translation::Clang;
 use std::ffi::CStr;
 use std::fs::File;
@@ -76,9 +77,9 @@ impl Running {
         let _ = self.child.wait();
     }
 
-    /// Waits so long at most for its end.
+    /// Waits for its end, and no longer than one with that limit on processor time may take on a busy machine.
     pub(super) fn end(mut self, limit: Duration) -> io::Result<Ended> {
-        let status = wait(self.child, limit)?;
+        let status = wait(self.child, limit.saturating_mul(PATIENCE))?;
         let how = match (status, status.and_then(|status| status.signal())) {
             (None, _) | (_, Some(libc::SIGXCPU)) => {
                 How::Death("exceeded its time limit (SPIRULA_COMPILER_TIMEOUT sets it)".into())

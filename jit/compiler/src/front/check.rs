@@ -186,7 +186,7 @@ fn global_variable(global: Global, findings: &mut Findings) {
         findings.add(format!("the variable `{name}` is in address space {space}; SPIR's are 0 to 4"));
     }
     if is_foreign(global.value_type(), 0) {
-        findings.add(format!("the variable `{name}` has the type {}", global.value_type()));
+        findings.add(format!("the variable `{name}` has {}", described(global.value_type())));
     }
 }
 
@@ -203,7 +203,7 @@ fn function<'m>(function: Function<'m>, layout: Layout<'m>, has_blocks: bool, fi
         ));
     }
     for parameter in function.parameters().into_iter().filter(|parameter| is_foreign(parameter.ty(), 0)) {
-        findings.add(format!("the function `{name}` has a parameter of type {}", parameter.ty()));
+        findings.add(format!("the function `{name}` has a parameter of {}", described(parameter.ty())));
     }
     for instruction in function.instructions() {
         if let Some(ty) = instruction.allocated_type()
@@ -319,10 +319,26 @@ fn type_of(instruction: Instruction) -> Option<String> {
     let types = [Some(instruction.ty()), instruction.allocated_type(), instruction.element_pointer_type()];
     let operands = instruction.operands().into_iter().map(Value::ty);
     if let Some(foreign) = types.into_iter().flatten().chain(operands).find(|ty| is_foreign(*ty, 0)) {
-        return Some(format!("a value of type {foreign}"));
+        return Some(format!("a value of {}", described(foreign)));
     }
     let ty = instruction.ty();
-    (elements(ty) > MAX_ELEMENTS).then(|| format!("a value of type {ty}, which is too large for one"))
+    (elements(ty) > MAX_ELEMENTS).then(|| format!("a value of {}, which is too large for one", described(ty)))
+}
+
+/// A type for a log: one that is nested without end is not written out.
+fn described(ty: Type) -> String {
+    /// Characters of LLVM's text.
+    const READABLE: usize = 100;
+    if consists_of(ty, 0, &mut 0, &|_| false) {
+        return format!(
+            "a type that is nested more than {MAX_TYPE_DEPTH} deep, or has more than {MAX_TYPE_NODES} parts"
+        );
+    }
+    let text = ty.to_string();
+    match text.char_indices().nth(READABLE) {
+        Some((end, _)) => format!("type {} …", &text[..end]),
+        None => format!("type {text}"),
+    }
 }
 
 /// What a value consists of: so much that LLVM, which takes it apart, does not finish, is no program's.
@@ -340,14 +356,22 @@ fn elements(ty: Type) -> u64 {
 const MAX_TYPE_NODES: u32 = 10_000;
 
 fn is_foreign(ty: Type, depth: u32) -> bool {
-    consists_of_foreign(ty, depth, &mut 0)
+    consists_of(ty, depth, &mut 0, &is_foreign_scalar)
 }
 
-fn consists_of_foreign(ty: Type, depth: u32, nodes: &mut u32) -> bool {
-    use LLVMTypeKind::*;
+/// Whether a type is or has a part of a kind, or more parts than there are to look at.
+fn consists_of(ty: Type, depth: u32, nodes: &mut u32, kind: &impl Fn(Type) -> bool) -> bool {
     *nodes += 1;
+    if depth > MAX_TYPE_DEPTH || *nodes > MAX_TYPE_NODES || kind(ty) {
+        return true;
+    }
+    let mut parts = ty.members().into_iter().chain(ty.element());
+    parts.any(|part| consists_of(part, depth + 1, nodes, kind))
+}
+
+fn is_foreign_scalar(ty: Type) -> bool {
+    use LLVMTypeKind::*;
     match ty.kind() {
-        _ if depth > MAX_TYPE_DEPTH || *nodes > MAX_TYPE_NODES => true,
         LLVMX86_FP80TypeKind
         | LLVMFP128TypeKind
         | LLVMPPC_FP128TypeKind
@@ -357,10 +381,7 @@ fn consists_of_foreign(ty: Type, depth: u32, nodes: &mut u32) -> bool {
         | LLVMTokenTypeKind => true,
         LLVMIntegerTypeKind => ty.integer_width() > 128,
         LLVMPointerTypeKind => ty.address_space() > 4,
-        LLVMStructTypeKind => {
-            ty.members().into_iter().any(|member| consists_of_foreign(member, depth + 1, nodes))
-        }
-        _ => ty.element().is_some_and(|element| consists_of_foreign(element, depth + 1, nodes)),
+        _ => false,
     }
 }
 
@@ -460,6 +481,20 @@ mod tests {
                 "local variable `g` has more than",
             ),
             ("@g = addrspace(1) global i32 0, align 1048576", "`g` is aligned to 1048576"),
+            // What LLVM's C API calls 0, as if there were none.
+            ("@g = addrspace(1) global i32 0, align 4294967296", "`g` is aligned to 4294967296"),
+            (
+                "@g = addrspace(3) global i32 undef, section \"a\", align 4294967296, !x !{}",
+                "`g` is aligned to 4294967296",
+            ),
+            (
+                "define void @f() {\n %p = alloca i32, align 4294967296\n ret void\n}",
+                "`f` has a private variable that is aligned to 4294967296",
+            ),
+            (
+                "define void @f(ptr %p) {\n store i1024 0, ptr %p\n ret void\n}",
+                "`f` contains a value of type i1024, which",
+            ),
             (
                 "define void @f() {\n %p = alloca i32, align 16777216\n ret void\n}",
                 "`f` has a private variable that is aligned",
@@ -506,6 +541,7 @@ mod tests {
             ("define void @f(x86_fp80 %x) {\n ret void\n}", "a parameter of type x86_fp80"),
             ("define void @f() {\n %x = alloca <vscale x 4 x i32>\n ret void\n}", "type <vscale x 4 x i32>"),
             ("define void @f(i32 %x) {\n %y = zext i32 %x to i256\n ret void\n}", "type i256"),
+            (&deep_type(1000), "`f` contains a value of a type that is nested more than 64 deep"),
             (
                 "define void @f() {\n call void @g()\n ret void\n}\ndefine void @g() {\n call void @f()\n ret void\n}",
                 "recursion is not allowed in OpenCL C (6.9.i): `f` calls `g` calls `f`",
@@ -516,6 +552,19 @@ mod tests {
             assert!(log.contains(expected), "{log}");
             assert!(log.lines().all(|line| line.starts_with("error: ")), "{log}");
         }
+    }
+
+    /// A variable of a structure in a structure in a structure.
+    fn deep_type(depth: usize) -> String {
+        let ty = format!("{}i32{}", "{".repeat(depth), "}".repeat(depth));
+        format!("%T = type {ty}\ndefine void @f() {{\n %p = alloca %T\n ret void\n}}")
+    }
+
+    #[test]
+    fn findings_stay_readable() {
+        let members = vec!["x86_fp80"; 1000].join(", ");
+        let log = finding(&format!("define void @f() {{\n %p = alloca {{ {members} }}\n ret void\n}}"));
+        assert!(log.len() < 250 && log.contains("type { x86_fp80, x86_fp80,"), "{log}");
     }
 
     #[test]

@@ -47,8 +47,7 @@ fn sized<'m>(layout: Layout<'m>, ty: Type<'m>, depth: u32) -> Option<u64> {
 pub(super) fn variable<'m>(layout: Layout<'m>, variable: Global<'m>, total: &mut u64) -> Option<String> {
     let name = variable.name();
     let ty = variable.value_type();
-    if variable.alignment() > MAX_ALIGNMENT {
-        let align = variable.alignment();
+    if let Some(align) = excessive_alignment(**variable) {
         return Some(format!(
             "the variable `{name}` is aligned to {align} bytes; the most is {MAX_ALIGNMENT}"
         ));
@@ -75,8 +74,7 @@ pub(super) fn variable<'m>(layout: Layout<'m>, variable: Global<'m>, total: &mut
 /// What is wrong with an `alloca`, if anything.
 pub(super) fn private<'m>(layout: Layout<'m>, alloca: Instruction<'m>) -> Option<String> {
     let ty = alloca.allocated_type().filter(|ty| ty.is_sized())?;
-    if alloca.alignment() > MAX_ALIGNMENT {
-        let align = alloca.alignment();
+    if let Some(align) = excessive_alignment(*alloca) {
         return Some(format!(
             "a private variable that is aligned to {align} bytes; the most is {MAX_ALIGNMENT}"
         ));
@@ -86,6 +84,12 @@ pub(super) fn private<'m>(layout: Layout<'m>, alloca: Instruction<'m>) -> Option
     let fits = size.is_some_and(|size| size <= MAX_PRIVATE_BYTES);
     let most = MAX_PRIVATE_BYTES >> 20;
     (!fits).then(|| format!("a private variable of {}; the most is {most} MiB", count(size)))
+}
+
+/// The alignment of a variable if that is too large.
+fn excessive_alignment(variable: Value) -> Option<u64> {
+    let align = if variable.has_largest_alignment() { 1 << 32 } else { u64::from(variable.alignment()) };
+    (align > MAX_ALIGNMENT.into()).then_some(align)
 }
 
 fn count(size: Option<u64>) -> String {

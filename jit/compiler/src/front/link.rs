@@ -99,6 +99,7 @@ pub fn link<'s>(
     machine: &TargetMachine,
 ) -> Result<LinkedModule<'s>, CompileError> {
     let mut hardened = hardened;
+    strangers(hardened.module.view(), &hardened.kernels)?;
     let options = Options { names_errors: hardened.is_debug };
     blocks::resolve(session, &mut hardened, machine, options)?;
     printf::replace(session, &mut hardened, machine)?;
@@ -151,7 +152,7 @@ fn resolve(
     let mut unresolved = Vec::new();
     for function in module.functions().into_iter().filter(|function| function.is_declaration()) {
         let name = function.name();
-        let is_ours = name.starts_with("llvm.") || name.starts_with("spirula");
+        let is_ours = name.starts_with("llvm.") || name.starts_with(OWN_NAMES);
         if is_ours || !function.has_uses() {
             continue;
         }
@@ -179,8 +180,30 @@ fn resolve(
             unresolved.push((*variable, format!("the variable `{}` is not defined", variable.name())));
         }
     }
+    refuse(&unresolved, module, kernels)?;
+    Ok(definitions)
+}
+
+/// What the builtins' primitives and library begin with.
+const OWN_NAMES: &str = "spirula";
+
+/// Refuses what a program itself uses by such a name without defining it: it can't know what there is.
+fn strangers(module: View, kernels: &[KernelSignature]) -> Result<(), CompileError> {
+    let functions = module.functions().into_iter();
+    let undefined =
+        functions.filter(|f| f.is_declaration() && f.has_uses() && f.name().starts_with(OWN_NAMES));
+    let unresolved: Vec<_> = undefined.map(|f| (*f, format!("{} is not defined", readable(*f)))).collect();
+    refuse(&unresolved, module, kernels)
+}
+
+/// The error if any symbol can't be resolved, for the reason beside it.
+fn refuse<'m>(
+    unresolved: &[(Symbol<'m>, String)],
+    module: View<'m>,
+    kernels: &[KernelSignature],
+) -> Result<(), CompileError> {
     if unresolved.is_empty() {
-        return Ok(definitions);
+        return Ok(());
     }
     let graph = CallGraph::new(module);
     let log = unresolved
@@ -368,6 +391,24 @@ mod tests {
         let text = linked(&[&one, two]).unwrap();
         assert!(text.contains("ret i32 1") && text.contains("ret i32 2"), "{text}");
         assert!(!text.contains("spir_func") && !text.contains("declare i32 @f"), "{text}");
+    }
+
+    #[test]
+    fn names_of_ours_are_nobodys() {
+        // An undefined one, one of the library's, and one of the primitives, declared otherwise than we do.
+        for name in ["spirula_compiler_process", "spirula_sin_f32", "spirula.barrier"] {
+            let text = format!(
+                "{KERNEL} call spir_func void @{name}(i64 1)\n ret void\n}}\ndeclare spir_func void @{name}(i64)"
+            );
+            let log = linked(&[&text]).unwrap_err();
+            assert_eq!(log, format!("error: `void {name}(long)` is not defined; the kernel `k` needs it\n"));
+        }
+        // A program's own function may be called so, and is no builtin.
+        let own = format!(
+            "{KERNEL} %x = call spir_func i32 @spirula_sin_f32(i32 7)\n store i32 %x, ptr addrspace(1) %p\n ret void\n}}
+             define spir_func i32 @spirula_sin_f32(i32 %x) {{\n ret i32 %x\n}}"
+        );
+        assert!(linked(&[&own]).is_ok());
     }
 
     #[test]

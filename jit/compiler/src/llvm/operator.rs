@@ -85,6 +85,22 @@ impl<'m> Value<'m> {
         unsafe { LLVMGetAlignment(self.raw()).max(1) }
     }
 
+    /// Whether an alloca or a global variable is aligned to 2^32 bytes, for which [`Value::alignment`] has no number.
+    pub(crate) fn has_largest_alignment(self) -> bool {
+        let is_variable = self.kind() == LLVMGlobalVariableValueKind;
+        if !is_variable && !self.is(&[LLVMAlloca]) {
+            return false;
+        }
+        // SAFETY: one of the values that have an alignment.
+        if unsafe { LLVMGetAlignment(self.raw()) } != 0 {
+            return false;
+        }
+        // A variable without an alignment answers alike, but every producer writes one.
+        let text = if is_variable { self.to_string() } else { return true };
+        let behind = text.rsplit('"').next().unwrap_or_default();
+        behind.contains(", align 4294967296")
+    }
+
     pub(crate) fn is_volatile(self) -> bool {
         let accesses = [LLVMLoad, LLVMStore, LLVMAtomicRMW, LLVMAtomicCmpXchg];
         // SAFETY: one of the memory accesses.

@@ -12,8 +12,10 @@ pub const SOCKET: c_int = 0;
 /// Where LLVM complains: a file in memory, unless debugging.
 pub const COMPLAINTS: c_int = 2;
 
+const TIME_IS_OVER: &CStr = c"exceeded its time limit (SPIRULA_COMPILER_TIMEOUT sets it)";
+
 /// Signals that end a worker, and what the build log says of each.
-const SIGNALS: [(c_int, &CStr); 8] = [
+const SIGNALS: [(c_int, &CStr); 10] = [
     (libc::SIGABRT, c"aborted (SIGABRT)"),
     (libc::SIGSEGV, c"crashed (SIGSEGV)"),
     (libc::SIGBUS, c"crashed (SIGBUS)"),
@@ -21,7 +23,9 @@ const SIGNALS: [(c_int, &CStr); 8] = [
     (libc::SIGFPE, c"crashed (SIGFPE)"),
     (libc::SIGTRAP, c"crashed (SIGTRAP)"),
     (libc::SIGXCPU, c"used up its time"),
-    (libc::SIGALRM, c"exceeded its time limit (SPIRULA_COMPILER_TIMEOUT sets it)"),
+    (libc::SIGXFSZ, c"wrote more than it may"),
+    (libc::SIGPROF, TIME_IS_OVER),
+    (libc::SIGALRM, TIME_IS_OVER),
 ];
 
 /// Installs the handlers, and LLVM's own door to them.
@@ -49,11 +53,14 @@ extern "C" fn on_signal(signal: c_int) {
 }
 
 /// Sends a [`Tag::Crash`] frame and ends the process.
-fn last_words(words: &[&[u8]]) -> ! {
-    let length: usize = words.iter().map(|part| part.len()).sum();
+pub(super) fn last_words(words: &[&[u8]]) -> ! {
+    /// Bytes of a part: a frame of this kind is short.
+    const MOST: usize = 16 << 10;
+    let cut = |part: &&[u8]| part.len().min(MOST);
+    let length: usize = words.iter().map(cut).sum();
     write(&header(Tag::Crash, length as u32));
     for part in words {
-        write(part);
+        write(&part[..cut(part)]);
     }
     // SAFETY: ends the process at once, without running anything of it.
     unsafe { libc::_exit(70) }

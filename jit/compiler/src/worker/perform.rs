@@ -1,11 +1,14 @@
 //! A job done here and now, on a stack that LLVM's recursions fit in; a panic becomes an error.
 
+use super::memory;
 use crate::clang;
 use crate::compile;
 use crate::compile::trace::{Dump, Stages};
 use crate::large_stack;
 use spirula_interface::options::CompileError;
 use spirula_interface::protocol::{Conditions, Job, Product, Stage};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 /// Performs a job. Its stages, as far as it is a build, are added.
@@ -18,10 +21,22 @@ pub fn on_large_stack(
     work: impl FnOnce() -> Result<Product, CompileError> + Send,
 ) -> Result<Product, CompileError> {
     let failed = |what: &str| CompileError::Failed(format!("internal error of the compiler: {what}"));
-    std::thread::scope(|scope| match large_stack::spawn(scope, work).map(|thread| thread.join()) {
-        Ok(Ok(result)) => result,
-        Ok(Err(panic)) => Err(failed(panic_message(&*panic))),
-        Err(error) => Err(failed(&format!("no thread: {error}"))),
+    let (waiter, is_done) = (std::thread::current(), AtomicBool::new(false));
+    let job = || {
+        let result = catch_unwind(AssertUnwindSafe(work));
+        is_done.store(true, Ordering::Release);
+        waiter.unpark();
+        result
+    };
+    std::thread::scope(|scope| {
+        let thread =
+            large_stack::spawn(scope, job).map_err(|error| failed(&format!("no thread: {error}")))?;
+        while !is_done.load(Ordering::Acquire) {
+            std::thread::park_timeout(memory::INTERVAL);
+            memory::check();
+        }
+        // What panics is caught within.
+        thread.join().and_then(|result| result).unwrap_or_else(|panic| Err(failed(panic_message(&*panic))))
     })
 }
 

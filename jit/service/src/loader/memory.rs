@@ -89,6 +89,12 @@ impl Writable {
 pub(super) struct Mapped(Pages);
 
 impl Mapped {
+    /// All of it.
+    pub(super) fn range(&self) -> Range<usize> {
+        let start = self.0.start.as_ptr() as usize;
+        start..start + self.0.len
+    }
+
     /// The function at an offset; None outside. Making the pointer is safe, calling it is not.
     pub(super) fn function(&self, offset: usize) -> Option<RawWorkGroupFn> {
         // SAFETY: the address lies in our pages, so that it isn't null; a pointer to an unsafe function promises no more.

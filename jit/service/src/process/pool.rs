@@ -5,7 +5,7 @@ use super::keeper::Keeper;
 use super::spawn::{Launch, Started};
 use crate::settings;
 use spirula_interface::identity;
-use spirula_interface::protocol::{self, Conditions, Hello, Reply, Tag};
+use spirula_interface::protocol::{self, Conditions, Hello, Reply, Role, Tag};
 use spirula_interface::target::Target;
 use std::io::{self, Read};
 use std::os::fd::AsFd;
@@ -38,6 +38,7 @@ pub type Locate = fn() -> Result<PathBuf, String>;
 
 /// The application's workers.
 pub struct Pool {
+    role: Role,
     locate: Locate,
     state: Mutex<State>,
     returned: Condvar,
@@ -51,19 +52,21 @@ struct State {
     limit: usize,
     /// What the first worker said of the machine.
     target: Option<Target>,
+    /// What it said that can't be kept from it.
+    missing: Vec<String>,
 }
 
 impl State {
     fn new() -> Self {
         let limit = std::thread::available_parallelism().map_or(1, |count| count.get());
-        State { idle: Vec::new(), live: 0, limit, target: None }
+        State { idle: Vec::new(), live: 0, limit, target: None, missing: Vec::new() }
     }
 }
 
 impl Pool {
-    /// An empty pool.
-    pub fn new(locate: Locate) -> Self {
-        Pool { locate, state: Mutex::new(State::new()), returned: Condvar::new() }
+    /// An empty pool of workers for this.
+    pub fn new(role: Role, locate: Locate) -> Self {
+        Pool { role, locate, state: Mutex::new(State::new()), returned: Condvar::new() }
     }
 
     /// Has a worker do the job.
@@ -87,6 +90,11 @@ impl Pool {
         self.take_seat()?;
         // The seat's worker has said so; a fork in between would be the caller's own.
         self.lock().target.clone().ok_or_else(|| "it does not know this machine".into())
+    }
+
+    /// What the kernel can't keep from the workers, in words; none before there was one.
+    pub fn missing(&self) -> Vec<String> {
+        self.lock().missing.clone()
     }
 
     /// Whether there is no worker.
@@ -126,11 +134,12 @@ impl Pool {
             if failure.is_none() && state.live < state.limit {
                 state.live += 1;
                 drop(state);
-                let started = (self.locate)().and_then(Worker::start);
+                let started = (self.locate)().and_then(|program| Worker::start(program, self.role));
                 state = self.lock();
                 match started {
                     Ok(worker) => {
                         state.target.get_or_insert_with(|| worker.host.clone());
+                        state.missing.clone_from(&worker.missing);
                         return Ok(Seat { pool: self, worker: Some(worker), was_idle: false });
                     }
                     Err(error) => {
@@ -194,6 +203,8 @@ struct Worker {
     served: u32,
     /// The machine as it sees it.
     host: Target,
+    /// What this kernel can't keep from it.
+    missing: Vec<String>,
 }
 
 /// What a worker says to a request when it does not die of it.
@@ -205,17 +216,24 @@ enum Answer {
 
 impl Worker {
     /// The error says what was tried.
-    fn start(program: PathBuf) -> Result<Self, String> {
+    fn start(program: PathBuf, role: Role) -> Result<Self, String> {
         let named = |error: &dyn std::fmt::Display| format!("{}: {error}", program.display());
-        let launch = Launch::new(&program, settings::get().compiler_stderr).map_err(|error| named(&error))?;
+        let settings = settings::get();
+        // Only what compiles has something to dump.
+        let dump = settings.dump.as_deref().filter(|_| role == Role::Compiler);
+        let launch =
+            Launch::new(&program, role).and_then(|launch| launch.with(dump, settings.compiler_stderr));
+        let launch = launch.map_err(|error| named(&error))?;
         let Started { socket, keeper } = launch.start().map_err(|error| named(&error))?;
-        let mut worker = Worker { socket, _keeper: keeper, served: 0, host: Target::default() };
+        let mut worker =
+            Worker { socket, _keeper: keeper, served: 0, host: Target::default(), missing: Vec::new() };
         let silent = "it ended or kept silent instead of saying which build it is";
         let (tag, payload) =
             protocol::receive(worker.until(Instant::now() + HELLO_LIMIT)).map_err(|_| named(&silent))?;
         match protocol::decode::<Hello>(&payload) {
             Ok(hello) if tag == Tag::Hello && hello.build == identity::BUILD => {
                 worker.host = hello.host;
+                worker.missing = hello.missing;
                 Ok(worker)
             }
             Ok(hello) if tag == Tag::Hello => {
@@ -234,7 +252,7 @@ impl Worker {
         conditions: &Conditions,
         was_idle: bool,
     ) -> Result<Answer, String> {
-        let limit = Duration::from_secs(conditions.seconds.into()) + GRACE;
+        let limit = Duration::from_secs(conditions.patience().into()) + GRACE;
         let deadline = Instant::now() + limit;
         let _ = self.socket.set_write_timeout(Some(limit));
         self.served += 1;

@@ -5,6 +5,7 @@
 //! however large it is, and no lock of another thread is ever waited for.
 
 use super::keeper::Keeper;
+use spirula_interface::protocol::Role;
 use std::ffi::{CString, c_char, c_int, c_void};
 use std::io;
 use std::mem::MaybeUninit;
@@ -18,27 +19,33 @@ use std::ptr::{null, null_mut};
 const SOCKET: c_int = 0;
 /// Where LLVM complains: a file in memory, unless debugging.
 const COMPLAINTS: c_int = 2;
-/// The argument that makes the program a worker.
-const ROLE: &std::ffi::CStr = c"--worker";
-
 /// What to run as a worker. It gets no variable of the application's environment.
 #[derive(Clone, Debug)]
 pub struct Launch {
     program: CString,
+    role: Role,
+    /// A folder that it may write to.
+    dump: Option<CString>,
     /// Whether it writes to the application's stderr.
     keep_stderr: bool,
 }
 
 impl Launch {
     /// Of this program. Errors: the path has a zero byte.
-    pub fn new(program: &Path, keep_stderr: bool) -> io::Result<Self> {
-        Ok(Launch { program: CString::new(program.as_os_str().as_bytes())?, keep_stderr })
+    pub fn new(program: &Path, role: Role) -> io::Result<Self> {
+        Ok(Launch { program: c_path(program)?, role, dump: None, keep_stderr: false })
+    }
+
+    /// As the settings want it for who works on the compiler: it dumps into a folder, and writes to the application's stderr.
+    pub fn with(self, dump: Option<&Path>, keep_stderr: bool) -> io::Result<Self> {
+        Ok(Launch { dump: dump.map(c_path).transpose()?, keep_stderr, ..self })
     }
 
     /// Starts the worker. That it is a compiler shows when it says hello.
     pub fn start(&self) -> io::Result<Started> {
         let (socket, theirs) = UnixStream::pair()?;
-        let arguments = [self.program.as_ptr(), ROLE.as_ptr(), null()];
+        let dump = self.dump.as_ref().map_or(null(), |folder| folder.as_ptr());
+        let arguments = [self.program.as_ptr(), self.role.argument().as_ptr(), dump, null()];
         let environment = [null()];
         let plan = Plan {
             arguments: arguments.as_ptr(),
@@ -52,6 +59,10 @@ impl Launch {
         restore_signals(&all_blocked);
         Ok(Started { socket, keeper: keeper? })
     }
+}
+
+fn c_path(path: &Path) -> io::Result<CString> {
+    Ok(CString::new(path.as_os_str().as_bytes())?)
 }
 
 /// A worker that was started.
@@ -144,14 +155,15 @@ mod tests {
 
     #[test]
     fn what_cannot_be_run_is_an_error_with_its_reason() {
-        let start = |path: &str| Launch::new(Path::new(path), false).unwrap().start().map(drop);
+        let launch = |path: &str| Launch::new(Path::new(path), Role::Compiler).unwrap();
+        let start = |path: &str| launch(path).start().map(drop);
         assert_eq!(start("/nonexistent/spirula-compiler").unwrap_err().kind(), io::ErrorKind::NotFound);
         assert_eq!(start("/dev/null").unwrap_err().kind(), io::ErrorKind::PermissionDenied);
     }
 
     #[test]
     fn a_program_that_ends_closes_its_socket() {
-        let mut started = Launch::new(Path::new("/bin/false"), false).unwrap().start().unwrap();
+        let mut started = Launch::new(Path::new("/bin/false"), Role::Compiler).unwrap().start().unwrap();
         assert_eq!(started.socket.read(&mut [0]).unwrap(), 0);
     }
 }

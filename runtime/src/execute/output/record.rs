@@ -3,9 +3,12 @@
 use super::format::{Value, format};
 use spirula_interface::printf::{self as layout, Call, Printf as CallTable, UNIT};
 
-/// What the records print, in order. `buffer` begins with the first record; a record that isn't whole, or of no call that
+/// Bytes after which text is printed, so that four bytes of records for each of a long text don't become gigabytes of memory.
+const ENOUGH: usize = 64 << 10;
+
+/// Prints what the records print, in order. `buffer` begins with the first record; a record that isn't whole, or of no call that
 /// there is, ends it.
-pub(crate) fn text(table: &CallTable, buffer: &[u8]) -> Vec<u8> {
+pub(crate) fn print(table: &CallTable, buffer: &[u8], mut print: impl FnMut(&[u8])) {
     let mut out = Vec::new();
     let mut reader = Reader(buffer);
     while let Some(number) = reader.unit().and_then(|number| number.checked_sub(1)) {
@@ -13,8 +16,12 @@ pub(crate) fn text(table: &CallTable, buffer: &[u8]) -> Vec<u8> {
         if reader.record(call, &mut out).is_none() {
             break;
         }
+        if out.len() >= ENOUGH {
+            print(&out);
+            out.clear();
+        }
     }
-    out
+    print(&out);
 }
 
 /// What is left of the buffer.
@@ -65,6 +72,22 @@ impl<'a> Reader<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn text(table: &CallTable, buffer: &[u8]) -> Vec<u8> {
+        let mut all = Vec::new();
+        print(table, buffer, |part| all.extend_from_slice(part));
+        all
+    }
+
+    #[test]
+    fn much_text_comes_in_parts() {
+        let long = Call { format: vec![b'x'; 1000], arguments: Vec::new() };
+        let table = CallTable { calls: [(0, long)].into_iter().collect() };
+        let mut parts = Vec::new();
+        print(&table, &units(&[1; 1000]), |part| parts.push(part.len()));
+        assert_eq!(parts.iter().sum::<usize>(), 1_000_000);
+        assert!(parts.iter().all(|&part| part < ENOUGH + 1000), "{parts:?}");
+    }
 
     fn table() -> CallTable {
         let call = |format: &str, arguments: &[layout::Argument]| Call {

@@ -43,19 +43,20 @@ impl<'i> Worker<'i> {
         if self.waits { self.most } else { u64::MAX }
     }
 
-    /// Runs a chunk.
-    pub(super) fn run(&mut self, first: u64, end: u64) {
+    /// Runs a chunk. CL_OUT_OF_RESOURCES if the code faults.
+    pub(super) fn run(&mut self, first: u64, end: u64) -> Result<()> {
         if self.waits {
             self.look();
         }
         let begun = if self.waits { timer() } else { 0 };
-        self.invocation.run(&self.version, &mut self.arena, first, end);
+        self.invocation.run(&self.version, &mut self.arena, first, end)?;
         self.groups += end - first;
         if self.waits {
             let ns = timer().saturating_sub(begun);
             self.most = next_chunk(end - first, ns);
             self.invocation.tiers.spend(ns);
         }
+        Ok(())
     }
 
     /// Takes better code, if it is there.
