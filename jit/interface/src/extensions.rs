@@ -62,7 +62,7 @@ const NOT_REPORTED: [&str; 11] = [
 ];
 
 /// Whether a module can be taken that says in `opencl.used.extensions` or `opencl.used.optional.core.features` that it
-/// uses this (SPIR 2.0, 2.11; SPIR 1.2, 2.12).
+/// uses this (SPIR 1.2 and 2.0, 2.11).
 pub fn is_provided(name: &str) -> bool {
     EXTENSIONS.iter().any(|extension| extension.name == name) || NOT_REPORTED.contains(&name)
 }

@@ -451,6 +451,22 @@ mod tests {
     }
 
     #[test]
+    fn a_module_is_of_its_parts_newest_language() {
+        let with = |list: &str| {
+            let numbers =
+                "!0 = !{i32 1, i32 2}\n!1 = !{i32 2, i32 0}\n!2 = !{i32 4, i32 0}\n!3 = !{!\"2\"}\n";
+            format!("{HEADER}!opencl.ocl.version = !{{{list}}}\n{numbers}")
+        };
+        assert!(invalidity(&with("!0, !2")).contains("OpenCL C 4.0, which isn't known"));
+        assert!(invalidity(&with("!3")).contains("malformed"));
+        let session = Session::new();
+        for (list, newest) in [("!0", (1, 2)), ("!0, !1", (2, 0)), ("!1, !0", (2, 0))] {
+            let module = llvm::parse_text(&session, &with(list)).unwrap();
+            assert_eq!(language(&module), newest, "{list}");
+        }
+    }
+
+    #[test]
     fn what_the_device_lacks_is_named() {
         let with = |list: &str, name: &str| format!("!opencl.used.{list} = !{{!0}}\n!0 = !{{!\"{name}\"}}\n");
         let log = finding(&with("extensions", "cl_khr_fp16"));
