@@ -565,7 +565,7 @@ impl Generator {
         }
         let (x, y) = (self.integer(), self.integer());
         let arguments = vec![self.as_width(x, 24), self.as_width(y, 3)];
-        let op = Op::Call { function: "called".into(), pure: true, nocapture: true, arguments };
+        let op = Op::Call { function: "called".into(), pure: true, nocapture: true, nosync: true, arguments };
         let result = self.push(Type::int(17), op);
         self.declare(result);
     }
