@@ -89,3 +89,41 @@ impl Waves {
 fn product(a: u64, b: u64) -> u128 {
     u128::from(a) * u128::from(b)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::kernel::tests::info;
+
+    fn waves() -> Waves {
+        Waves::new(Arc::new(info("k", &[])), Arc::default(), [])
+    }
+
+    #[test]
+    fn a_wave_fills_the_room_as_far_as_is_known() {
+        let mut waves = waves();
+        // Each work-item may enqueue one.
+        assert_eq!((waves.size(64, 4096), waves.size(8192, 4096), waves.size(64, 0)), (64, 1, 1));
+        let mut after = |groups, slots, room| {
+            waves.last = groups;
+            waves.took(slots);
+            waves.size(64, room)
+        };
+        assert_eq!(after(64, 64, 2000), 256, "one for each group; at most four times as many groups");
+        assert_eq!(after(256, 8 * 256, 2000), 250);
+        assert_eq!(after(250, 0, 2000), 250, "the most that was seen counts");
+        assert_eq!(after(250, 9 * 250, 0), 1);
+    }
+
+    #[test]
+    fn who_enqueues_nothing_is_soon_run_whole() {
+        let mut waves = waves();
+        let mut sizes = Vec::new();
+        for _ in 0..5 {
+            waves.last = waves.size(64, 4096);
+            waves.took(0);
+            sizes.push(waves.last);
+        }
+        assert_eq!(sizes, [64, 256, 1024, 4096, 16384]);
+    }
+}

@@ -382,20 +382,6 @@ fn hints_vanish_and_intrinsics_stay() {
     );
 }
 
-/// SPIR 2.0's form (2.7.3), its example's, and clang's: how far loops are unrolled is the back end's business.
-#[test]
-fn loops_with_hints_are_loops() {
-    for hint in ["opencl.loop.unroll_hint", "llvm.vectorizer.unroll", "llvm.loop.unroll.count"] {
-        let text = format!(
-            "define spir_kernel void @k(ptr addrspace(1) %p, i32 %a) {{\nbr label %l\nl:\n%i = phi i32 [ 0, %0 ], [ %n, %l ]
-             store i32 %i, ptr addrspace(1) %p\n%n = add i32 %i, 1\n%c = icmp ult i32 %n, %a
-             br i1 %c, label %l, label %e, !llvm.loop !0\ne:\nret void\n}}\n!0 = distinct !{{!0, !1}}\n!1 = !{{!\"{hint}\", i32 2}}"
-        );
-        let kernel = imported(&text).unwrap().0;
-        assert!(kernel.contains("store %0,") && kernel.contains("branch %"), "{hint}: {kernel}");
-    }
-}
-
 #[test]
 fn what_is_not_supported_is_named_with_its_kernel() {
     let log = refused("%x = atomicrmw uinc_wrap ptr addrspace(1) %p, i32 %a monotonic\nret void");
