@@ -96,7 +96,7 @@ mod tests {
     use crate::kernel::tests::info;
 
     fn waves() -> Waves {
-        Waves::new(Arc::new(info("k", &[])), Arc::default(), [])
+        Waves::new(Arc::new(info("k", &[])), [])
     }
 
     #[test]
