@@ -17,6 +17,7 @@ mod parse;
 pub mod pipeline;
 mod print;
 mod reduction;
+mod terminator;
 mod text;
 pub mod transform;
 mod types;
@@ -29,13 +30,14 @@ pub use function::{
 };
 pub use instruction::{
     BinaryOp, CastOp, ContextSlot, Flags, FloatPredicate, IntPredicate, Op, Ordering, Predicate, RmwOp,
-    SubGroupOp, Target, Terminator, UnaryOp, WorkItemQuery,
+    SubGroupOp, UnaryOp, WorkItemQuery,
 };
 pub use intrinsic::{Effects, Intrinsic, Shape};
 pub use module::{ConstantData, Module, Pointer, ReadError};
 pub use parse::{ParseError, parse};
 pub use print::Commas;
 pub use reduction::ReduceOp;
+pub use terminator::{Target, Terminator};
 pub use text::parse_module;
 
 pub use types::{AddressSpace, Constant, Limits, Scalar, Type};

@@ -212,7 +212,7 @@ fn regrouped(range: &Range, kernel: &Kernel, device: &Device) -> Vec<Launch> {
         false => group_size::good(range.global_size, kernel.max_group_size() as u64, threads),
     };
     let local_size =
-        group_size::unseen(range.global_size, local_size, threads, kernel.info.code.lanes.into());
+        group_size::unseen(range.global_size, local_size, threads, kernel.built.tiers.lanes().into());
     let launch = Range { local_size, ..*range }.whole();
     group_size::split(&launch, threads).map_or_else(|| vec![launch], |(most, rest)| vec![most, rest])
 }

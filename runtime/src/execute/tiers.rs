@@ -19,6 +19,9 @@ use std::time::Instant;
 /// takes to be made, for what ran so long is likely to run on.
 pub(crate) const WORTH_OPTIMIZING_NS: u64 = 1_500_000;
 
+/// Lanes of optimized code that nobody has seen yet: those of the widest registers.
+const LIKELY_LANES: u32 = 16;
+
 /// Code that one build made of a kernel.
 #[derive(Clone, Debug)]
 pub(crate) struct Version {
@@ -97,6 +100,14 @@ impl Tiers {
     /// The best code for all launches.
     pub(crate) fn newest(&self) -> &Version {
         self.optimized.get().and_then(Option::as_ref).unwrap_or(&self.first)
+    }
+
+    /// Work-items of a row that the best code runs together at most, or may when it comes.
+    pub(crate) fn lanes(&self) -> u32 {
+        match self.better_than(self.newest()) {
+            Better::NotYet => LIKELY_LANES,
+            Better::Never | Better::Now(_) => self.newest().info.code.lanes,
+        }
     }
 
     /// The code to begin a launch with. Where launches of a local size run long, code for that may be begun to be made.

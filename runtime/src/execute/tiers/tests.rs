@@ -71,6 +71,17 @@ fn chosen(tiers: &Arc<Tiers>) -> Tier {
 }
 
 #[test]
+fn groups_are_chosen_for_the_lanes_that_may_come() {
+    let optimized = || version(Tier::Optimized, empty, |info| info.code.lanes = 8);
+    let kernel = tiers(baseline(), move |_| Ok(optimized()));
+    assert_eq!(kernel.lanes(), LIKELY_LANES);
+    kernel.spend(WORTH_OPTIMIZING_NS);
+    wait_until(|| kernel.lanes() == 8);
+    assert_eq!(Tiers::new(baseline(), None).lanes(), 1, "nothing will come");
+    assert_eq!(Tiers::new(optimized(), None).lanes(), 8);
+}
+
+#[test]
 fn optimized_code_is_made_once_launches_have_run_for_a_while() {
     static MADE: AtomicU32 = AtomicU32::new(0);
     let kernel = tiers(baseline(), |local_size| {
