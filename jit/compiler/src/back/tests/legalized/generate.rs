@@ -458,6 +458,10 @@ impl Generator {
                 let which =
                     self.pick(&[Intrinsic::FloatToSignedSaturating, Intrinsic::FloatToUnsignedSaturating]);
                 let x = self.value(true);
+                // LLVM 22.1 makes the least i16 of a half that is NaN, where the processor computes with halves.
+                if self.ty(x) == HALF && width == 16 {
+                    return;
+                }
                 self.intrinsic(Type::int(width), which, vec![x])
             }
             _ => {
