@@ -9,7 +9,11 @@ use std::process::{Command, Output};
 
 const PROGRAMS: [(&str, &str); 4] = [
     ("a_well", "kernel void f(global int *a) { a[get_global_id(0)] += 1; }"),
-    ("b_crash", "kernel void f(global int *a) { *(volatile global int *)(ulong)(a[0] & 8) = 1; }"),
+    // A fault alone would end its command only: this one overwrites the frames of whoever called it, and then faults.
+    (
+        "b_crash",
+        "kernel void f(global int *a) { volatile int x[4]; volatile int *p = x; for (long i = 0; ; i++) p[i] = 0; }",
+    ),
     ("c_hang", "kernel void f(volatile global int *a) { while (*a != -1) *a = 1; }"),
     ("d_well", "kernel void f(global float *a) { a[get_global_id(0)] *= 2; }"),
 ];
