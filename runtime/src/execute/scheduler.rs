@@ -19,12 +19,16 @@ use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::thread::Thread;
+use std::time::Duration;
 use worker::Worker;
 
 /// Stack of the threads that run kernels; only touched pages cost memory.
 pub(crate) const STACK_SIZE: usize = 16 << 20;
 /// How often a thread that waits for the last chunks looks before it sleeps.
 const SPINS: u32 = 2_000;
+
+/// How long a helper that rests sleeps before it looks again.
+const REST: Duration = Duration::from_micros(200);
 
 /// A device's threads.
 #[derive(Debug)]
@@ -94,7 +98,7 @@ impl Scheduler {
         }
         match Worker::new(invocation, job.version.clone()) {
             Ok(mut worker) => {
-                job.work(&mut worker);
+                job.work(&mut worker, || ());
                 worker.learn();
                 worker.end();
             }
@@ -135,6 +139,8 @@ struct Job {
     divisor: u64,
     asleep: AtomicBool,
     waiter: Thread,
+    /// Whether a helper leaves its processor to the compiler.
+    resting: AtomicBool,
     /// The first of those of all threads.
     failure: OnceLock<Error>,
 }
@@ -150,6 +156,7 @@ impl Job {
             divisor: 4 * threads as u64,
             asleep: AtomicBool::new(false),
             waiter: std::thread::current(),
+            resting: AtomicBool::new(false),
             failure: OnceLock::new(),
         }
     }
@@ -168,13 +175,14 @@ impl Job {
         None
     }
 
-    /// Runs chunks until none is left. A fault ends the whole launch.
-    fn work(&self, worker: &mut Worker) {
+    /// Runs chunks until none is left, and calls `between` behind each. A fault ends the whole launch.
+    fn work(&self, worker: &mut Worker, between: impl Fn()) {
         while let Some((first, end)) = self.take(worker.most()) {
             if let Err(error) = worker.run(first, end) {
                 self.fail(error);
             }
             self.count(end - first);
+            between();
         }
     }
 
@@ -189,9 +197,21 @@ impl Job {
         }
         // A helper without memory leaves the work to the others.
         if let Ok(mut worker) = Worker::new(&self.invocation, self.version.clone()) {
-            self.work(&mut worker);
+            self.work(&mut worker, || self.rest());
             worker.end();
         }
+    }
+
+    /// While better code is being made, one helper leaves its processor to the compiler: the sooner it is there, the sooner
+    /// the launch ends.
+    fn rest(&self) {
+        if !self.invocation.tiers.is_making() || self.resting.swap(true, Ordering::Relaxed) {
+            return;
+        }
+        while self.invocation.tiers.is_making() && self.next.load(Ordering::Relaxed) < self.groups {
+            std::thread::sleep(REST);
+        }
+        self.resting.store(false, Ordering::Relaxed);
     }
 
     /// Ends the launch: declares the groups that nobody has taken done.

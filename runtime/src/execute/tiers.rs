@@ -56,6 +56,8 @@ pub(crate) struct Tiers {
     looked: AtomicBool,
     /// In baseline code.
     spent_ns: AtomicU64,
+    /// Whether optimized code is being made at the moment.
+    making: AtomicBool,
     variants: Variants,
     pub(crate) pace: Pace,
 }
@@ -88,6 +90,7 @@ impl Tiers {
             maker,
             looked: AtomicBool::new(false),
             spent_ns: AtomicU64::new(0),
+            making: AtomicBool::new(false),
             variants: Variants::default(),
         })
     }
@@ -137,6 +140,11 @@ impl Tiers {
         }
     }
 
+    /// Whether optimized code is being made at the moment, which wants a processor.
+    pub(crate) fn is_making(&self) -> bool {
+        self.making.load(Ordering::Relaxed)
+    }
+
     /// A launch ran so long in code that may get better.
     pub(crate) fn spend(self: &Arc<Tiers>, ns: u64) {
         let before = self.spent_ns.fetch_add(ns, Ordering::Relaxed);
@@ -155,7 +163,9 @@ impl Tiers {
         let weak = Arc::downgrade(self);
         let job = move || {
             if let Some(this) = weak.upgrade() {
+                this.making.store(true, Ordering::Relaxed);
                 let _ = this.optimized.set(this.make(None));
+                this.making.store(false, Ordering::Relaxed);
             }
         };
         if let Err(error) = background::run_later(Box::new(job)) {
