@@ -11,6 +11,7 @@ use crate::log;
 use spirula_interface::program::KernelInfo;
 use spirula_interface::tier::Tier;
 use std::fmt::{self, Debug, Display, Formatter};
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Instant;
@@ -164,8 +165,13 @@ impl Tiers {
         let job = move || {
             if let Some(this) = weak.upgrade() {
                 this.making.store(true, Ordering::Relaxed);
-                let _ = this.optimized.set(this.make(None));
+                let made = catch_unwind(AssertUnwindSafe(|| this.make(None)));
+                // A panic costs the kernel its optimized code, and launches no wait for it.
+                let _ = this.optimized.set(made.as_ref().ok().cloned().flatten());
                 this.making.store(false, Ordering::Relaxed);
+                if let Err(panic) = made {
+                    resume_unwind(panic); // The queue says so.
+                }
             }
         };
         if let Err(error) = background::run_later(Box::new(job)) {

@@ -71,6 +71,15 @@ fn chosen(tiers: &Arc<Tiers>) -> Tier {
 }
 
 #[test]
+fn a_panic_leaves_the_baseline_and_nobody_waits() {
+    let kernel = tiers(baseline(), |_| panic!("of the test"));
+    kernel.spend(WORTH_OPTIMIZING_NS);
+    wait_until(|| kernel.optimized.get().is_some() && !kernel.is_making());
+    assert_eq!(chosen(&kernel), Tier::Baseline);
+    assert!(matches!(kernel.better_than(kernel.first()), Better::Never));
+}
+
+#[test]
 fn groups_are_chosen_for_the_lanes_that_may_come() {
     let optimized = || version(Tier::Optimized, empty, |info| info.code.lanes = 8);
     let kernel = tiers(baseline(), move |_| Ok(optimized()));

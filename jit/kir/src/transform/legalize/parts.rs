@@ -1,8 +1,8 @@
 //! Legalization: of which scalars a type consists, and where they lie.
 
 use super::Illegal;
-use super::scalarize::PartRange;
 use crate::{Constant, Scalar, Type};
+use std::ops::Range;
 
 /// More scalars than that stay together, and with LLVM.
 const MAX_PARTS: usize = 1024;
@@ -48,7 +48,7 @@ pub(super) fn constants(ty: &Type, constant: &Constant) -> Result<Vec<(Type, Con
 }
 
 /// The scalars of a member.
-pub(super) fn member(aggregate: &Type, indices: &[u32]) -> Result<PartRange, Illegal> {
+pub(super) fn member(aggregate: &Type, indices: &[u32]) -> Result<Range<usize>, Illegal> {
     let wrong = || Illegal::new(format!("a member of {aggregate}"));
     let (mut ty, mut start) = (aggregate, 0);
     for &index in indices {

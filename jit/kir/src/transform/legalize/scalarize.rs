@@ -10,7 +10,6 @@ use crate::{
     BinaryOp, Block, CastOp, Constant, Flags, Function, Inst, Intrinsic, Op, Scalar, Shape, Signature,
     Target, Terminator, Type, Value, ValueDef,
 };
-use std::ops::Range;
 use std::sync::Arc;
 
 /// The same function in scalars. Callees are expected to become scalar as well.
@@ -507,6 +506,3 @@ fn step(reduction: Intrinsic) -> Option<Step> {
         _ => return None,
     })
 }
-
-/// Where in a list of scalars something stands.
-pub(super) type PartRange = Range<usize>;
