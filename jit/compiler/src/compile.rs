@@ -22,6 +22,7 @@ use spirula_interface::program::{CompiledProgram, KernelCode, KernelInfo, Kernel
 use spirula_interface::target::TargetFacts;
 use spirula_interface::tier::Tier;
 use spirula_kir::analysis::sees_sub_groups;
+use spirula_kir::lower::WorkGroupFunction;
 use spirula_kir::pipeline::{self, Lowered, PASSES};
 use spirula_kir::{Function, transform};
 use std::collections::HashMap;
@@ -87,7 +88,7 @@ pub fn build(
         let (mut tier, name) = (tier_of(&body, inputs), &signature.name);
         if tier == Tier::Baseline {
             let (code, kernel) = lower(number, name, body.clone(), (tier, inputs), dump)?;
-            match baseline.add(&kernel.group.function) {
+            match baseline.add(&kernel.group) {
                 Ok(()) => {
                     remarks.extend(kernel.remarks);
                     let code = KernelCode { private_size: code.private_size + calls, ..code };
@@ -106,10 +107,13 @@ pub fn build(
             code: KernelCode { private_size: code.private_size + calls, ..code },
         });
         remarks.extend(kernel.remarks);
-        lowered.push(kernel.group.function);
+        lowered.push(kernel.group);
     }
     let baseline = baseline.module();
-    module.kernels = lowered;
+    for WorkGroupFunction { function, remainder, .. } in lowered {
+        module.kernels.push(function);
+        module.functions.extend(remainder);
+    }
     if settings.verify {
         module.verify().map_err(|rule| broken("the lowering", &rule))?;
     }

@@ -15,8 +15,8 @@ mod sub_groups;
 
 use crate::builder::Builder;
 use crate::transform::WorkGroup;
-use crate::{Block, Function, Value};
-use launch::{Memory, Sizes};
+use crate::{Attributes, BinaryOp, Block, Function, IntPredicate, Op, Terminator, Type, Value};
+use launch::{Memory, Parameters, Sizes};
 use layout::Layout;
 use std::collections::BTreeMap;
 use sub_groups::SubGroups;
@@ -26,6 +26,8 @@ use sub_groups::SubGroups;
 pub struct WorkGroupFunction {
     /// Its signature is [`spirula_interface::program::RawWorkGroupFn`].
     pub function: Function,
+    /// What it calls for groups that are smaller than the kernel requires; with the same signature.
+    pub remainder: Option<Function>,
     /// Bytes of private memory and of values kept over barriers, for one work-item.
     pub private_size: u64,
     /// See [`spirula_interface::program::KernelInfo::scratch_per_item`].
@@ -34,35 +36,89 @@ pub struct WorkGroupFunction {
     pub scratch_fixed: u64,
 }
 
+impl WorkGroupFunction {
+    /// All its code.
+    pub fn functions(&self) -> impl Iterator<Item = &Function> {
+        self.remainder.iter().chain([&self.function])
+    }
+
+    /// All its code.
+    pub fn functions_mut(&mut self) -> impl Iterator<Item = &mut Function> {
+        self.remainder.iter_mut().chain([&mut self.function])
+    }
+}
+
 /// Writes the work-group function of that name.
 pub fn lower(group: &WorkGroup, name: &str) -> WorkGroupFunction {
     let layout = Layout::new(group);
+    let body = group.regions.first().map(|region| &region.body);
+    let has_remainder =
+        body.is_some_and(|body| body.required_work_group_size.is_some() && body.remainder_groups);
+    let remainder = has_remainder.then(|| remainder_function(group, &layout, &format!("{name}.remainder")));
     let mut function = Function::callable(name, None);
     let entry = function.add_block();
     let mut out = Builder { function: &mut function, at: entry };
-    let parameters = launch::Parameters::new(&mut out);
-    if let Some(first) = group.regions.first() {
-        let sizes = Sizes::read(&mut out, &parameters, &first.body, group.streams);
-        let memory = Memory::place(&mut out, &parameters, (group, &layout), &sizes);
-        if first.body.required_work_group_size.is_some() && first.body.remainder_groups {
-            let (sizes, smaller) = sizes.of_remainder(&mut out, &parameters);
-            let [remainder, whole] = std::array::from_fn(|_| out.function.add_block());
-            out.branch(smaller, (remainder, &[]), (whole, &[]));
-            out.at = whole;
-            // They are few: they do without packs, unless these are sub-groups.
-            let mut out = Builder { function: out.function, at: remainder };
-            let packs = (group.sub_group_size > 1).then(|| groups::count_packs(&mut out, group, &sizes));
-            groups::write(out, (group, &parameters), (sizes, memory.clone(), packs));
+    let parameters = Parameters::new(&mut out);
+    if let Some(body) = body {
+        let sizes = Sizes::read(&mut out, &parameters, body, group.streams);
+        if let Some(remainder) = &remainder {
+            leave_smaller_groups_to(remainder, &mut out, (&parameters, &sizes));
         }
+        let memory = Memory::place(&mut out, &parameters, (group, &layout), &sizes);
         let packs = groups::count_packs(&mut out, group, &sizes);
         groups::write(out, (group, &parameters), (sizes, memory, Some(packs)));
     }
     WorkGroupFunction {
         function,
+        remainder,
         private_size: layout.private_size,
         scratch_per_item: layout.per_item,
         scratch_fixed: layout.fixed,
     }
+}
+
+/// The same for groups of any size, up to the required one. It stays a call: beside it, the code for whole groups would have
+/// fewer registers.
+fn remainder_function(group: &WorkGroup, layout: &Layout, name: &str) -> Function {
+    let mut function = Function::callable(name, None);
+    function.attributes = Attributes { noinline: true, cold: true, ..Attributes::default() };
+    let entry = function.add_block();
+    let mut out = Builder { function: &mut function, at: entry };
+    let parameters = Parameters::new(&mut out);
+    let required = Sizes::read(&mut out, &parameters, &group.regions[0].body, group.streams);
+    let memory = Memory::place(&mut out, &parameters, (group, layout), &required);
+    let sizes = required.of_remainder(&mut out, &parameters);
+    // They are few: they do without packs, unless these are sub-groups.
+    let packs = (group.sub_group_size > 1).then(|| groups::count_packs(&mut out, group, &sizes));
+    groups::write(out, (group, &parameters), (sizes, memory, packs));
+    function
+}
+
+/// Ends the function that `out` writes with a call of `remainder` if the launch's groups are smaller than the required size.
+fn leave_smaller_groups_to(
+    remainder: &Function,
+    out: &mut Builder,
+    (parameters, required): (&Parameters, &Sizes),
+) {
+    let actual = required.of_remainder(out, parameters);
+    let mut smaller = out.function.int(Type::BOOL, 0);
+    for (actual, required) in actual.local_size.into_iter().zip(required.local_size) {
+        let differs = out.compare(IntPredicate::Ne, actual, required);
+        smaller = out.binary(BinaryOp::Or, 0, smaller, differs);
+    }
+    let [smaller_groups, whole_groups] = std::array::from_fn(|_| out.function.add_block());
+    out.branch(smaller, (smaller_groups, &[]), (whole_groups, &[]));
+    out.at = smaller_groups;
+    let arguments = out.function.params.iter().map(|param| param.value).collect();
+    out.effect(Op::Call {
+        function: remainder.name.as_str().into(),
+        pure: false,
+        nocapture: false,
+        nosync: false,
+        arguments,
+    });
+    out.function.set_terminator(smaller_groups, Terminator::Return(None));
+    out.at = whole_groups;
 }
 
 /// The work-group function being written, within the loop over work-groups.

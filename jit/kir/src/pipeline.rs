@@ -106,7 +106,7 @@ impl Display for Form {
         match self {
             Form::Function(function) => write!(f, "{function}"),
             Form::Regions(group) => write!(f, "{group}"),
-            Form::Lowered(lowered) => write!(f, "{}", lowered.function),
+            Form::Lowered(lowered) => lowered.functions().try_for_each(|function| write!(f, "{function}")),
         }
     }
 }
@@ -159,7 +159,7 @@ impl Pass {
                 Form::Function(function)
             }
             (Run::Function(run), Form::Lowered(mut lowered)) => {
-                run(&mut lowered.function, options);
+                lowered.functions_mut().for_each(|function| run(function, options));
                 Form::Lowered(lowered)
             }
             (Run::Cut(_), _) => return misplaced("a kernel"),
@@ -177,7 +177,7 @@ impl Pass {
 fn verify_form(form: &Form) -> Result<(), String> {
     match form {
         Form::Function(function) => verify(function),
-        Form::Lowered(lowered) => verify(&lowered.function),
+        Form::Lowered(lowered) => lowered.functions().try_for_each(verify),
         Form::Regions(group) => group.regions.iter().try_for_each(|region| {
             verify(&region.body)?;
             region.wide.iter().chain(&region.tail).try_for_each(|wide| verify(&wide.body))

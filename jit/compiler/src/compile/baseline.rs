@@ -1,6 +1,7 @@
 //! What of a program the baseline's back end compiles: kernels and functions, legalized, beside those as LLVM gets them.
 
 use spirula_interface::tier::Tier;
+use spirula_kir::lower::WorkGroupFunction;
 use spirula_kir::transform::legalize::{Illegal, legalize};
 use spirula_kir::{Function, Module};
 use std::collections::HashMap;
@@ -11,6 +12,8 @@ pub struct Baseline<'m> {
     /// What stays a call.
     functions: HashMap<&'m str, Result<Function, Illegal>>,
     kernels: Vec<Function>,
+    /// What kernels call for smaller groups.
+    remainders: Vec<Function>,
 }
 
 impl<'m> Baseline<'m> {
@@ -18,17 +21,19 @@ impl<'m> Baseline<'m> {
     pub fn new(module: &'m Module, tier: Tier) -> Self {
         let functions = module.functions.iter().filter(|_| tier == Tier::Baseline);
         let functions = functions.map(|function| (function.name.as_str(), legalize(function))).collect();
-        Baseline { module, functions, kernels: Vec::new() }
+        Baseline { module, functions, kernels: Vec::new(), remainders: Vec::new() }
     }
 
     /// Adds a lowered kernel. Errors: what of it, or of what it calls, can't be legalized.
-    pub fn add(&mut self, kernel: &Function) -> Result<(), Illegal> {
-        let callees = self.module.reached([kernel]);
+    pub fn add(&mut self, kernel: &WorkGroupFunction) -> Result<(), Illegal> {
+        let callees = self.module.reached(kernel.functions());
         let illegal = callees.iter().find_map(|&name| self.functions.get(name)?.as_ref().err());
         if let Some(illegal) = illegal {
             return Err(illegal.clone());
         }
-        self.kernels.push(legalize(kernel)?);
+        let remainder = kernel.remainder.as_ref().map(legalize).transpose()?;
+        self.kernels.push(legalize(&kernel.function)?);
+        self.remainders.extend(remainder);
         Ok(())
     }
 
@@ -39,7 +44,7 @@ impl<'m> Baseline<'m> {
         }
         Module {
             kernels: self.kernels,
-            functions: self.functions.into_values().flatten().collect(),
+            functions: self.functions.into_values().flatten().chain(self.remainders).collect(),
             constants: self.module.constants.clone(),
             data: self.module.data.clone(),
         }

@@ -6,8 +6,7 @@ use super::spaces::Spaces;
 use crate::builder::Builder;
 use crate::transform::{ContextKind, WorkGroup};
 use crate::{
-    AddressSpace, BinaryOp, CastOp, ContextSlot, Flags, Function, IntPredicate, Op, Passing, Promises, Slot,
-    Type, Value,
+    AddressSpace, BinaryOp, CastOp, ContextSlot, Flags, Function, Op, Passing, Promises, Slot, Type, Value,
 };
 use spirula_interface::program::Launch;
 use std::collections::{BTreeMap, BTreeSet};
@@ -111,19 +110,14 @@ impl Sizes {
         }
     }
 
-    /// The same for a part of the NDRange whose groups are smaller than the required size, and whether this is one. Their
-    /// scratch memory is laid out as for whole groups.
-    pub fn of_remainder(&self, out: &mut Builder, parameters: &Parameters) -> (Self, Value) {
+    /// The same for a part of the NDRange whose groups are smaller than the required size. Their scratch memory is laid out
+    /// as for whole groups.
+    pub fn of_remainder(&self, out: &mut Builder, parameters: &Parameters) -> Self {
         let local_size = [0, 8, 16].map(|at| {
             let place = out.offset(parameters.launch, (offset_of!(Launch, local_size) + at) as u64);
             out.load(Type::I64, place, 8)
         });
-        let mut smaller = out.function.int(Type::BOOL, 0);
-        for (actual, required) in local_size.into_iter().zip(self.local_size) {
-            let differs = out.compare(IntPredicate::Ne, actual, required);
-            smaller = out.binary(BinaryOp::Or, 0, smaller, differs);
-        }
-        (Sizes { local_size, ..*self }, smaller)
+        Sizes { local_size, ..*self }
     }
 }
 
