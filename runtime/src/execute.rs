@@ -3,7 +3,7 @@
 pub(crate) mod arena;
 mod background;
 pub(crate) mod children;
-mod fault;
+pub(crate) mod fault;
 pub(crate) mod group_size;
 pub(crate) mod launch;
 pub(crate) mod output;

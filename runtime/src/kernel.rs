@@ -3,6 +3,7 @@
 use crate::error::{Error, Result, Status};
 use crate::execute::arena::{BLOCK_ALIGN, MAX_SCRATCH};
 use crate::execute::children::Enqueuing;
+use crate::execute::fault::Deadline;
 use crate::execute::launch::{ArgumentBlock, Invocation};
 use crate::memory::sampler::Sampler;
 use crate::memory::{Mem, MemFlags, MemKind};
@@ -422,6 +423,7 @@ impl Kernel {
             arguments: block,
             launch,
             local_size: local.size as usize,
+            deadline: Deadline::NEVER,
         };
         Ok((invocation, kept))
     }

@@ -92,6 +92,12 @@ pub const VARIABLES: &[Variable] = &[
                   is the default",
     },
     Variable {
+        name: "SPIRULA_TIMEOUT",
+        values: "seconds",
+        meaning: "how long a launch of a kernel may take, with all that it enqueues; one that takes longer ends with an error. Without it, \
+                  as long as it likes",
+    },
+    Variable {
         name: "SPIRULA_VECTOR_WIDTH",
         values: "1, 2, 4, 8, 16, 32 or 64",
         meaning: "work-items that share vector instructions, instead of what the cost model chooses; 1 is scalar code. Also the size of \
@@ -131,6 +137,8 @@ pub struct UserSettings {
     pub threads: Option<u32>,
     /// `SPIRULA_TIER`: what all code is made by. None: the baseline, and optimized code where it pays.
     pub tier: Option<Tier>,
+    /// `SPIRULA_TIMEOUT`.
+    pub launch_limit: Option<Duration>,
     /// `SPIRULA_INCLUDE`, as absolute paths.
     pub include_folders: Vec<PathBuf>,
     /// `SPIRULA_INCLUDE_ONLY` and `SPIRULA_INCLUDE`, as absolute paths, if the former is set.
@@ -168,6 +176,7 @@ impl UserSettings {
             threads: number("SPIRULA_THREADS").filter(|count| (1..=1024).contains(count)),
             tier: tier(variable("SPIRULA_TIER").as_deref(), asks),
             dump,
+            launch_limit: number("SPIRULA_TIMEOUT").filter(|&n| n > 0).map(|n| Duration::from_secs(n.into())),
             include_folders: folders("SPIRULA_INCLUDE"),
             include_only: variable("SPIRULA_INCLUDE_ONLY")
                 .map(|_| [folders("SPIRULA_INCLUDE_ONLY"), folders("SPIRULA_INCLUDE")].concat()),

@@ -4,6 +4,7 @@ use super::{Command, CommandType, Work};
 use crate::context::Context;
 use crate::error::{Error, Result, Status};
 use crate::execute::children::{Enqueuing, Waves};
+use crate::execute::fault::Deadline;
 use crate::execute::group_size;
 use crate::execute::launch::Invocation;
 use crate::execute::output::{record, stdout};
@@ -31,9 +32,10 @@ impl KernelLaunch {
     /// memory, and what kernels that it enqueued ended with.
     pub(crate) fn run(self, device: &Device, ended: &dyn Fn()) -> Result<()> {
         let KernelLaunch { invocation, rest, info, enqueuing, context, _memory } = self;
-        let parts = std::iter::once(invocation).chain(rest);
+        let deadline = Deadline::of_command();
+        let parts = std::iter::once(invocation).chain(rest).map(|part| Invocation { deadline, ..part });
         let Some(enqueuing) = enqueuing else { return run_kernel(device, &info, parts) };
-        enqueuing.run(device, &context.device_queues, Waves::new(info, parts), ended)
+        enqueuing.run(device, &context.device_queues, Waves::new(info, parts), deadline, ended)
     }
 }
 

@@ -10,6 +10,7 @@
 mod waves;
 
 use crate::error::{Error, Result, Status, code_name};
+use crate::execute::fault::Deadline;
 use crate::execute::group_size;
 use crate::execute::launch::{ArgumentBlock, Invocation};
 use crate::kernel::{LocalLayout, max_group_size};
@@ -54,6 +55,7 @@ impl Enqueuing {
         device: &Device,
         shared: &DeviceQueues,
         mut root: Waves,
+        deadline: Deadline,
         ended: &dyn Fn(),
     ) -> Result<()> {
         let no_memory = || Status::OutOfResources.because("no memory for events of kernels on the device");
@@ -75,6 +77,7 @@ impl Enqueuing {
             kernels: &self.kernels,
             queues: &self.queues,
             parent: &parent,
+            deadline,
             ended,
             nodes: vec![Node { open: 1, ..Node::default() }],
             free: Vec::new(),
@@ -154,6 +157,8 @@ struct Tree<'a> {
     kernels: &'a [BuiltKernel],
     queues: &'a [Arc<DeviceQueue>],
     parent: &'a Parent,
+    /// Of them all.
+    deadline: Deadline,
     /// Called when the root has ended.
     ended: &'a dyn Fn(),
     nodes: Vec<Node>,
@@ -163,7 +168,7 @@ struct Tree<'a> {
     ready: Vec<Step<'a>>,
     /// By an event that has not ended.
     waiting: HashMap<u64, Vec<Pending<'a>>>,
-    /// The root failed: nothing else begins.
+    /// The root failed, or time is over: nothing else begins.
     given_up: bool,
     error: Option<Error>,
 }
@@ -325,7 +330,7 @@ impl<'a> Tree<'a> {
         let kernel = self.kernels.get(opened.head.kernel as usize);
         let kernel = kernel.ok_or_else(|| Status::InvalidKernel.because("the program has no such kernel"))?;
         let parts = parts(kernel, opened, self.device).into_iter();
-        let parts = parts.map(|part| invocation(kernel, opened, part));
+        let parts = parts.map(|part| invocation(kernel, opened, part, self.deadline));
         let parts = parts.collect::<Result<Vec<Invocation>>>()?;
         let mut waves = Waves::new(kernel.info.clone(), parts);
         waves.set_parent((&raw const *self.parent).expose_provenance() as u64);
@@ -361,6 +366,15 @@ impl<'a> Tree<'a> {
         self.shared.tell();
     }
 
+    /// Time is over, and those that wait need not any more.
+    fn give_up(&mut self) {
+        self.given_up = true;
+        let why = "a kernel that it enqueued waited for an event for longer than SPIRULA_TIMEOUT allows";
+        self.error.get_or_insert_with(|| Status::OutOfResources.because(why));
+        let waiting = std::mem::take(&mut self.waiting);
+        self.ready.extend(waiting.into_values().flatten().map(Step::Begin));
+    }
+
     /// Nothing can begin: events that others end, kernels or other commands, are what is waited for.
     fn look_at_waiting(&mut self) {
         let seen = self.events.changes();
@@ -368,8 +382,8 @@ impl<'a> Tree<'a> {
         let ended = |event: u64| events.status(event).is_none_or(|status| status <= 0);
         let due = waiting.extract_if(|event, _| ended(*event)).flat_map(|(_, pending)| pending);
         self.ready.extend(due.map(Step::Begin));
-        if self.ready.is_empty() {
-            self.shared.wait(self.events, seen);
+        if self.ready.is_empty() && !self.shared.wait(self.events, seen, self.deadline) {
+            self.give_up();
         }
     }
 }
@@ -391,7 +405,12 @@ fn parts(kernel: &BuiltKernel, opened: &Opened, device: &Device) -> Vec<Launch> 
 }
 
 /// What is called for a child: its block's captures and the places of its local memory are the arguments.
-fn invocation(kernel: &BuiltKernel, opened: &Opened, launch: Launch) -> Result<Invocation> {
+fn invocation(
+    kernel: &BuiltKernel,
+    opened: &Opened,
+    launch: Launch,
+    deadline: Deadline,
+) -> Result<Invocation> {
     let signature = &kernel.info.signature;
     let not_a_block = || Status::InvalidKernel.because("it is no block's");
     let captures = signature.block.ok_or_else(not_a_block)? as usize;
@@ -412,5 +431,11 @@ fn invocation(kernel: &BuiltKernel, opened: &Opened, launch: Launch) -> Result<I
         block.put(argument.offset as usize, &place.to_ne_bytes());
     }
     block.put(captures, &opened.captures);
-    Ok(Invocation { tiers: kernel.tiers.clone(), arguments: block, launch, local_size: local.size as usize })
+    Ok(Invocation {
+        tiers: kernel.tiers.clone(),
+        arguments: block,
+        launch,
+        local_size: local.size as usize,
+        deadline,
+    })
 }

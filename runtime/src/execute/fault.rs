@@ -5,6 +5,9 @@
 //! at any instruction: [`call`] notes where it would return to, and the signal handler goes there. What the kernel has written
 //! by then stays written, wherever that is.
 //!
+//! In the same way a launch is left that takes longer than the user allows ([`watch`]): its threads are sent signals until they are found in
+//! generated code, and in nothing that it doesn't call.
+//!
 //! Handlers are a process's own, so that this one is careful. It is installed by the first launch, and passes on whatever
 //! did not happen in a kernel, as if it weren't there, to the handler that it found. One that is installed later is asked first, and may
 //! pass faults on in the same way. A thread that has no stack for signal handlers gets one.
@@ -12,6 +15,7 @@
 #![allow(unsafe_code)]
 
 mod signal;
+mod watch;
 
 use spirula_interface::program::{Launch, RawWorkGroupFn};
 use std::cell::OnceCell;
@@ -19,7 +23,10 @@ use std::fmt::{self, Display, Formatter};
 use std::mem::offset_of;
 use std::ops::Range;
 use std::ptr::null_mut;
-use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering::Relaxed, Ordering::Release, compiler_fence};
+use std::sync::atomic::{
+    AtomicI32, AtomicPtr, AtomicU64, AtomicUsize, Ordering::Relaxed, Ordering::Release, compiler_fence,
+};
+pub(crate) use watch::Deadline;
 
 /// What ended a kernel.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -36,6 +43,13 @@ impl Display for Fault {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         let what = if self.writes { "wrote to" } else { "read" };
         match (self.signal, self.address) {
+            (signal::LIMIT, _) => {
+                let at = self.at;
+                return write!(
+                    f,
+                    "ran for longer than SPIRULA_TIMEOUT allows, and was at {at:#x} of its code"
+                );
+            }
             (libc::SIGSEGV, Some(address)) => {
                 write!(f, "{what} address {address:#x}, which is no memory of its own (SIGSEGV)")?
             }
@@ -64,7 +78,7 @@ struct Call {
     scratch: *mut u8,
     /// Where its caller's registers are kept; set by [`enter`].
     stack: usize,
-    /// Where it goes on after a fault; set by [`enter`].
+    /// Where it goes on after a fault; set by [`enter`] while it is called, else 0.
     recovery: usize,
     /// The program's code.
     code: Range<usize>,
@@ -76,7 +90,11 @@ struct Call {
 struct Record {
     /// As the C library calls it, or 0.
     thread: AtomicUsize,
+    /// As the kernel calls it, if the call has a deadline.
+    task: AtomicI32,
     call: AtomicPtr<Call>,
+    /// The call's [`Deadline`].
+    deadline: AtomicU64,
     next: AtomicPtr<Record>,
 }
 
@@ -103,7 +121,9 @@ impl Record {
         records().find(claim).unwrap_or_else(|| {
             let record = Box::leak(Box::new(Record {
                 thread: AtomicUsize::new(thread),
+                task: AtomicI32::default(),
                 call: AtomicPtr::default(),
+                deadline: AtomicU64::default(),
                 next: AtomicPtr::default(),
             }));
             let link = |head| {
@@ -141,13 +161,13 @@ fn record() -> Option<&'static Record> {
     THREAD.try_with(|thread| thread.get_or_init(make).record).ok()
 }
 
-/// Calls a work-group function. An error says how it ended itself.
+/// Calls a work-group function. An error says how it ended itself, or that its time was over.
 ///
 /// # Safety
 /// As calling `entry`, whose program's code, and all of it, is in `code`. It is left in its middle when it faults.
 pub(crate) unsafe fn call(
     entry: RawWorkGroupFn,
-    code: &Range<usize>,
+    (code, deadline): (&Range<usize>, Deadline),
     (arguments, launch, first, end): (*const u8, &Launch, u64, u64),
     (local, scratch): (*mut u8, *mut u8),
 ) -> Result<(), Fault> {
@@ -167,14 +187,25 @@ pub(crate) unsafe fn call(
     };
     let place = &raw mut call;
     let record = record();
+    if deadline.is_over() {
+        return Err(Fault { signal: signal::LIMIT, ..fault });
+    }
+    let _heard = (deadline != Deadline::NEVER).then(|| {
+        // SAFETY: asks only. (After a fork it is another than before.)
+        record.inspect(|record| record.task.store(unsafe { libc::gettid() }, Relaxed));
+        signal::HearsLimit::begin()
+    });
     // Kernels don't call kernels, but a handler of the application's may have interrupted one.
-    let before = record.map_or(null_mut(), |record| record.call.swap(place, Relaxed));
+    let before = record.map_or((null_mut(), 0), |record| {
+        (record.call.swap(place, Relaxed), record.deadline.swap(deadline.0, Relaxed))
+    });
     compiler_fence(std::sync::atomic::Ordering::SeqCst);
     // SAFETY: the caller's promise; `place` is valid during the call.
     let faulted = unsafe { enter(place) };
     compiler_fence(std::sync::atomic::Ordering::SeqCst);
     if let Some(record) = record {
-        record.call.store(before, Relaxed);
+        record.deadline.store(before.1, Relaxed);
+        record.call.store(before.0, Relaxed);
     }
     if faulted == 0 {
         return Ok(());
@@ -193,10 +224,11 @@ unsafe extern "C" fn enter(call: *mut Call) -> u64 {
         "push r13",
         "push r14",
         "push r15",
-        // Room for the modes of floating-point arithmetic, and a multiple of 16.
-        "sub rsp, 8",
+        // Room for the modes of floating-point arithmetic and `call`, and a multiple of 16.
+        "sub rsp, 24",
         "stmxcsr [rsp]",
         "fnstcw [rsp + 4]",
+        "mov [rsp + 8], rdi",
         "mov [rdi + {stack}], rsp",
         "lea rax, [rip + 3f]",
         "mov [rdi + {recovery}], rax",
@@ -208,6 +240,8 @@ unsafe extern "C" fn enter(call: *mut Call) -> u64 {
         "mov r9, [rdi + {scratch}]",
         "mov rdi, [rdi + {arguments}]",
         "call rax",
+        "mov rdi, [rsp + 8]",
+        "mov qword ptr [rdi + {recovery}], 0",
         "xor eax, eax",
         "jmp 2f",
         "3:",
@@ -215,9 +249,11 @@ unsafe extern "C" fn enter(call: *mut Call) -> u64 {
         "fninit",
         "fldcw [rsp + 4]",
         "ldmxcsr [rsp]",
+        "mov rdi, [rsp + 8]",
+        "mov qword ptr [rdi + {recovery}], 0",
         "mov eax, 1",
         "2:",
-        "add rsp, 8",
+        "add rsp, 24",
         "pop r15",
         "pop r14",
         "pop r13",
@@ -270,11 +306,19 @@ mod tests {
     faulty!(cannot_be, "ud2");
     faulty!(calls_deeply, "2: sub rsp, 512", "call 2b");
     faulty!(is_fine, "ret");
+    faulty!(never_ends, "2: jmp 2b");
 
     fn run(entry: RawWorkGroupFn) -> Result<(), Fault> {
         let launch = Launch::whole(1, [0; 3], [1; 3], [1; 3]);
         // SAFETY: these use nothing that is theirs to use.
-        unsafe { call(entry, &(0..usize::MAX), (null_mut(), &launch, 0, 1), (null_mut(), null_mut())) }
+        unsafe {
+            call(
+                entry,
+                (&(0..usize::MAX), Deadline::NEVER),
+                (null_mut(), &launch, 0, 1),
+                (null_mut(), null_mut()),
+            )
+        }
     }
 
     #[test]
@@ -294,6 +338,51 @@ mod tests {
         // Rounding is to the nearest again.
         let third = std::hint::black_box(1.0_f32) / std::hint::black_box(3.0);
         assert_eq!(third.to_bits(), 0x3eaa_aaab);
+    }
+
+    /// Calls what uses no memory.
+    fn run_until(entry: RawWorkGroupFn, deadline: Deadline) -> Result<(), Fault> {
+        let launch = Launch::whole(1, [0; 3], [1; 3], [1; 3]);
+        let code = entry as usize..entry as usize + 2;
+        // SAFETY: it uses nothing that is not its own.
+        unsafe { call(entry, (&code, deadline), (null_mut(), &launch, 0, 1), (null_mut(), null_mut())) }
+    }
+
+    #[test]
+    fn what_never_ends_is_ended() {
+        for _ in 0..3 {
+            let deadline = Deadline::after(std::time::Duration::from_millis(30));
+            let fault = run_until(never_ends, deadline).unwrap_err();
+            assert_eq!(fault.signal, signal::LIMIT);
+            let words = "ran for longer than SPIRULA_TIMEOUT allows, and was at 0x0 of its code";
+            assert_eq!(fault.to_string(), words);
+            assert!(deadline.is_over());
+            // Too late to begin.
+            assert_eq!(run_until(is_fine, deadline).unwrap_err().signal, signal::LIMIT);
+            assert_eq!(run_until(is_fine, Deadline::NEVER), Ok(()));
+        }
+    }
+
+    /// The application may use the signal for itself, and keep it from its threads.
+    #[test]
+    fn a_thread_that_hears_no_signal_is_told_and_hears_none_after() {
+        let thread = || {
+            let mut mask = std::mem::MaybeUninit::uninit();
+            // SAFETY: of this thread; the sets are written before they are read.
+            unsafe {
+                libc::sigfillset(mask.as_mut_ptr());
+                libc::pthread_sigmask(libc::SIG_SETMASK, mask.as_ptr(), null_mut());
+            }
+            let limit = std::time::Duration::from_millis(30);
+            let fault = run_until(never_ends, Deadline::after(limit)).unwrap_err();
+            // SAFETY: as above.
+            let is_blocked = unsafe {
+                libc::pthread_sigmask(libc::SIG_BLOCK, std::ptr::null(), mask.as_mut_ptr());
+                libc::sigismember(mask.as_ptr(), signal::LIMIT)
+            };
+            (fault.signal, is_blocked)
+        };
+        assert_eq!(std::thread::spawn(thread).join().unwrap(), (signal::LIMIT, 1));
     }
 
     #[test]

@@ -5,7 +5,7 @@
 
 use crate::error::{Result, Status};
 use crate::execute::arena::{Arena, BLOCK_ALIGN, MAX_SCRATCH};
-use crate::execute::fault;
+use crate::execute::fault::{self, Deadline};
 use crate::execute::tiers::{Tiers, Version};
 use crate::memory::raw::Allocation;
 use spirula_interface::program::{Launch, MemorySizes, RawWorkGroupFn};
@@ -112,6 +112,8 @@ pub(crate) struct Invocation {
     pub launch: Launch,
     /// Bytes of local memory per group.
     pub local_size: usize,
+    /// When its command must have ended.
+    pub deadline: Deadline,
 }
 
 impl Invocation {
@@ -154,7 +156,8 @@ impl Invocation {
         // kernel does with its buffers is the application's promise.
         let called = unsafe {
             let given = (arguments.address().cast_const(), &launch, first, end);
-            fault::call(code.entry, &code.addresses, given, (local.address(), scratch.address()))
+            let memory = (local.address(), scratch.address());
+            fault::call(code.entry, (&code.addresses, self.deadline), given, memory)
         };
         called.map_err(|fault| {
             let groups = if end - first == 1 {

@@ -3,10 +3,12 @@
 
 use crate::context::Context;
 use crate::error::{Result, Status};
+use crate::execute::fault::Deadline;
 use crate::platform::device::Device;
 use spirula_interface::enqueue::MAX_QUEUES;
 use spirula_interface::enqueue::host::{OwnedEvents, OwnedQueue};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
+use std::time::Duration;
 
 /// CL_DEVICE_MAX_ON_DEVICE_EVENTS, of a context.
 pub(crate) const MAX_EVENTS: u32 = 1 << 16;
@@ -118,11 +120,16 @@ impl DeviceQueues {
         self.changed.notify_all();
     }
 
-    /// Waits until more events have ended than `seen` counts.
-    pub(crate) fn wait(&self, events: &OwnedEvents, seen: u64) {
+    /// Waits until more events have ended than `seen` counts. False if time is over before that.
+    pub(crate) fn wait(&self, events: &OwnedEvents, seen: u64, deadline: Deadline) -> bool {
         let mut one = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
         while events.changes() == seen {
-            one = self.changed.wait(one).unwrap_or_else(PoisonError::into_inner);
+            one = match deadline.left() {
+                None => self.changed.wait(one).unwrap_or_else(PoisonError::into_inner),
+                Some(Duration::ZERO) => return false,
+                Some(left) => self.changed.wait_timeout(one, left).unwrap_or_else(PoisonError::into_inner).0,
+            };
         }
+        true
     }
 }

@@ -41,27 +41,37 @@ extern "C" fn tell(message: *const c_char, _: *const c_void, _: usize, _: *mut c
 }
 
 /// What is told of a kernel's fault; it may come after the event's end, and after what is told of those that wait for that.
-fn told(kernel: &str) -> String {
-    let (start, words) = (Instant::now(), format!("kernel {kernel}: "));
+pub fn told(kernel: &str) -> String {
+    told_with(&format!("kernel {kernel}: "))
+}
+
+/// What is told with these words.
+pub fn told_with(words: &str) -> String {
+    let start = Instant::now();
     loop {
         let mut list = TOLD.lock().unwrap();
-        if let Some(place) = list.iter().position(|message| message.contains(&words)) {
+        if let Some(place) = list.iter().position(|message| message.contains(words)) {
             return list.swap_remove(place);
         }
-        assert!(start.elapsed() < Duration::from_secs(60), "nobody is told of {kernel}: {list:?}");
+        assert!(start.elapsed() < Duration::from_secs(60), "nobody is told {words}: {list:?}");
         drop(list);
         std::thread::sleep(Duration::from_millis(1));
     }
 }
 
 /// A context that tells, two queues of it, and the program.
-struct Machine {
-    context: Context,
-    queues: [Queue; 2],
-    program: Program,
+pub struct Machine {
+    pub context: Context,
+    pub queues: [Queue; 2],
+    pub program: Program,
 }
 
 fn machine() -> Result<Machine, Failure> {
+    machine_of(SOURCE, "")
+}
+
+/// With a program of that source, built with these options.
+pub fn machine_of(source: &str, options: &str) -> Result<Machine, Failure> {
     let setup = Setup::new();
     if setup.device.info::<u32>(CL_DEVICE_COMPILER_AVAILABLE)? != CL_TRUE {
         return Err(Failure::Skipped("CL_DEVICE_COMPILER_AVAILABLE is false".into()));
@@ -71,8 +81,8 @@ fn machine() -> Result<Machine, Failure> {
     let context = Context::from_raw(context);
     let queue = || create!(clCreateCommandQueue(context.raw(), device, 0)).map(Queue::from_raw);
     let queues = [queue()?, queue()?];
-    let program = Program::from_source(&context, SOURCE)?;
-    program.build("").inspect_err(|_| eprintln!("{}", program.log(setup.device).unwrap_or_default()))?;
+    let program = Program::from_source(&context, source)?;
+    program.build(options).inspect_err(|_| eprintln!("{}", program.log(setup.device).unwrap_or_default()))?;
     Ok(Machine { context, queues, program })
 }
 
@@ -87,14 +97,14 @@ fn nowhere() -> u64 {
     }
 }
 
-fn launch(queue: &Queue, kernel: &Kernel, items: usize, group: usize) -> Result<Event, Failure> {
+pub fn launch(queue: &Queue, kernel: &Kernel, items: usize, group: usize) -> Result<Event, Failure> {
     let (queue, kernel, mut event) = (queue.raw(), kernel.raw(), null_mut());
     call!(clEnqueueNDRangeKernel(queue, kernel, 1, null(), &items, &group, 0, null(), &mut event))?;
     Ok(Event::from_raw(event))
 }
 
 /// Waits for an event that must fail; returns its status.
-fn failure(event: &Event) -> Result<i32, Failure> {
+pub fn failure(event: &Event) -> Result<i32, Failure> {
     let raw: Handle = event.raw();
     assert!(call!(clWaitForEvents(1, &raw)).is_err());
     Ok(event.info::<i32>(CL_EVENT_COMMAND_EXECUTION_STATUS)?)
@@ -102,7 +112,7 @@ fn failure(event: &Event) -> Result<i32, Failure> {
 
 impl Machine {
     /// The good kernel adds one to each of 64 ints.
-    fn works(&self) -> Outcome {
+    pub fn works(&self) -> Outcome {
         for queue in &self.queues {
             let kernel = Kernel::new(&self.program, "good")?;
             let buffer = Buffer::copy_of(&self.context, &[7_i32; 64])?;

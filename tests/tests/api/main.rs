@@ -28,6 +28,7 @@ mod sub_devices;
 mod sub_groups;
 mod svm;
 mod threads;
+mod timeouts;
 mod variables;
 mod versions;
 mod work_groups;
@@ -55,6 +56,7 @@ fn main() -> ExitCode {
         conversions::tests(),
         events::tests(),
         faults::tests(),
+        timeouts::tests(),
         commands::tests(),
         sub_devices::tests(),
         svm::tests(),

@@ -59,10 +59,16 @@ pub fn status<T>(result: cl::Result<T>) -> String {
 
 /// Runs a test once more, with a variable that the library reads when it is loaded.
 pub fn again(test: &str, variable: &str, value: &str) {
+    again_with(test, &[(variable, value)]);
+}
+
+/// As [`again`], with several variables.
+pub fn again_with(test: &str, variables: &[(&str, &str)]) {
     let mut command = isolate::child(test).expect("this program");
-    let done = supervise::run(command.env(variable, value), Duration::from_secs(60)).expect("a process");
+    let command = command.envs(variables.iter().copied());
+    let done = supervise::run(command, Duration::from_secs(60)).expect("a process");
     let passed = done.status.is_some_and(|status| status.success());
-    assert!(passed, "{variable}={value}: {}", String::from_utf8_lossy(&done.stderr));
+    assert!(passed, "{variables:?}: {}", String::from_utf8_lossy(&done.stderr));
 }
 
 /// Makes tests of functions of this module.

@@ -3,6 +3,7 @@
 #![allow(unsafe_code)]
 
 use super::*;
+use crate::execute::fault::Deadline;
 use crate::execute::launch::ArgumentBlock;
 use crate::execute::tiers::Tiers;
 use crate::execute::tiers::tests::version;
@@ -21,7 +22,8 @@ fn invocation(kernel: &Arc<Tiers>, groups: [u64; 3], items: u64, counters: &[Ato
     arguments.put(0, &(counters.as_ptr() as usize).to_ne_bytes());
     let global_size = [groups[0] * items, groups[1], groups[2]];
     let launch = Launch::whole(3, [0; 3], global_size, [items, 1, 1]);
-    Arc::new(Invocation { tiers: kernel.clone(), arguments, launch, local_size: 64 })
+    let deadline = Deadline::NEVER;
+    Arc::new(Invocation { tiers: kernel.clone(), arguments, launch, local_size: 64, deadline })
 }
 
 /// Counts each group's runs and checks that local memory and scratch are usable and aligned.

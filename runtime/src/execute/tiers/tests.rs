@@ -63,7 +63,8 @@ fn invocation(tiers: &Arc<Tiers>, groups: u64, arguments: [usize; 2]) -> Arc<Inv
     let mut block = ArgumentBlock::new(16).unwrap();
     arguments.iter().enumerate().for_each(|(at, word)| block.put(8 * at, &word.to_ne_bytes()));
     let launch = Launch::whole(1, [0; 3], [groups, 1, 1], [1, 1, 1]);
-    Arc::new(Invocation { tiers: tiers.clone(), arguments: block, launch, local_size: 64 })
+    let deadline = crate::execute::fault::Deadline::NEVER;
+    Arc::new(Invocation { tiers: tiers.clone(), arguments: block, launch, local_size: 64, deadline })
 }
 
 fn chosen(tiers: &Arc<Tiers>) -> Tier {
