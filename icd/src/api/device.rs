@@ -39,6 +39,9 @@ const SINGLE_FP: cl::cl_device_fp_config = cl::CL_FP_DENORM
     | cl::CL_FP_ROUND_TO_NEAREST
     | cl::CL_FP_FMA
     | cl::CL_FP_CORRECTLY_ROUNDED_DIVIDE_SQRT;
+/// Operations are rounded to nearest.
+const HALF_FP: cl::cl_device_fp_config =
+    cl::CL_FP_DENORM | cl::CL_FP_INF_NAN | cl::CL_FP_ROUND_TO_NEAREST | cl::CL_FP_FMA;
 /// What cl_khr_fp64 demands of a double-precision number.
 const DOUBLE_FP: cl::cl_device_fp_config = cl::CL_FP_DENORM
     | cl::CL_FP_INF_NAN
@@ -159,7 +162,7 @@ pub fn get_info(
         cl::CL_DEVICE_MIN_DATA_TYPE_ALIGN_SIZE => answer.value(info.mem_base_addr_align_bits / 8),
         cl::CL_DEVICE_SINGLE_FP_CONFIG => answer.value(SINGLE_FP),
         cl::CL_DEVICE_DOUBLE_FP_CONFIG => answer.value(DOUBLE_FP),
-        cl::CL_DEVICE_HALF_FP_CONFIG => answer.value::<cl::cl_device_fp_config>(0),
+        cl::CL_DEVICE_HALF_FP_CONFIG => answer.value(HALF_FP),
         cl::CL_DEVICE_GLOBAL_MEM_CACHE_TYPE => answer.value(cl::CL_READ_WRITE_CACHE),
         cl::CL_DEVICE_GLOBAL_MEM_CACHELINE_SIZE => answer.value(info.cache_line_size),
         cl::CL_DEVICE_GLOBAL_MEM_CACHE_SIZE => answer.value(info.cache_size),

@@ -112,7 +112,7 @@ pub fn build(
     let baseline = baseline.module();
     for WorkGroupFunction { function, remainder, .. } in lowered {
         module.kernels.push(function);
-        module.functions.extend(remainder);
+        module.functions.extend(remainder.map(|function| *function));
     }
     if settings.verify {
         module.verify().map_err(|rule| broken("the lowering", &rule))?;

@@ -19,6 +19,7 @@ pub const EXTENSIONS: &[Extension] = &[
     v1("cl_khr_extended_versioning"),
     v1("cl_khr_spir"),
     v1("cl_khr_byte_addressable_store"),
+    v1("cl_khr_fp16"),
     v1("cl_khr_fp64"),
     v1("cl_khr_global_int32_base_atomics"),
     v1("cl_khr_global_int32_extended_atomics"),
@@ -90,7 +91,7 @@ mod tests {
 
     #[test]
     fn what_the_device_lacks_is_not_provided() {
-        for name in ["cl_khr_fp16", "cl_khr_mipmap_image", "cl_khr_gl_msaa_sharing", "cl_khr_sub", ""] {
+        for name in ["cl_khr_mipmap_image", "cl_khr_gl_msaa_sharing", "cl_khr_sub", ""] {
             assert!(!is_provided(name), "{name}");
         }
     }

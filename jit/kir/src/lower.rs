@@ -27,7 +27,7 @@ pub struct WorkGroupFunction {
     /// Its signature is [`spirula_interface::program::RawWorkGroupFn`].
     pub function: Function,
     /// What it calls for groups that are smaller than the kernel requires; with the same signature.
-    pub remainder: Option<Function>,
+    pub remainder: Option<Box<Function>>,
     /// Bytes of private memory and of values kept over barriers, for one work-item.
     pub private_size: u64,
     /// See [`spirula_interface::program::KernelInfo::scratch_per_item`].
@@ -39,12 +39,12 @@ pub struct WorkGroupFunction {
 impl WorkGroupFunction {
     /// All its code.
     pub fn functions(&self) -> impl Iterator<Item = &Function> {
-        self.remainder.iter().chain([&self.function])
+        self.remainder.as_deref().into_iter().chain([&self.function])
     }
 
     /// All its code.
     pub fn functions_mut(&mut self) -> impl Iterator<Item = &mut Function> {
-        self.remainder.iter_mut().chain([&mut self.function])
+        self.remainder.as_deref_mut().into_iter().chain([&mut self.function])
     }
 }
 
@@ -54,7 +54,8 @@ pub fn lower(group: &WorkGroup, name: &str) -> WorkGroupFunction {
     let body = group.regions.first().map(|region| &region.body);
     let has_remainder =
         body.is_some_and(|body| body.required_work_group_size.is_some() && body.remainder_groups);
-    let remainder = has_remainder.then(|| remainder_function(group, &layout, &format!("{name}.remainder")));
+    let remainder =
+        has_remainder.then(|| Box::new(remainder_function(group, &layout, &format!("{name}.remainder"))));
     let mut function = Function::callable(name, None);
     let entry = function.add_block();
     let mut out = Builder { function: &mut function, at: entry };

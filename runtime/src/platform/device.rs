@@ -303,7 +303,7 @@ impl DeviceInfo {
 }
 
 impl VectorWidths {
-    /// Elements that a register of `bytes` holds, at least one; no half.
+    /// Elements that a register of `bytes` holds, at least one.
     fn of_registers(bytes: u32) -> VectorWidths {
         let width = |element: u32| (bytes / element).clamp(1, 16);
         VectorWidths {
@@ -311,7 +311,7 @@ impl VectorWidths {
             short: width(2),
             int: width(4),
             long: width(8),
-            half: 0,
+            half: width(2),
             float: width(4),
             double: width(8),
         }

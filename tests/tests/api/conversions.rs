@@ -26,7 +26,7 @@ const fn float(name: &'static str, bits: u32) -> Type {
     Type { name, bits, signed: true, float: true }
 }
 
-const TYPES: [Type; 10] = [
+const TYPES: [Type; 11] = [
     integer("char", 8, true),
     integer("uchar", 8, false),
     integer("short", 16, true),
@@ -35,6 +35,7 @@ const TYPES: [Type; 10] = [
     integer("uint", 32, false),
     integer("long", 64, true),
     integer("ulong", 64, false),
+    float("half", 16),
     float("float", 32),
     float("double", 64),
 ];
@@ -54,6 +55,7 @@ impl Type {
     /// Reads a number as kernels store them: integers extended, floats as their bits.
     fn number(self, stored: u64) -> Number {
         match (self.float, self.bits) {
+            (true, 16) => Float(half_value(stored as u16)),
             (true, 32) => Float(f64::from(f32::from_bits(stored as u32))),
             (true, _) => Float(f64::from_bits(stored)),
             _ if self.signed => Integer(i128::from(stored as i64)),
@@ -74,6 +76,9 @@ impl Type {
         let powers = (0..self.bits).flat_map(|k| [-1, 0, 1].map(|step| (1_i128 << k) + step));
         let integers: Vec<i128> = powers.flat_map(|n| [n, -n]).chain([0, 100, -100, 12345, -12345]).collect();
         let (low, high) = self.range();
+        if self.float && self.bits == 16 {
+            return (0..=u16::MAX.into()).step_by(7).collect();
+        }
         if !self.float {
             let fitting = integers.into_iter().filter(|n| (low..=high).contains(n));
             return fitting.chain([low, high]).map(|n| n as u64).collect();
@@ -88,6 +93,12 @@ impl Type {
         let halves =
             floats.into_iter().flat_map(|x| [x, x.next_up(), x.next_down(), x * (1.0 + 2.0f64.powi(-25))]);
         let all = wide.chain(thirds).chain(edges).chain(halves);
+        // For half: all of a third of its numbers, the middles between them, and what is next to those.
+        let halves = (0..=u16::MAX).step_by(3).map(half_value).flat_map(|x| {
+            let middle = x * (1.0 + 2.0f64.powi(-11));
+            [x, middle, f64::from((middle as f32).next_up()), middle.next_down()]
+        });
+        let all = all.chain(halves);
         match self.bits {
             32 => all.map(|x| u64::from((x as f32).to_bits())).collect(),
             _ => all.map(f64::to_bits).collect(),
@@ -121,6 +132,8 @@ fn directed<T>(nearest: T, error: std::cmp::Ordering, negative: bool, mode: &str
 /// An integer as a floating-point number of so many bits.
 fn integer_to_float(n: i128, bits: u32, mode: &str) -> f64 {
     match bits {
+        // Integers that double can't tell apart are all too large.
+        16 => nearest_half(n as f64, mode),
         32 => {
             let near = n as f32;
             directed(near, (near as i128).cmp(&n), n < 0, mode, near.next_up(), near.next_down()).into()
@@ -148,7 +161,11 @@ fn converted(x: Number, to: Type, saturate: bool, mode: &str) -> Option<Number> 
             let wrapped = n & ((1 << to.bits) - 1);
             Some(Integer(if wrapped > high { wrapped - (1 << to.bits) } else { wrapped }))
         }
-        Float(x) if to.float => Some(Float(if to.bits == 32 { double_to_float(x, mode) } else { x })),
+        Float(x) if to.float => Some(Float(match to.bits {
+            16 => nearest_half(x, mode),
+            32 => double_to_float(x, mode),
+            _ => x,
+        })),
         Float(x) if x.is_nan() => saturate.then_some(Integer(0)),
         Float(x) => {
             let n = rounded(x, mode) as i128;
@@ -176,6 +193,7 @@ fn conversions() -> Vec<(String, Type, bool, &'static str)> {
 /// The kernel that applies all conversions to each element: `out[conversion * n + i]`.
 fn kernel_of(from: Type) -> String {
     let store = |to: Type, value: String| match (to.float, to.bits) {
+        (true, 16) => format!("as_ushort({value})"),
         (true, 32) => format!("as_uint({value})"),
         (true, _) => format!("as_ulong({value})"),
         _ => format!("(ulong){value}"),
@@ -186,18 +204,19 @@ fn kernel_of(from: Type) -> String {
     let body: String = conversions().into_iter().enumerate().map(line).collect();
     let name = from.name;
     let load = match (from.float, from.bits) {
+        (true, 16) => "as_half((ushort)in[i])".to_string(),
         (true, 32) => "as_float((uint)in[i])".to_string(),
         (true, _) => "as_double(in[i])".to_string(),
         _ => format!("({name})in[i]"),
     };
     format!(
-        "kernel void from_{name}(global const ulong *in, global ulong *out) {{\n  \
+        "#pragma OPENCL EXTENSION cl_khr_fp16 : enable\nkernel void from_{name}(global const ulong *in, global ulong *out) {{\n  \
          size_t i = get_global_id(0), n = get_global_size(0);\n  {name} x = {load};\n{body}}}\n"
     )
 }
 
 /// A program of these kernels, if there is a compiler.
-fn program(setup: &Setup, source: &str) -> Result<Program, Failure> {
+pub fn program(setup: &Setup, source: &str) -> Result<Program, Failure> {
     if setup.device.info::<u32>(CL_DEVICE_COMPILER_AVAILABLE)? != CL_TRUE {
         return Err(Failure::Skipped("CL_DEVICE_COMPILER_AVAILABLE is false".into()));
     }
@@ -207,7 +226,7 @@ fn program(setup: &Setup, source: &str) -> Result<Program, Failure> {
 }
 
 /// Runs a kernel of an input and an output buffer, a work-item for each input.
-fn apply<T: Pod, U: Pod + Default>(
+pub fn apply<T: Pod, U: Pod + Default>(
     setup: &Setup,
     program: &Program,
     kernel: &str,
@@ -251,7 +270,7 @@ fn convert() -> Outcome {
 }
 
 /// The value of a half.
-fn half_value(bits: u16) -> f64 {
+pub fn half_value(bits: u16) -> f64 {
     let (exponent, fraction) = (i32::from(bits >> 10 & 31), f64::from(bits & 0x3FF));
     let size = match exponent {
         31 if fraction == 0.0 => f64::INFINITY,
@@ -263,7 +282,7 @@ fn half_value(bits: u16) -> f64 {
 }
 
 /// The half next to x by a rounding mode.
-fn nearest_half(x: f64, mode: &str) -> f64 {
+pub fn nearest_half(x: f64, mode: &str) -> f64 {
     if x.is_nan() || x.is_infinite() {
         return x;
     }

@@ -11,6 +11,7 @@ mod events;
 mod faults;
 mod forged;
 mod generic;
+mod half;
 mod handles;
 mod images;
 mod images_of_2_0;
@@ -54,6 +55,7 @@ fn main() -> ExitCode {
         printf::tests(),
         math_options::tests(),
         conversions::tests(),
+        half::tests(),
         events::tests(),
         faults::tests(),
         timeouts::tests(),

@@ -74,10 +74,13 @@ fn run(setup: &Setup, kernel: &Kernel, items: usize, group: usize) -> cl::Result
     setup.queue.finish()
 }
 
+/// A device without the extension ignores this, and has no vectors of half to print.
+const HALF: &str = "#pragma OPENCL EXTENSION cl_khr_fp16 : enable\n";
+
 /// Prints nothing but what `body`, the statements of a kernel, prints when one work-item runs it.
 fn prints(setup: &Setup, output: &Output, body: &str) -> Result<String, Failure> {
     let before = output.text()?.len();
-    let kernel = kernel(setup, &format!("kernel void k(void) {{\n{body}\n}}"))?;
+    let kernel = kernel(setup, &format!("{HALF}kernel void k(void) {{\n{body}\n}}"))?;
     run(setup, &kernel, 1, 1)?;
     Ok(output.text()?[before..].to_string())
 }
@@ -155,6 +158,10 @@ fn vectors() -> Outcome {
         (
             r#""%v2la %v3le", (double2)(1, 0.5), (double3)(1, 2, 3)"#,
             "0x1p+0,0x1p-1 1.000000e+00,2.000000e+00,3.000000e+00",
+        ),
+        (
+            r#""%v4hf %.1f", (half4)(0.1, -2, INFINITY, 65504), (half)0.25"#,
+            "0.099976,-2.000000,inf,65504.000000 0.2",
         ),
         (r#""%#v16hho", (uchar16)(8)"#, "010,010,010,010,010,010,010,010,010,010,010,010,010,010,010,010"),
     ] {

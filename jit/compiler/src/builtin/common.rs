@@ -18,14 +18,14 @@ pub fn rows(rows: &mut Rows) {
         });
     }
     for (name, factor) in [("degrees", 180.0 / PI), ("radians", PI / 180.0)] {
-        rows.expand(name, FLOATS, "T(T)", move |e, call| {
+        rows.formula(name, FLOATS, "T(T)", move |e, call| {
             let factor = if call.element.bits() == 32 { f64::from(factor as f32) } else { factor };
             let factor = e.float(call.result, factor);
             e.binary("fmul", &call.arguments[0], &factor)
         });
     }
     for pattern in ["T(T,T,T)", "T(T,T,E)"] {
-        rows.expand("mix", FLOATS, pattern, |e, call| {
+        rows.formula("mix", FLOATS, pattern, |e, call| {
             let [x, y, a] = call.arguments else { unreachable!("mix has three parameters") };
             let difference = e.binary("fsub", y, x);
             let part = e.binary("fmul", &difference, a);
@@ -41,7 +41,7 @@ pub fn rows(rows: &mut Rows) {
         });
     }
     for pattern in ["T(T,T,T)", "T(E,E,T)"] {
-        rows.expand("smoothstep", FLOATS, pattern, smooth_step);
+        rows.formula("smoothstep", FLOATS, pattern, smooth_step);
     }
     rows.expand("sign", FLOATS, "T(T)", sign);
 }

@@ -2,7 +2,7 @@
 
 use super::emit::{Emitter, Ir, Lane, Value};
 use super::pattern::Generic;
-use super::table::{Call, Rows};
+use super::table::{Call, NUMBERS, Rows};
 use super::types::Element;
 
 /// A rounding mode of `convert_` and `vstore_half`.
@@ -36,11 +36,6 @@ impl Rounding {
         }
     }
 }
-
-const NUMBERS: [Element; 10] = {
-    use Element::*;
-    [Char, UChar, Short, UShort, Int, UInt, Long, ULong, Float, Double]
-};
 
 /// Every type of one width.
 fn of_width(width: u8) -> Generic {
@@ -76,7 +71,8 @@ pub fn rows(rows: &mut Rows) {
 }
 
 fn convert(e: &mut Emitter, call: &Call, to: Element, saturate: bool, rounding: Rounding) -> Value {
-    let x = &call.arguments[0];
+    // Exact, and all that follows is there for float.
+    let x = &e.half_to_float(&call.arguments[0]);
     let from = call.element;
     match (from.is_float(), to.is_float()) {
         (true, true) => round_float(e, x, to.into(), rounding),
@@ -138,7 +134,6 @@ fn round_to_integral(e: &mut Emitter, x: &Value, rounding: Rounding) -> Value {
 /// Significant bits of a floating-point type.
 fn precision(lane: Lane) -> u32 {
     match lane {
-        Lane::Half => 11,
         Lane::Float => 24,
         _ => 53,
     }
@@ -146,6 +141,11 @@ fn precision(lane: Lane) -> u32 {
 
 /// Integer to floating point.
 fn round_integer(e: &mut Emitter, x: &Value, from: Element, to: Lane, rounding: Rounding) -> Value {
+    if to == Lane::Half {
+        // What float can't tell apart is infinite, or the largest half.
+        let float = e.cast(if from.is_signed() { "sitofp" } else { "uitofp" }, x, Lane::Float);
+        return round_float(e, &float, to, rounding);
+    }
     let exact = from.bits() <= precision(to);
     if exact || matches!(rounding, Rounding::Default | Rounding::Nearest) {
         return e.cast(if from.is_signed() { "sitofp" } else { "uitofp" }, x, to);

@@ -10,14 +10,14 @@ const CLANG: [&str; 5] = ["-cc1", "-w", "-triple=spir64-unknown-unknown", "-finc
 /// OpenCL C 1.2 with what the device offers beyond the core.
 const CL12: [&str; 2] = [
     "-cl-std=CL1.2",
-    "-cl-ext=-all,+cl_khr_fp64,+cl_khr_int64_base_atomics,+cl_khr_int64_extended_atomics,+cl_khr_3d_image_writes,\
+    "-cl-ext=-all,+cl_khr_fp16,+cl_khr_fp64,+cl_khr_int64_base_atomics,+cl_khr_int64_extended_atomics,+cl_khr_3d_image_writes,\
      +cl_khr_depth_images",
 ];
 
 /// The same of 3.0.
 const CL30: [&str; 2] = [
     "-cl-std=CL3.0",
-    "-cl-ext=-all,+cl_khr_fp64,+__opencl_c_fp64,+cl_khr_int64_base_atomics,+cl_khr_int64_extended_atomics,\
+    "-cl-ext=-all,+cl_khr_fp16,+cl_khr_fp64,+__opencl_c_fp64,+cl_khr_int64_base_atomics,+cl_khr_int64_extended_atomics,\
      +cl_khr_3d_image_writes,+cl_khr_depth_images,+__opencl_c_3d_image_writes,\
      +__opencl_c_read_write_images,+__opencl_c_images,+__opencl_c_int64,\
      +__opencl_c_atomic_order_acq_rel,+__opencl_c_atomic_order_seq_cst,+__opencl_c_atomic_scope_device,\
@@ -112,10 +112,11 @@ fn every_overload_of_opencl_c_3_is_provided() {
 fn is_provided(version: [&str; 2], least: usize) {
     let header = clang(version, &["-E"], "");
     let prototypes = header.lines().filter(|line| line.contains("overloadable")).map(without_attributes);
-    let program: String = prototypes
+    let callers = prototypes
         .enumerate()
-        .map(|(number, line)| caller(number, &line).unwrap_or_else(|| panic!("not understood: {line}")))
-        .collect();
+        .map(|(number, line)| caller(number, &line).unwrap_or_else(|| panic!("not understood: {line}")));
+    let program =
+        callers.fold("#pragma OPENCL EXTENSION cl_khr_fp16 : enable\n".to_owned(), |text, f| text + &f);
     let text = clang(version, &["-emit-llvm", "-O0", "-disable-llvm-passes"], &program);
     let functions: Vec<(String, Signature)> = text.lines().filter_map(declared).collect();
     assert!(functions.len() > least, "only {} functions", functions.len());

@@ -327,16 +327,25 @@ impl Emitter {
         self.call(&format!("spirula.{name}"), result, &[], PURE)
     }
 
-    /// A Rust library function applied lane by lane: `spirula_NAME`, with the types in the name.
+    /// The value, in float if it is in half.
+    pub fn half_to_float(&mut self, a: &Value) -> Value {
+        if a.ir.lane == Lane::Half { self.cast("fpext", a, Lane::Float) } else { a.clone() }
+    }
+
+    /// A Rust library function applied lane by lane: `spirula_NAME`, with the types in the name. The library has none of half:
+    /// float's are called, which are so much closer that rounding their results is nearly all of the error.
     pub fn library(&mut self, name: &str, lane: Lane, arguments: &[Value]) -> Value {
+        let arguments: Vec<Value> = arguments.iter().map(|a| self.half_to_float(a)).collect();
+        let yields = if lane == Lane::Half { Lane::Float } else { lane };
         let width = arguments[0].ir.width;
         let lanes: Vec<Value> = (0..width)
             .map(|index| {
                 let scalars: Vec<Value> = arguments.iter().map(|a| self.extract(a, index)).collect();
-                self.call(&format!("spirula_{name}"), Ir::scalar(lane), &scalars, PURE)
+                self.call(&format!("spirula_{name}"), Ir::scalar(yields), &scalars, PURE)
             })
             .collect();
-        self.gather(&lanes)
+        let all = self.gather(&lanes);
+        self.cast("fptrunc", &all, lane)
     }
 
     /// The address of element `index` of an array of `lane`s.

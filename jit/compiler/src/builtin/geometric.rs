@@ -11,14 +11,14 @@ const SINGLE: Generic = Generic { elements: &[Element::Float], widths: &[1, 2, 3
 const CROSS: Generic = Generic { elements: &Element::FLOATS, widths: &[3, 4] };
 
 pub fn rows(rows: &mut Rows) {
-    rows.expand("dot", VECTORS, "E(T,T)", |e, call| dot(e, &call.arguments[0], &call.arguments[1]));
-    rows.expand("cross", CROSS, "T(T,T)", cross);
-    rows.expand("length", VECTORS, "E(T)", |e, call| length(e, &call.arguments[0]));
-    rows.expand("distance", VECTORS, "E(T,T)", |e, call| {
+    rows.formula("dot", VECTORS, "E(T,T)", |e, call| dot(e, &call.arguments[0], &call.arguments[1]));
+    rows.formula("cross", CROSS, "T(T,T)", cross);
+    rows.formula("length", VECTORS, "E(T)", |e, call| length(e, &call.arguments[0]));
+    rows.formula("distance", VECTORS, "E(T,T)", |e, call| {
         let difference = e.binary("fsub", &call.arguments[0], &call.arguments[1]);
         length(e, &difference)
     });
-    rows.expand("normalize", VECTORS, "T(T)", normalize);
+    rows.formula("normalize", VECTORS, "T(T)", normalize);
     rows.expand("fast_length", SINGLE, "E(T)", |e, call| fast_length(e, &call.arguments[0]));
     rows.expand("fast_distance", SINGLE, "E(T,T)", |e, call| {
         let difference = e.binary("fsub", &call.arguments[0], &call.arguments[1]);

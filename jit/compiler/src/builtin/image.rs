@@ -51,7 +51,15 @@ const fn colour(ending: &'static str, ty: &'static str, lane: Lane, width: u8) -
     Colour { ending, ty, ir: Ir { lane, width } }
 }
 
-const COLOURS: [Colour; 3] = [
+impl Colour {
+    /// The ending of the library's functions. It knows no halves.
+    fn library(self) -> &'static str {
+        if self.ending == "h" { "f" } else { self.ending }
+    }
+}
+
+const COLOURS: [Colour; 4] = [
+    colour("h", "half4", Lane::Half, 4),
     colour("f", "float4", Lane::Float, 4),
     colour("i", "int4", Lane::Int(32), 4),
     colour("ui", "uint4", Lane::Int(32), 4),
@@ -89,11 +97,12 @@ pub fn rows(rows: &mut Rows) {
 fn accesses(rows: &mut Rows, image: &'static Kind, colour: Colour) {
     let Kind { name, number, coordinates, .. } = *image;
     let Colour { ending, ty: texel, ir } = colour;
+    let library = colour.library();
     let (read, write) = (format!("read_image{ending}"), format!("write_image{ending}"));
     let integers = vector("int", coordinates);
     rows.expand(&read, FIXED, format!("{texel}(@{name},{integers})"), move |e, call| {
         let sampler = e.int(INT, NEAREST);
-        let function = format!("spirula_read_image{ending}_int");
+        let function = format!("spirula_read_image{library}_int");
         fetch(e, &function, ir, number, [&call.arguments[0], &sampler, &call.arguments[1]])
     });
     for (ty, suffix) in [("int", "int"), ("float", "float")] {
@@ -103,7 +112,7 @@ fn accesses(rows: &mut Rows, image: &'static Kind, colour: Colour) {
         let place = vector(ty, coordinates);
         rows.expand(&read, FIXED, format!("{texel}(@{name},@sampler,{place})"), move |e, call| {
             let [image, sampler, place] = call.arguments else { unreachable!("reads have three parameters") };
-            let function = format!("spirula_read_image{ending}_{suffix}");
+            let function = format!("spirula_read_image{library}_{suffix}");
             fetch(e, &function, ir, number, [image, sampler, place])
         });
     }
@@ -111,8 +120,9 @@ fn accesses(rows: &mut Rows, image: &'static Kind, colour: Colour) {
         let [image, place, colour] = call.arguments else { unreachable!("writes have three parameters") };
         let mut arguments = vec![descriptor(e, image), e.int(INT, number)];
         arguments.extend(three(e, place));
-        arguments.extend(components(e, colour));
-        let function = format!("spirula_write_image{ending}");
+        let colour = e.half_to_float(colour);
+        arguments.extend(components(e, &colour));
+        let function = format!("spirula_write_image{library}");
         e.call(&function, Ir::scalar(Lane::Void), &arguments, "nounwind willreturn")
     });
 }
@@ -149,13 +159,15 @@ fn fetch(
     kind: i128,
     [image, sampler, place]: [&Value; 3],
 ) -> Value {
-    let colour = Ir { width: 4, ..texel };
+    let stored = if texel.lane == Lane::Half { texel.with(Lane::Float) } else { texel };
+    let colour = Ir { width: 4, ..stored };
     let memory = e.value(POINTER, &format!("alloca {colour}, align 16"));
     let mut arguments = vec![descriptor(e, image), sampler.clone(), e.int(INT, kind)];
     arguments.extend(three(e, place));
     arguments.push(memory.clone());
     e.call(function, Ir::scalar(Lane::Void), &arguments, "nounwind willreturn");
-    e.load(texel, &memory, 16)
+    let read = e.load(stored, &memory, 16);
+    e.cast("fptrunc", &read, texel.lane)
 }
 
 fn queries(rows: &mut Rows, image: &'static Kind) {

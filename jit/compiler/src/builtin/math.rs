@@ -1,13 +1,15 @@
 //! Builtins: math functions (6.12.2). What LLVM has as an instruction or a few is written here, the rest is in the
 //! Rust library.
 
+use super::convert::{Rounding, round_float};
 use super::emit::{Emitter, Lane, Value};
 use super::pattern::Generic;
-use super::table::{Call, FLOATS, Rows, SINGLE};
+use super::table::{Call, FLOATS, HALVES, Rows, SINGLE, WIDE_FLOATS};
 use super::types::Element;
 use spirula_interface::options::MathOptions;
 
-const PAYLOADS: Generic = Generic { elements: &[Element::UInt, Element::ULong], widths: FLOATS.widths };
+const PAYLOADS: Generic =
+    Generic { elements: &[Element::UShort, Element::UInt, Element::ULong], widths: FLOATS.widths };
 
 /// Library functions of one argument.
 const UNARY: [&str; 31] = [
@@ -63,7 +65,8 @@ pub fn rows(rows: &mut Rows) {
     }
     rows.intrinsic("half_sqrt native_sqrt", SINGLE, "T(T)", "sqrt");
     rows.intrinsic("copysign", FLOATS, "T(T,T)", "copysign");
-    rows.intrinsic("fma", FLOATS, "T(T,T,T)", "fma");
+    rows.intrinsic("fma", WIDE_FLOATS, "T(T,T,T)", "fma");
+    rows.expand("fma", HALVES, "T(T,T,T)", fma_of_half);
     rows.intrinsic("mad", FLOATS, "T(T,T,T)", "fmuladd");
     for pattern in ["T(T,T)", "T(T,E)"] {
         rows.intrinsic("fmin", FLOATS, pattern, "minnum");
@@ -83,7 +86,7 @@ pub fn rows(rows: &mut Rows) {
         e.binary("fdiv", &call.arguments[0], &call.arguments[1])
     });
     rows.expand("half_recip native_recip", SINGLE, "T(T)", |e, call| reciprocal(e, &call.arguments[0]));
-    rows.expand("rsqrt", FLOATS, "T(T)", |e, call| {
+    rows.formula("rsqrt", FLOATS, "T(T)", |e, call| {
         let relaxed = call.element == Element::Float && call.math.contains(MathOptions::UNSAFE_MATH);
         match call.element {
             Element::Float if relaxed => quick_reciprocal_root(e, call),
@@ -112,9 +115,11 @@ pub fn rows(rows: &mut Rows) {
     for name in ["half_powr", "native_powr"] {
         rows.library(name, SINGLE, "T(T,T)", name);
     }
-    for name in ["fmod", "nextafter", "remainder"] {
+    for name in ["fmod", "remainder"] {
         rows.library(name, FLOATS, "T(T,T)", name);
     }
+    rows.library("nextafter", WIDE_FLOATS, "T(T,T)", "nextafter");
+    rows.expand("nextafter", HALVES, "T(T,T)", next_half);
     rows.library("logb", FLOATS, "T(T)", "logb");
     rows.library("ilogb", FLOATS, "N(T)", "ilogb");
     rows.library("ldexp", FLOATS, "T(T,N)", "ldexp");
@@ -126,6 +131,7 @@ pub fn rows(rows: &mut Rows) {
     rows.expand("nan", PAYLOADS, "F(T)", |e, call| {
         // Quiet, with what fits of the payload.
         let (quiet, payload) = match call.element {
+            Element::UShort => (0x7E00, 0x1FF),
             Element::UInt => (0x7FC0_0000, 0x3F_FFFF),
             _ => (0x7FF8 << 48, (1 << 51) - 1),
         };
@@ -225,7 +231,11 @@ fn fract(e: &mut Emitter, call: &Call) -> Value {
     let x = &call.arguments[0];
     let floor = e.intrinsic("floor", std::slice::from_ref(x));
     store(e, &call.arguments[1], &floor);
-    let below_one = if x.ir.lane == Lane::Float { f64::from(1.0f32.next_down()) } else { 1.0f64.next_down() };
+    let below_one = match x.ir.lane {
+        Lane::Half => 1.0 - 2f64.powi(-11),
+        Lane::Float => 1.0f32.next_down().into(),
+        _ => 1.0f64.next_down(),
+    };
     let [below_one, zero, infinity] = [below_one, 0.0, f64::INFINITY].map(|value| e.float(x.ir, value));
     let difference = e.binary("fsub", x, &floor);
     let too_large = e.compare("fcmp ogt", &difference, &below_one);
@@ -236,4 +246,56 @@ fn fract(e: &mut Emitter, call: &Call) -> Value {
     let special = e.binary("or", &is_zero, &is_infinite);
     let signed_zero = e.intrinsic("copysign", &[zero, x.clone()]);
     e.select(&special, &signed_zero, &rest)
+}
+
+/// x y + z, rounded once. In double the product is exact, and the sum is made odd where it isn't (Boldo and Melquiond, "Emulation
+/// of a FMA and correctly rounded sums", 2008): what is beyond 53 bits then still decides to which side a half rounds.
+fn fma_of_half(e: &mut Emitter, call: &Call) -> Value {
+    let [x, y, z] = [0, 1, 2].map(|i| e.cast("fpext", &call.arguments[i], Lane::Double));
+    let product = e.binary("fmul", &x, &y);
+    let sum = e.binary("fadd", &product, &z);
+    // Knuth's sum of two: what the rounding of `sum` lost, exactly.
+    let part = e.binary("fsub", &sum, &product);
+    let rest = e.binary("fsub", &sum, &part);
+    let lost_of_z = e.binary("fsub", &z, &part);
+    let lost_of_product = e.binary("fsub", &product, &rest);
+    let lost = e.binary("fadd", &lost_of_product, &lost_of_z);
+    let zero = e.float(lost.ir, 0.0);
+    // Neither for infinities and NaN, where what was lost is no number.
+    let inexact = e.compare("fcmp one", &lost, &zero);
+    let (bits, lost_bits) = (e.bits(&sum), e.bits(&lost));
+    let [zero, one, minus_one] = [0, 1, -1].map(|value| e.int(bits.ir, value));
+    let odd = e.binary("and", &bits, &one);
+    let even = e.compare("icmp eq", &odd, &zero);
+    let signs = e.binary("xor", &bits, &lost_bits);
+    let inwards = e.compare("icmp slt", &signs, &zero);
+    let step = e.select(&inwards, &minus_one, &one);
+    let step = e.select(&inexact, &step, &zero);
+    let step = e.select(&even, &step, &zero);
+    let bits = e.binary("add", &bits, &step);
+    let sum = e.cast("bitcast", &bits, Lane::Double);
+    round_float(e, &sum, Lane::Half, Rounding::Nearest)
+}
+
+/// The next half behind x on the way to y. Halves of one sign are in the order of their bits.
+fn next_half(e: &mut Emitter, call: &Call) -> Value {
+    let [x, y] = call.arguments else { unreachable!("nextafter has two parameters") };
+    let bits = e.bits(x);
+    let [zero, one, minus_one] = [0, 1, -1].map(|value| e.int(bits.ir, value));
+    let upwards = e.compare("fcmp olt", x, y);
+    let negative = e.compare("icmp slt", &bits, &zero);
+    let outwards = e.binary("xor", &upwards, &negative);
+    let step = e.select(&outwards, &one, &minus_one);
+    let next = e.binary("add", &bits, &step);
+    let next = e.cast("bitcast", &next, Lane::Half);
+    let none = e.float(x.ir, 0.0);
+    let is_zero = e.compare("fcmp oeq", x, &none);
+    let smallest = e.float(x.ir, 2f64.powi(-24));
+    let smallest = e.intrinsic("copysign", &[smallest, y.clone()]);
+    let next = e.select(&is_zero, &smallest, &next);
+    let equal = e.compare("fcmp oeq", x, y);
+    let next = e.select(&equal, y, &next);
+    let unordered = e.compare("fcmp uno", x, y);
+    let nan = e.binary("fadd", x, y);
+    e.select(&unordered, &nan, &next)
 }

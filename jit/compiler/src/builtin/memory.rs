@@ -6,7 +6,7 @@ use super::pattern::Generic;
 use super::table::{ANY, Call, Effect, FIXED, Rows, SCALARS, nothing};
 use super::types::Element;
 
-const FLOATS: Generic = Generic { elements: &Element::FLOATS, widths: &[1] };
+const FLOATS: Generic = Generic { elements: &[Element::Float, Element::Double], widths: &[1] };
 const HALF: Lane = Lane::Half;
 
 pub fn rows(rows: &mut Rows) {

@@ -94,6 +94,7 @@ impl Token<'_> {
             b'E' => Type::scalar(element),
             b'I' => Type::Value(Element::integer(bits, true)?, width),
             b'U' => Type::Value(Element::integer(bits, false)?, width),
+            b'F' if bits == 16 => Type::Value(Element::Half, width),
             b'F' if bits == 32 => Type::Value(Element::Float, width),
             b'F' if bits == 64 => Type::Value(Element::Double, width),
             b'F' => return None,

@@ -35,8 +35,11 @@ pub fn rows(rows: &mut Rows) {
         });
     }
     rows.expand("isnormal", FLOATS, "R(T)", |e, call| {
-        let smallest =
-            if call.generic().lane == Lane::Float { f32::MIN_POSITIVE.into() } else { f64::MIN_POSITIVE };
+        let smallest = match call.generic().lane {
+            Lane::Half => 2f64.powi(-14),
+            Lane::Float => f32::MIN_POSITIVE.into(),
+            _ => f64::MIN_POSITIVE,
+        };
         let finite = compare_magnitude(e, call, "olt", f64::INFINITY);
         let large = compare_magnitude(e, call, "oge", smallest);
         let truth = e.binary("and", &finite, &large);

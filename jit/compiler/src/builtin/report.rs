@@ -57,7 +57,7 @@ fn family(name: &str) -> String {
     if let Some(rest) = name.strip_prefix("convert_") {
         let element = Element::INTEGERS.iter().chain(&Element::FLOATS).map(|e| e.name());
         let element = element.filter(|element| rest.starts_with(element)).max_by_key(|element| element.len());
-        let integer = !matches!(element, Some("float" | "double"));
+        let integer = !matches!(element, Some("half" | "float" | "double"));
         return format!(
             "convert_{}[n]{}[_rte\\|_rtz\\|_rtp\\|_rtn]",
             element.unwrap_or(""),
@@ -85,7 +85,7 @@ fn types(generic: Generic) -> String {
     let same = |other: Generic| generic.elements == other.elements;
     let known = [
         (ANY, "any number"),
-        (FLOATS, "float, double"),
+        (FLOATS, "half, float, double"),
         (SINGLE, "float"),
         (INTEGERS, "any integer"),
         (SIGNED, "any signed integer"),

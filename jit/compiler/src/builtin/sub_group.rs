@@ -359,6 +359,8 @@ pub(super) fn shuffle(e: &mut Emitter, value: &Value, index: &Value) -> Value {
 }
 
 fn cluster(e: &mut Emitter, op: &str, value: &Value, size: &Value) -> Value {
-    let name = format!("spirula.sub_group_clustered_reduce.{op}.{}", value.ir.suffix());
-    e.call(&name, value.ir, &[value.clone(), size.clone()], CONVERGENT)
+    let wide = e.half_to_float(value);
+    let name = format!("spirula.sub_group_clustered_reduce.{op}.{}", wide.ir.suffix());
+    let all = e.call(&name, wide.ir, &[wide.clone(), size.clone()], CONVERGENT);
+    e.cast("fptrunc", &all, value.ir.lane)
 }

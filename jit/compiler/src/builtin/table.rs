@@ -73,9 +73,10 @@ pub struct Row {
 pub struct Rows(Vec<Row>);
 
 const WIDTHS: &[u8] = &[1, 2, 3, 4, 8, 16];
-const NUMBERS: [Element; 10] = {
+/// Every type of a number.
+pub const NUMBERS: [Element; 11] = {
     use Element::*;
-    [Char, UChar, Short, UShort, Int, UInt, Long, ULong, Float, Double]
+    [Char, UChar, Short, UShort, Int, UInt, Long, ULong, Half, Float, Double]
 };
 
 const fn generic(elements: &'static [Element], widths: &'static [u8]) -> Generic {
@@ -84,8 +85,12 @@ const fn generic(elements: &'static [Element], widths: &'static [u8]) -> Generic
 
 /// No `T`.
 pub const FIXED: Generic = generic(&[], &[1]);
-/// `gentypef` and `gentyped`.
+/// `gentypeh`, `gentypef` and `gentyped`.
 pub const FLOATS: Generic = generic(&Element::FLOATS, WIDTHS);
+/// `gentypef` and `gentyped`.
+pub const WIDE_FLOATS: Generic = generic(&[Element::Float, Element::Double], WIDTHS);
+/// `gentypeh`.
+pub const HALVES: Generic = generic(&[Element::Half], WIDTHS);
 /// `gentypef`.
 pub const SINGLE: Generic = generic(&[Element::Float], WIDTHS);
 /// `igentype` and `ugentype` of every size.
@@ -140,12 +145,34 @@ impl Rows {
         self.push(names, generic, pattern.into(), || How::Expand(Box::new(expansion.clone())));
     }
 
+    /// Builtins that are expanded, and computed in float for half: each of a formula's steps would add an error of its own.
+    pub fn formula(
+        &mut self,
+        names: &str,
+        generic: Generic,
+        pattern: impl Into<Cow<'static, str>>,
+        expansion: impl Fn(&mut Emitter, &Call) -> Value + Send + Sync + Clone + 'static,
+    ) {
+        self.expand(names, generic, pattern, move |e, call| match call.element {
+            Element::Half => in_float(e, call, &expansion),
+            _ => expansion(e, call),
+        });
+    }
+
     /// Says of the rows of these names that calls do more than their patterns show.
     pub fn mark(&mut self, names: &str, effect: Effect) {
         for name in names.split_whitespace() {
             self.0.iter_mut().filter(|row| row.name == name).for_each(|row| row.effect = effect);
         }
     }
+}
+
+/// A call in half as one in float, whose result is rounded.
+fn in_float(e: &mut Emitter, call: &Call, expansion: impl Fn(&mut Emitter, &Call) -> Value) -> Value {
+    let arguments: Vec<Value> = call.arguments.iter().map(|argument| e.half_to_float(argument)).collect();
+    let result = if call.result.lane == Lane::Half { call.result.with(Lane::Float) } else { call.result };
+    let value = expansion(e, &Call { arguments: &arguments, element: Element::Float, result, ..*call });
+    e.cast("fptrunc", &value, call.result.lane)
 }
 
 impl Call<'_> {
@@ -161,8 +188,11 @@ impl Call<'_> {
         format!("{}_{}", quick.unwrap_or(name), self.library_type())
     }
 
-    /// What a library function's name ends with: `f32`, `i64`, `u8`.
+    /// What a library function's name ends with: `f32`, `i64`, `u8`. Those of half are those of float; see [`Emitter::library`].
     pub fn library_type(&self) -> String {
+        if self.element == Element::Half {
+            return "f32".to_owned();
+        }
         let kind = match self.element {
             element if element.is_float() => 'f',
             element if element.is_signed() => 'i',

@@ -43,7 +43,7 @@ impl Element {
     /// The eight integer types.
     pub const INTEGERS: [Element; 8] = [Char, UChar, Short, UShort, Int, UInt, Long, ULong];
     /// The floating-point types that the math library covers.
-    pub const FLOATS: [Element; 2] = [Float, Double];
+    pub const FLOATS: [Element; 3] = [Half, Float, Double];
 
     fn entry(self) -> &'static (Element, &'static str, &'static str, u32) {
         &ELEMENTS[self as usize]

@@ -11,7 +11,7 @@ const SIZE: Ir = Ir::scalar(Lane::Int(64));
 /// The types of reductions, scans and broadcasts.
 pub const COMBINED: Generic = {
     use Element::*;
-    Generic { elements: &[Int, UInt, Long, ULong, Float, Double], widths: &[1] }
+    Generic { elements: &[Int, UInt, Long, ULong, Half, Float, Double], widths: &[1] }
 };
 
 pub fn rows(rows: &mut Rows) {
@@ -58,10 +58,12 @@ pub fn typed(op: &str, call: &Call) -> String {
     }
 }
 
-/// What the work-items combine; all of them call it.
+/// What the work-items combine; all of them call it. Halves in float, so that a sum of many does not lose the last ones.
 pub fn combine(e: &mut Emitter, primitive: &str, value: &Value) -> Value {
-    let name = format!("spirula.{primitive}.{}", value.ir.suffix());
-    e.call(&name, value.ir, std::slice::from_ref(value), "convergent nounwind")
+    let wide = e.half_to_float(value);
+    let name = format!("spirula.{primitive}.{}", wide.ir.suffix());
+    let all = e.call(&name, wide.ir, std::slice::from_ref(&wide), "convergent nounwind");
+    e.cast("fptrunc", &all, value.ir.lane)
 }
 
 /// The bits of one work-item's value, and zeroes of all others, or-ed.

@@ -31,7 +31,7 @@ impl<'m> Baseline<'m> {
         if let Some(illegal) = illegal {
             return Err(illegal.clone());
         }
-        let remainder = kernel.remainder.as_ref().map(legalize).transpose()?;
+        let remainder = kernel.remainder.as_deref().map(legalize).transpose()?;
         self.kernels.push(legalize(&kernel.function)?);
         self.remainders.extend(remainder);
         Ok(())

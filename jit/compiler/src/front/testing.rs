@@ -20,9 +20,6 @@ pub(crate) fn bitcode(text: &str) -> Vec<u8> {
     llvm::write_bitcode(&module(&session, text))
 }
 
-/// Fixtures that ask for an extension that isn't there.
-const REFUSED: [&str; 1] = ["fp16.bc64"];
-
 /// All 64-bit SPIR 1.2 fixtures, by name; empty (with a message) where there are none.
 pub(crate) fn fixtures() -> Vec<(String, Vec<u8>)> {
     let root = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../tests/fixtures");
@@ -37,7 +34,6 @@ pub(crate) fn fixtures() -> Vec<(String, Vec<u8>)> {
             if path.is_dir() && !path.ends_with("spir20") && !path.ends_with("kernels20") {
                 folders.push(path);
             } else if path.extension().is_some_and(|e| e == "bc64")
-                && !REFUSED.iter().any(|name| path.ends_with(name))
                 && let Ok(bytes) = std::fs::read(&path)
             {
                 list.push((path.display().to_string(), bytes));
