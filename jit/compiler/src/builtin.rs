@@ -214,9 +214,14 @@ pub fn symbols(spelling: Spelling) -> BTreeSet<String> {
 
 /// A mangled name as OpenCL C writes it, such as `nowhere_to_be_found(int)`; None if it is no mangled name.
 pub fn demangle(symbol: &str) -> Option<String> {
-    let mangle::Signature { name, parameters } = mangle::parse(symbol)?;
-    let types: Vec<String> = parameters.iter().map(Type::to_string).collect();
+    let (name, types) = parameters(symbol)?;
     Some(format!("{name}({})", types.join(", ")))
+}
+
+/// The name and the parameters' types, as OpenCL C writes them, of a mangled name; None if it is no mangled name.
+pub fn parameters(symbol: &str) -> Option<(String, Vec<String>)> {
+    let mangle::Signature { name, parameters } = mangle::parse(symbol)?;
+    Some((name, parameters.iter().map(Type::to_string).collect()))
 }
 
 /// Whether calls of `symbol` synchronize a work-group: they must be marked convergent before any pass runs.

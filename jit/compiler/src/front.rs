@@ -88,6 +88,8 @@ pub fn read_modules<'s>(
     for bytes in modules {
         let mut module = read::read(session, bytes)?;
         check::check(&module, options)?;
+        // The findings' lines were its only use.
+        module.strip_debug_info();
         contraction::allow(&mut module);
         memory_orders::tell_apart(&mut module);
         list.push(opaque::replace(session, module)?);
@@ -109,6 +111,26 @@ pub fn read_modules<'s>(
         kernels.map(|kernel| KernelSignature { denormals_are_zero, remainder_groups, ..kernel }).collect();
     let is_debug = options.debug || recorded_options::any_says(&module, "g");
     Ok(SpirModule { module, kernels, math, is_debug })
+}
+
+/// All that can be said of a module against SPIR's rules, remarks included, a line each, and whether it would be taken.
+pub fn report(bytes: &[u8], options: &CompileOptions) -> (String, bool) {
+    let session = Session::new();
+    let found = read::read(&session, bytes).and_then(|module| check::with_remarks(&module, options));
+    // What the later stages of the front find out is said as well.
+    let (remarks, result) = match found {
+        Ok((remarks, Ok(()))) => {
+            let session = Session::new();
+            (remarks, read_modules(&session, &[bytes], options).map(drop))
+        }
+        Ok((remarks, failed)) => (remarks, failed),
+        Err(error) => (String::new(), Err(error)),
+    };
+    match result {
+        Ok(()) => (remarks, true),
+        Err(CompileError::Failed(log)) => (format!("{log}{remarks}"), false),
+        Err(error) => (format!("error: {error}\n"), false),
+    }
 }
 
 #[cfg(test)]

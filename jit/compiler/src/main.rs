@@ -6,7 +6,7 @@ use spirula_interface::protocol::Role;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    let first = std::env::args().nth(1);
+    let first = std::env::args_os().nth(1).map(|first| first.to_string_lossy().into_owned());
     if let Some(role) = first.as_deref().and_then(Role::of_argument) {
         worker::serve(role, worker::perform);
     }
@@ -15,8 +15,15 @@ fn main() -> ExitCode {
             println!("spirula-compiler {}", spirula_interface::identity::BUILD);
             ExitCode::SUCCESS
         }
+        Some("--check") if std::env::args_os().len() == 3 => {
+            let file = std::env::args_os().nth(2).unwrap_or_default();
+            worker::check(std::path::Path::new(&file))
+        }
         _ => {
-            eprintln!("This is Spirula's compiler: libspirula.so runs it. --version names its build.");
+            eprintln!(
+                "This is Spirula's compiler: libspirula.so runs it. --version names its build, --check FILE says what is \
+                 against SPIR's rules in a binary."
+            );
             ExitCode::FAILURE
         }
     }

@@ -1,11 +1,13 @@
 //! The worker's life: limits first, then what takes its time and is trusted, then the sandbox, and in it request after request,
 //! until its socket closes or nothing comes.
 
+mod check;
 mod crash;
 mod memory;
 mod perform;
 mod sandbox;
 
+pub use check::check;
 pub use memory::{limit as limit_memory, resident};
 pub use perform::{on_large_stack, perform};
 
@@ -37,17 +39,22 @@ pub type Performer = fn(Job, &Conditions, &mut Vec<Stage>) -> Result<Product, Co
 /// Serves the application at the other end of its standard input, a socket; never returns. The program's second argument may be a
 /// folder for what its requests want to be dumped.
 pub fn serve(role: Role, performer: Performer) -> ! {
-    limit(libc::RLIMIT_CORE, 0);
-    limit(libc::RLIMIT_AS, ADDRESS_SPACE);
-    limit(libc::RLIMIT_FSIZE, FILE_SIZE);
-    renounce();
-    crash::install();
+    confine();
     let end = match converse(role, performer) {
         Ok(()) => 0,
         Err(_) => 1,
     };
     // SAFETY: ends the process without the destructors of LLVM, which nobody waits for.
     unsafe { libc::_exit(end) }
+}
+
+/// What any process does that is about to read what nobody vouches for.
+fn confine() {
+    limit(libc::RLIMIT_CORE, 0);
+    limit(libc::RLIMIT_AS, ADDRESS_SPACE);
+    limit(libc::RLIMIT_FSIZE, FILE_SIZE);
+    renounce();
+    crash::install();
 }
 
 fn converse(role: Role, performer: Performer) -> io::Result<()> {

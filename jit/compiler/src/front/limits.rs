@@ -1,6 +1,7 @@
 //! What variables a module may have. Sizes in SPIR are any 64-bit numbers, and wrap: here they are computed so that they
 //! don't, before anything else computes with them.
 
+use super::check::rules::{self, Rule};
 use crate::llvm::{Global, Instruction, Layout, Type, Value};
 use inkwell::llvm_sys::LLVMTypeKind::*;
 use spirula_interface::program::{MAX_ALIGNMENT, MAX_PROGRAM_DATA};
@@ -44,13 +45,16 @@ fn sized<'m>(layout: Layout<'m>, ty: Type<'m>, depth: u32) -> Option<u64> {
 }
 
 /// What is wrong with a program-scope or local variable, if anything. Adds its size to the program's.
-pub(super) fn variable<'m>(layout: Layout<'m>, variable: Global<'m>, total: &mut u64) -> Option<String> {
+pub(super) fn variable<'m>(
+    layout: Layout<'m>,
+    variable: Global<'m>,
+    total: &mut u64,
+) -> Option<(&'static Rule, String)> {
     let name = variable.name();
     let ty = variable.value_type();
     if let Some(align) = excessive_alignment(**variable) {
-        return Some(format!(
-            "the variable `{name}` is aligned to {align} bytes; the most is {MAX_ALIGNMENT}"
-        ));
+        let text = format!("the variable `{name}` is aligned to {align} bytes; the most is {MAX_ALIGNMENT}");
+        return Some((&rules::ALIGNMENT, text));
     }
     if !ty.is_sized() {
         return None; // An image or the like; what can't be compiled is refused when it is used.
@@ -59,31 +63,33 @@ pub(super) fn variable<'m>(layout: Layout<'m>, variable: Global<'m>, total: &mut
     if variable.ty().address_space() == 3 {
         let fits = size.is_some_and(|size| size <= MAX_LOCAL_BYTES);
         return (!fits)
-            .then(|| format!("the local variable `{name}` has {}; the most is 4 GiB", count(size)));
+            .then(|| format!("the local variable `{name}` has {}; the most is 4 GiB", count(size)))
+            .map(|text| (&rules::SIZE, text));
     }
     *total = total.saturating_add(size.unwrap_or(u64::MAX));
     (*total > MAX_PROGRAM_DATA).then(|| {
         let most = MAX_PROGRAM_DATA >> 20;
         let size = count(size);
-        format!(
+        let text = format!(
             "the variable `{name}` has {size}; all variables and constants of a program may have {most} MiB"
-        )
+        );
+        (&rules::SIZE, text)
     })
 }
 
 /// What is wrong with an `alloca`, if anything.
-pub(super) fn private<'m>(layout: Layout<'m>, alloca: Instruction<'m>) -> Option<String> {
+pub(super) fn private<'m>(layout: Layout<'m>, alloca: Instruction<'m>) -> Option<(&'static Rule, String)> {
     let ty = alloca.allocated_type().filter(|ty| ty.is_sized())?;
     if let Some(align) = excessive_alignment(*alloca) {
-        return Some(format!(
-            "a private variable that is aligned to {align} bytes; the most is {MAX_ALIGNMENT}"
-        ));
+        let text =
+            format!("a private variable that is aligned to {align} bytes; the most is {MAX_ALIGNMENT}");
+        return Some((&rules::ALIGNMENT, text));
     }
     let elements = alloca.operand(0).and_then(Value::constant_bits).unwrap_or(1);
     let size = bytes(layout, ty).and_then(|size| size.checked_mul(elements));
     let fits = size.is_some_and(|size| size <= MAX_PRIVATE_BYTES);
     let most = MAX_PRIVATE_BYTES >> 20;
-    (!fits).then(|| format!("a private variable of {}; the most is {most} MiB", count(size)))
+    (!fits).then(|| (&rules::SIZE, format!("a private variable of {}; the most is {most} MiB", count(size))))
 }
 
 /// The alignment of a variable if that is too large.

@@ -2,7 +2,7 @@
 //! listed by `opencl.kernels`, or attached to the function as today's clang does. Typed pointers don't survive LLVM's
 //! reader, so that argument types come from here.
 
-use super::check;
+use super::check::{self, rules};
 use crate::llvm::{Function, Layout, Module, Parameter, Type, Value};
 use inkwell::llvm_sys::LLVMTypeKind;
 use spirula_interface::options::CompileError;
@@ -26,9 +26,10 @@ pub(crate) fn kernels(module: &Module) -> Result<Vec<KernelSignature>, CompileEr
         let operands = entry.operands();
         let function = operands.first().copied().flatten().and_then(Value::as_function);
         let Some(function) = function.filter(|function| !function.is_declaration()) else {
-            return Err(CompileError::Failed(
-                "error: opencl.kernels has an entry that names no function\n".into(),
-            ));
+            return Err(CompileError::Failed(format!(
+                "error: opencl.kernels has an entry that names no function [{}]\n",
+                rules::KERNEL_ENTRY.cited()
+            )));
         };
         if seen.insert(function) {
             list.push(kernel(function, &Nodes::listed(&operands[1..]), layout)?);
@@ -107,8 +108,11 @@ fn kernel<'m>(
     layout: Layout<'m>,
 ) -> Result<KernelSignature, CompileError> {
     let name = function.name();
-    read_kernel(function, nodes, layout)
-        .map_err(|what| CompileError::Failed(format!("error: the kernel `{name}` can't be used: {what}\n")))
+    read_kernel(function, nodes, layout).map_err(|what| {
+        let is_of_sizes = what.contains("work_group_size");
+        let rule = if is_of_sizes { &rules::WORK_GROUP_SIZE } else { &rules::KERNEL };
+        CompileError::Failed(format!("error: the kernel `{name}` can't be used: {what} [{}]\n", rule.cited()))
+    })
 }
 
 fn read_kernel<'m>(

@@ -1,5 +1,6 @@
-//! Reading: bytes to an LLVM module, verified.
+//! Reading: bytes to an LLVM module, verified, with its debug information as far as that is sound.
 
+use super::check::rules;
 use super::container;
 use crate::llvm::{self, Module, Session};
 use spirula_interface::options::CompileError;
@@ -8,14 +9,17 @@ use spirula_interface::options::CompileError;
 /// reason in words of ours (the container) or LLVM's (what's in it).
 pub(crate) fn read<'s>(session: &'s Session, bytes: &[u8]) -> Result<Module<'s>, CompileError> {
     let stream = container::raw_stream(bytes)
-        .map_err(|error| CompileError::InvalidBinary(format!("The binary is no readable SPIR: {error}.")))?;
-    let mut module = llvm::parse_bitcode(session, stream)
-        .map_err(|error| CompileError::InvalidBinary(format!("The binary is damaged: {error}")))?;
+        .map_err(|error| invalid(format!("The binary is no readable SPIR: {error}.")))?;
+    let module = llvm::parse_bitcode(session, stream)
+        .map_err(|error| invalid(format!("The binary is damaged: {error}")))?;
     llvm::verify(&module).map_err(|error| {
-        CompileError::InvalidBinary(format!("The binary is not well-formed LLVM IR:\n{error}"))
+        invalid(format!("The binary is not well-formed LLVM IR:\n{}", error.0.trim_end()))
     })?;
-    module.strip_debug_info();
     Ok(module)
+}
+
+fn invalid(text: String) -> CompileError {
+    CompileError::InvalidBinary(format!("{text} [{}]", rules::READABLE.cited()))
 }
 
 #[cfg(test)]

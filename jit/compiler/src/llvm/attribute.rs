@@ -1,5 +1,6 @@
 //! Attributes of functions, calls and parameters, and calling conventions.
 
+use super::copy_text;
 use super::edit::Edit;
 use super::function::Function;
 use super::instruction::Call;
@@ -8,7 +9,9 @@ use super::value::Value;
 use inkwell::llvm_sys::core::*;
 use inkwell::llvm_sys::prelude::{LLVMAttributeRef, LLVMValueRef};
 use inkwell::llvm_sys::{LLVMAttributeFunctionIndex, LLVMAttributeIndex, LLVMAttributeReturnIndex};
+use std::collections::HashMap;
 use std::ffi::c_uint;
+use std::sync::LazyLock;
 
 /// An attribute that is added here; those that are read go by their names.
 #[derive(Clone, Copy, Debug)]
@@ -73,7 +76,58 @@ unsafe fn integer(found: LLVMAttributeRef) -> Option<u64> {
     unsafe { (!found.is_null() && LLVMIsEnumAttribute(found) != 0).then(|| LLVMGetEnumAttributeValue(found)) }
 }
 
+/// What of a function has attributes.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Place {
+    Function,
+    Result,
+    Parameter(u32),
+}
+
+/// The attributes of LLVM 22 that functions, results and parameters may have: there is no way from a number to its name.
+const NAMES: &str = "align alignstack allocalign allockind allocptr allocsize alwaysinline builtin byref byval captures cold \
+    convergent coro_elide_safe coro_only_destroy_when_complete dead_on_return dead_on_unwind dereferenceable \
+    dereferenceable_or_null disable_sanitizer_instrumentation elementtype fn_ret_thunk_extern hot hybrid_patchable immarg inalloca \
+    initializes inlinehint inreg jumptable memory minsize mustprogress naked nest noalias nobuiltin nocallback nocf_check \
+    nodivergencesource noduplicate noext nofpclass nofree noimplicitfloat noinline nomerge nonlazybind nonnull noprofile norecurse \
+    noredzone noreturn nosanitize_bounds nosanitize_coverage nosync noundef nounwind null_pointer_is_valid optdebug optforfuzzing \
+    optnone optsize preallocated presplitcoroutine range readnone readonly returned returns_twice safestack sanitize_address \
+    sanitize_hwaddress sanitize_memory sanitize_memtag sanitize_numerical_stability sanitize_realtime sanitize_realtime_blocking \
+    sanitize_thread sanitize_type shadowcallstack signext skipprofile speculatable speculative_load_hardening sret ssp sspreq \
+    sspstrong strictfp swiftasync swifterror swiftself uwtable vscale_range willreturn writable writeonly zeroext";
+
+fn name_of(number: c_uint) -> String {
+    static KNOWN: LazyLock<HashMap<c_uint, &str>> =
+        LazyLock::new(|| NAMES.split_whitespace().map(|name| (kind(name), name)).collect());
+    KNOWN.get(&number).map_or_else(|| format!("attribute {number}"), |name| (*name).to_owned())
+}
+
 impl<'m> Function<'m> {
+    /// The names of the attributes of a place, those that are text too.
+    pub(crate) fn attributes_at(self, place: Place) -> Vec<String> {
+        let place = match place {
+            Place::Function => LLVMAttributeFunctionIndex,
+            Place::Result => LLVMAttributeReturnIndex,
+            Place::Parameter(index) => parameter_index(index),
+        };
+        // SAFETY: a function; LLVM writes one entry for each counted attribute, and attributes and their names live as long as
+        // the context.
+        unsafe {
+            let mut list =
+                vec![std::ptr::null_mut(); LLVMGetAttributeCountAtIndex(self.raw(), place) as usize];
+            LLVMGetAttributesAtIndex(self.raw(), place, list.as_mut_ptr());
+            let name = |attribute| {
+                if LLVMIsStringAttribute(attribute) == 0 {
+                    return name_of(LLVMGetEnumAttributeKind(attribute));
+                }
+                let mut length = 0;
+                let text = LLVMGetStringAttributeKind(attribute, &mut length);
+                copy_text(text, length as usize)
+            };
+            list.into_iter().map(name).collect()
+        }
+    }
+
     fn attribute(self, index: LLVMAttributeIndex, name: &str) -> LLVMAttributeRef {
         // SAFETY: a function; an index beyond its attributes and an unknown kind find nothing, which is null.
         unsafe { LLVMGetEnumAttributeAtIndex(self.raw(), index, kind(name)) }

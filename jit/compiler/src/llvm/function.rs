@@ -1,11 +1,13 @@
 //! Functions and their blocks.
 
+use super::copy_text;
 use super::instruction::Instruction;
 use super::symbol::{Parameter, Symbol};
 use super::value::{Value, handle, list, narrower};
 use inkwell::llvm_sys::LLVMValueKind::LLVMFunctionValueKind;
 use inkwell::llvm_sys::core::*;
 use inkwell::llvm_sys::prelude::LLVMBasicBlockRef;
+use std::ffi::CStr;
 
 narrower!(
     /// A function, declared or defined.
@@ -52,6 +54,27 @@ impl<'m> Function<'m> {
             (0..LLVMCountParams(self.raw())).filter_map(|i| Value::from_raw(LLVMGetParam(self.raw(), i)))
         };
         parameters.filter_map(Value::as_parameter).collect()
+    }
+
+    /// The garbage collector that it names.
+    pub(crate) fn garbage_collector(self) -> Option<String> {
+        // SAFETY: a function; null, or text that ends in a zero byte and lives with the context.
+        unsafe {
+            let name = LLVMGetGC(self.raw());
+            (!name.is_null()).then(|| copy_text(name, CStr::from_ptr(name).count_bytes()))
+        }
+    }
+
+    /// Whether data stands before its code.
+    pub(crate) fn has_prefix_data(self) -> bool {
+        // SAFETY: a function.
+        unsafe { LLVMHasPrefixData(self.raw()) != 0 || LLVMHasPrologueData(self.raw()) != 0 }
+    }
+
+    /// Whether it names a function for exceptions.
+    pub(crate) fn has_personality(self) -> bool {
+        // SAFETY: a function.
+        unsafe { LLVMHasPersonalityFn(self.raw()) != 0 }
     }
 
     /// The calling convention, as LLVM numbers them: 75 is `spir_func`, 76 `spir_kernel`.

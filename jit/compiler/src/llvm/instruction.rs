@@ -1,11 +1,13 @@
 //! Instructions: where they are, calls, and how a block ends and begins. What constant expressions have too is in `operator`.
 
 use super::function::{Block, Function};
+use super::metadata::Node;
 use super::types::Type;
 use super::value::{Value, narrower};
 use inkwell::llvm_sys::LLVMOpcode::{self, *};
 use inkwell::llvm_sys::LLVMValueKind::LLVMInstructionValueKind;
 use inkwell::llvm_sys::core::*;
+use std::ffi::c_uint;
 
 narrower!(
     /// An instruction in a block.
@@ -42,9 +44,25 @@ impl<'m> Instruction<'m> {
         self.as_call().and_then(Call::called_function)
     }
 
-    pub(crate) fn parent_function(self) -> Function<'m> {
+    /// The block that it is in.
+    pub(crate) fn block(self) -> Block<'m> {
         // SAFETY: an instruction with a handle is in a block.
-        unsafe { Block::present(LLVMGetInstructionParent(self.raw())) }.function()
+        unsafe { Block::present(LLVMGetInstructionParent(self.raw())) }
+    }
+
+    pub(crate) fn parent_function(self) -> Function<'m> {
+        self.block().function()
+    }
+
+    /// The metadata attached to it under a name.
+    pub(crate) fn metadata(self, kind: &str) -> Option<Node<'m>> {
+        // SAFETY: the kind is passed with its length; null, or a node that lives as long as the context.
+        let found = unsafe {
+            let id =
+                LLVMGetMDKindIDInContext(self.ty().context(), kind.as_ptr().cast(), kind.len() as c_uint);
+            Value::from_raw(LLVMGetMetadata(self.raw(), id))
+        };
+        found.and_then(Value::as_node)
     }
 
     /// The instruction behind it; none behind the last one of a block.
@@ -127,6 +145,12 @@ impl<'m> Call<'m> {
     /// The function that is called directly.
     pub(crate) fn called_function(self) -> Option<Function<'m>> {
         self.callee().as_function()
+    }
+
+    /// As LLVM numbers them: see [`Function::calling_convention`].
+    pub(crate) fn calling_convention(self) -> u32 {
+        // SAFETY: a call.
+        unsafe { LLVMGetInstructionCallConv(self.raw()) }
     }
 
     /// The type that the call gives its callee.

@@ -1,11 +1,14 @@
 //! Functions and global variables as what the linker sees, and functions' parameters.
 
+use super::copy_text;
 use super::function::Function;
 use super::types::Type;
 use super::value::{Value, narrower};
-use inkwell::llvm_sys::LLVMLinkage;
 use inkwell::llvm_sys::LLVMValueKind::*;
+use inkwell::llvm_sys::comdat::LLVMGetComdat;
 use inkwell::llvm_sys::core::*;
+use inkwell::llvm_sys::{LLVMLinkage, LLVMVisibility};
+use std::ffi::CStr;
 
 narrower!(
     /// What has a linkage: a function, global variable, alias or ifunc.
@@ -51,6 +54,37 @@ impl<'m> Symbol<'m> {
     pub(crate) fn linkage(self) -> LLVMLinkage {
         // SAFETY: a symbol.
         unsafe { LLVMGetLinkage(self.raw()) }
+    }
+
+    /// Whether it is chosen at run time.
+    pub(crate) fn is_ifunc(self) -> bool {
+        self.kind() == LLVMGlobalIFuncValueKind
+    }
+
+    pub(crate) fn has_default_visibility(self) -> bool {
+        // SAFETY: a symbol.
+        unsafe { LLVMGetVisibility(self.raw()) == LLVMVisibility::LLVMDefaultVisibility }
+    }
+
+    /// The section that it asks for.
+    pub(crate) fn section(self) -> Option<String> {
+        // SAFETY: a symbol; null, or text of its own that ends in a zero byte.
+        let text = unsafe {
+            let section = LLVMGetSection(self.raw());
+            if section.is_null() {
+                String::new()
+            } else {
+                copy_text(section, CStr::from_ptr(section).count_bytes())
+            }
+        };
+        (!text.is_empty()).then_some(text)
+    }
+
+    pub(crate) fn is_in_comdat(self) -> bool {
+        // SAFETY: a function or variable; of others it is not asked.
+        self.kind() != LLVMGlobalAliasValueKind
+            && !self.is_ifunc()
+            && unsafe { !LLVMGetComdat(self.raw()).is_null() }
     }
 
     /// The function's or variable's type (not the pointer's).

@@ -116,6 +116,12 @@ impl<'m> Type<'m> {
         self.kind() == LLVMStructTypeKind && unsafe { LLVMIsPackedStruct(self.raw) != 0 }
     }
 
+    /// True of a named structure of which nothing is known.
+    pub(crate) fn is_opaque_structure(self) -> bool {
+        // SAFETY: a structure.
+        self.kind() == LLVMStructTypeKind && unsafe { LLVMIsOpaqueStruct(self.raw) != 0 }
+    }
+
     fn is_function(self) -> bool {
         self.kind() == LLVMFunctionTypeKind
     }

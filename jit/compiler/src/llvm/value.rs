@@ -147,6 +147,32 @@ impl<'m> Value<'m> {
         self.is_constant() && unsafe { LLVMIsNull(self.raw) != 0 }
     }
 
+    /// True of `undef` and `poison`.
+    pub(crate) fn is_undefined(self) -> bool {
+        // SAFETY: may be asked of any value.
+        unsafe { LLVMIsUndef(self.raw) != 0 }
+    }
+
+    pub(crate) fn is_poison(self) -> bool {
+        // SAFETY: may be asked of any value.
+        unsafe { LLVMIsPoison(self.raw) != 0 }
+    }
+
+    /// File and line of an instruction, function or variable, as debug information has them.
+    pub(crate) fn source_line(self) -> Option<(String, u32)> {
+        let kinds = [LLVMInstructionValueKind, LLVMFunctionValueKind, LLVMGlobalVariableValueKind];
+        if !kinds.contains(&self.kind()) {
+            return None;
+        }
+        let mut length = 0;
+        // SAFETY: one of the kinds that have a location; the name belongs to the context and has `length` bytes.
+        unsafe {
+            let line = LLVMGetDebugLocLine(self.raw);
+            let name = LLVMGetDebugLocFilename(self.raw, &mut length);
+            (line > 0).then(|| (super::copy_text(name, length as usize), line))
+        }
+    }
+
     pub(crate) fn is_constant_integer(self) -> bool {
         self.kind() == LLVMConstantIntValueKind
     }

@@ -105,6 +105,12 @@ impl<'m> View<'m> {
         unsafe { CStr::from_ptr(LLVMGetDataLayoutStr(self.raw)) }.to_string_lossy().into_owned()
     }
 
+    /// The named structure of the module's session.
+    pub(crate) fn type_named(self, name: &CStr) -> Option<Type<'m>> {
+        // SAFETY: a name that ends in a zero byte; null, or a type, which lives as long as the context.
+        unsafe { Type::from_raw(LLVMGetTypeByName2(self.context(), name.as_ptr())) }
+    }
+
     /// The integer type of 1 to 64 bits. Panics for another width.
     pub(crate) fn integer_type(self, bits: u32) -> Type<'m> {
         assert!((1..=64).contains(&bits), "no integer type has {bits} bits here");
