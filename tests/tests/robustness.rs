@@ -5,7 +5,7 @@ use rustix::io::Errno;
 use rustix::process::WaitOptions;
 use spirula_tests::cl::{Context, Device, Program, SPIR12};
 use spirula_tests::isolate::{self, ExpectedFailures, Outcome, Test};
-use spirula_tests::mutate::mutant;
+use spirula_tests::mutate::{bitcode_mutant, mutant};
 use spirula_tests::{cycle, fixtures, supervise};
 use std::fs;
 use std::process::{Command, ExitCode};
@@ -47,7 +47,8 @@ fn try_mutants(seeds: Range<u64>) -> Outcome {
     let context = Context::new(device)?;
     for seed in seeds {
         eprintln!("mutant {seed}"); // the last line before a crash
-        try_mutant(&context, device, &mutant(&originals, seed))?;
+        let damage = if seed % 2 == 0 { mutant } else { bitcode_mutant };
+        try_mutant(&context, device, &damage(&originals, seed))?;
     }
     Ok(())
 }

@@ -1,0 +1,287 @@
+//! Everything that applications do, on many threads, for long: `spirula-soak --seconds 600`. Meanwhile compiler processes are killed, and
+//! in every second phase calls of the library fail as they do on a machine that is short of memory, threads, descriptors and processes.
+//!
+//! What an act says to have done must be done; an act may fail only where a fault was injected or a compiler killed, and between the
+//! phases, when all objects are released, the process has as many threads and descriptors as after the first ones, and no more memory.
+
+use clap::Parser;
+use spirula_tests::cl::Device;
+use spirula_tests::mutate::Random;
+use spirula_tests::soak::{ACTS, Stage, Trouble};
+use spirula_tests::{cycle, icd, supervise};
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::process::{Command, ExitCode};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+use std::{env, fs, thread};
+
+/// What makes calls fail.
+const FAULTS: &str = include_str!("../soak/faults.c");
+/// One call in so many.
+const RATE: u32 = 40;
+/// Seconds of a phase.
+const PHASE: u64 = 10;
+/// Phases until all has been used that is kept for later.
+const WARM: usize = 4;
+/// Growth that is no leak: what allocators keep.
+const GROWTH_KIB: u64 = 96 << 10;
+/// Seconds after its end at which a process hangs.
+const PATIENCE: u64 = 180;
+/// How long the threads and descriptors of what is released may stay.
+const SETTLING: Duration = Duration::from_secs(75);
+
+#[derive(Parser)]
+struct Arguments {
+    /// How long
+    #[arg(long, default_value_t = 60)]
+    seconds: u64,
+    /// Threads
+    #[arg(long, default_value_t = 32)]
+    threads: u64,
+    /// Leaves out the faults
+    #[arg(long)]
+    without_faults: bool,
+    /// Begins the random sequences
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// In the child process
+    #[arg(long, hide = true)]
+    child: bool,
+}
+
+fn main() -> ExitCode {
+    let arguments = Arguments::parse();
+    let done = if arguments.child { soak(&arguments) } else { supervised(&arguments) };
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(why) => {
+            eprintln!("spirula-soak: {why}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Runs this program again with the faults loaded into it.
+fn supervised(arguments: &Arguments) -> Result<(), String> {
+    let folder = tempfile::tempdir().map_err(|e| e.to_string())?;
+    let _selected = icd::select()?;
+    let mut command = Command::new(env::current_exe().map_err(|e| e.to_string())?);
+    command.args(env::args_os().skip(1)).arg("--child").env(icd::CACHE_VARIABLE, "");
+    if !arguments.without_faults {
+        command.env("LD_PRELOAD", faults(folder.path())?);
+    }
+    let done = supervise::run(&mut command, Duration::from_secs(arguments.seconds + PATIENCE))
+        .map_err(|e| e.to_string())?;
+    print!("{}", String::from_utf8_lossy(&done.stdout));
+    eprint!("{}", String::from_utf8_lossy(&done.stderr));
+    match done.status {
+        Some(status) if status.success() => Ok(()),
+        Some(status) => Err(supervise::describe(status)),
+        None => Err("it hangs".into()),
+    }
+}
+
+/// The faults as a library.
+fn faults(folder: &Path) -> Result<std::path::PathBuf, String> {
+    let (source, library) = (folder.join("faults.c"), folder.join("faults.so"));
+    fs::write(&source, FAULTS).map_err(|e| e.to_string())?;
+    let mut command = Command::new("cc");
+    command.args(["-shared", "-fPIC", "-O1", "-o"]).arg(&library).arg(&source).arg("-ldl");
+    let output = command.output().map_err(|e| format!("cc: {e}"))?;
+    if output.status.success() {
+        Ok(library)
+    } else {
+        Err(String::from_utf8_lossy(&output.stderr).into_owned())
+    }
+}
+
+/// The shared numbers of the faults, if they are loaded.
+#[derive(Clone, Copy)]
+struct Faults {
+    rate: &'static AtomicU32,
+    failed: &'static AtomicU32,
+}
+
+impl Faults {
+    fn find() -> Option<Faults> {
+        let here = libloading::os::unix::Library::this();
+        let number = |name: &[u8]| {
+            // SAFETY: numbers of a library that stays loaded, which are atomic there too.
+            unsafe { here.get::<*const AtomicU32>(name).ok().map(|place| &**place) }
+        };
+        Some(Faults { rate: number(b"soak_rate\0")?, failed: number(b"soak_failed\0")? })
+    }
+}
+
+#[derive(Default)]
+struct Counts {
+    done: BTreeMap<&'static str, u64>,
+    failed: BTreeMap<String, u64>,
+    wrong: Vec<String>,
+}
+
+fn soak(arguments: &Arguments) -> Result<(), String> {
+    let faults = Faults::find();
+    let device = Device::first();
+    let counts = Arc::new(Mutex::new(Counts::default()));
+    let start = Instant::now();
+    let mut held = Vec::new();
+    println!("phase  faults  acts  killed  threads  open files  children  resident KiB");
+    for phase in 0.. {
+        if start.elapsed() >= Duration::from_secs(arguments.seconds) && held.len() > WARM {
+            break;
+        }
+        let rate = if phase % 2 == 1 { RATE } else { 0 };
+        if let Some(faults) = faults {
+            faults.rate.store(rate, Ordering::Relaxed);
+        }
+        let is_faulty = rate > 0 && faults.is_some();
+        let killed = phase_of(device, arguments, phase, is_faulty, &counts);
+        if let Some(faults) = faults {
+            faults.rate.store(0, Ordering::Relaxed);
+        }
+        let counts = counts.lock().map_err(|e| e.to_string())?;
+        let acts: u64 = counts.done.values().sum();
+        let now = settled(held.get(WARM).or(held.last()));
+        let (threads, files, children, memory) = now;
+        println!(
+            "{phase:5} {:7} {acts:5} {killed:7} {threads:8} {files:11} {children:9} {memory:13}",
+            if is_faulty { "some" } else { "none" }
+        );
+        if !counts.wrong.is_empty() {
+            break;
+        }
+        held.push(now);
+    }
+    let counts = counts.lock().map_err(|e| e.to_string())?;
+    println!("{:?}", counts.done);
+    for (what, count) in &counts.failed {
+        println!("failed {count} times: {what}");
+    }
+    if let Some(faults) = faults {
+        println!("{} calls of the library failed by injection", faults.failed.load(Ordering::Relaxed));
+    }
+    if let Some(wrong) = counts.wrong.first() {
+        return Err(format!("{} wrong results, the first: {wrong}", counts.wrong.len()));
+    }
+    let (Some(first), Some(last)) = (held.get(WARM), held.last()) else { return Err("no phase".into()) };
+    if last.0 > first.0 || last.1 > first.1 || last.2 > first.2 || last.3 > first.3 + GROWTH_KIB {
+        return Err(format!("(threads, open files, children, KiB) went from {first:?} to {last:?}"));
+    }
+    Ok(())
+}
+
+type Held = (usize, usize, usize, u64);
+
+fn held_now() -> Held {
+    let threads = fs::read_dir("/proc/self/task").map_or(0, Iterator::count);
+    (threads, cycle::open_files(), cycle::children(), cycle::resident_kib())
+}
+
+/// What the process holds, once it holds no more than before, or after some time.
+fn settled(before: Option<&Held>) -> Held {
+    let start = Instant::now();
+    loop {
+        let now = held_now();
+        let settled = before.is_none_or(|before| now.0 <= before.0 && now.1 <= before.1 && now.2 <= before.2);
+        if settled || start.elapsed() > SETTLING {
+            return now;
+        }
+        thread::sleep(Duration::from_millis(100));
+    }
+}
+
+/// All threads, until the phase is over. Returns how many compilers were killed.
+fn phase_of(
+    device: Device,
+    arguments: &Arguments,
+    phase: u64,
+    is_faulty: bool,
+    counts: &Arc<Mutex<Counts>>,
+) -> u64 {
+    let end = Instant::now() + Duration::from_secs(PHASE);
+    let is_over = AtomicBool::new(false);
+    thread::scope(|scope| {
+        let killer = scope.spawn(|| kill_compilers(&is_over, arguments.seed + phase));
+        let threads: Vec<_> = (0..arguments.threads)
+            .map(|number| {
+                let random = Random::new(arguments.seed << 32 | phase << 16 | number);
+                scope.spawn(move || act(device, random, end, is_faulty, counts))
+            })
+            .collect();
+        for thread in threads {
+            if thread.join().is_err()
+                && let Ok(mut counts) = counts.lock()
+            {
+                counts.wrong.push("a thread panicked".into());
+            }
+        }
+        is_over.store(true, Ordering::Relaxed);
+        killer.join().unwrap_or(0)
+    })
+}
+
+fn act(device: Device, mut random: Random, end: Instant, is_faulty: bool, counts: &Mutex<Counts>) {
+    let mut stage = None;
+    while Instant::now() < end {
+        let (name, act) = ACTS[random.below(ACTS.len())];
+        let result = match &stage {
+            Some(stage) => act(stage, &mut random),
+            None => Stage::new(device).map(|new| stage = Some(new)),
+        };
+        let Ok(mut counts) = counts.lock() else { return };
+        match result {
+            Ok(()) => *counts.done.entry(name).or_default() += 1,
+            Err(Trouble::Failed(why)) => {
+                // A compiler that is killed again and again fails its build, and says so.
+                let is_of_killed = why.contains("compiler process");
+                let why: String = why.lines().next().unwrap_or_default().chars().take(150).collect();
+                if !is_faulty && !is_of_killed {
+                    counts.wrong.push(format!("{name} failed without a fault: {why}"));
+                }
+                *counts.failed.entry(format!("{name}: {why}")).or_default() += 1;
+            }
+            Err(Trouble::Wrong(why)) => counts.wrong.push(format!("{name}: {why}")),
+        }
+        if !counts.wrong.is_empty() {
+            return;
+        }
+        drop(counts);
+        // A new context now and then.
+        if random.below(20) == 0 {
+            stage = None;
+        }
+    }
+}
+
+/// Kills a compiler process now and then.
+fn kill_compilers(is_over: &AtomicBool, seed: u64) -> u64 {
+    let (mut random, mut killed) = (Random::new(seed), 0);
+    while !is_over.load(Ordering::Relaxed) {
+        thread::sleep(Duration::from_millis(50 + random.below(300) as u64));
+        let compilers = compilers();
+        if compilers.is_empty() {
+            continue;
+        }
+        let victim = compilers[random.below(compilers.len())];
+        if let Some(victim) = rustix::process::Pid::from_raw(victim) {
+            killed += u64::from(rustix::process::kill_process(victim, rustix::process::Signal::KILL).is_ok());
+        }
+    }
+    killed
+}
+
+/// The compiler processes of this application: children of its children.
+fn compilers() -> Vec<i32> {
+    children_of("self").iter().flat_map(|keeper| children_of(&keeper.to_string())).collect()
+}
+
+fn children_of(process: &str) -> Vec<i32> {
+    let tasks = fs::read_dir(format!("/proc/{process}/task")).into_iter().flatten().flatten();
+    let lists = tasks.map(|task| fs::read_to_string(task.path().join("children")).unwrap_or_default());
+    lists
+        .flat_map(|list| list.split_whitespace().filter_map(|id| id.parse().ok()).collect::<Vec<i32>>())
+        .collect()
+}
