@@ -32,6 +32,8 @@ fn main() -> ExitCode {
         outlived(Some(Duration::from_millis(300)))
     }));
     tests.push(Test::new("the_demo_succeeds", demo));
+    tests.push(long(Test::new("a_fuzzer_goes_on_where_it_stopped", fuzzer)));
+    tests.push(long(Test::new("all_at_once_with_faults", soak)));
     tests.push(long(Test::new("random_kernels_do_the_same_in_lanes", random_kernels)));
     isolate::main(tests, ExpectedFailures::default())
 }
@@ -126,11 +128,39 @@ fn demo() -> Outcome {
     if picture.starts_with(b"\x89PNG") { Ok(()) } else { Err("the picture is no PNG file".into()) }
 }
 
+/// A few of what `spirula-fuzz-binaries` builds by the hundred thousands, in two runs.
+fn fuzzer() -> Outcome {
+    let folder = tempfile::tempdir()?;
+    for until in ["60", "90"] {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_spirula-fuzz-binaries"));
+        command.arg(folder.path()).args(["--seconds", "280", "--until", until]);
+        succeeds(&mut command, Duration::from_secs(290))?;
+        assert_eq!(fs::read_to_string(folder.path().join("tried.txt"))?, until);
+    }
+    let behaviours = fs::read_to_string(folder.path().join("behaviours.txt"))?;
+    let crashes = fs::read_to_string(folder.path().join("crashes.txt"))?;
+    let count = |line: &str| line.split(' ').next().and_then(|n| n.parse::<u64>().ok()).unwrap_or(0);
+    assert_eq!(behaviours.lines().chain(crashes.lines()).map(count).sum::<u64>(), 90);
+    assert!(behaviours.lines().count() > 5, "{behaviours}");
+    Ok(())
+}
+
+/// A minute of what `spirula-soak` does for hours.
+fn soak() -> Outcome {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_spirula-soak"));
+    command.args(["--seconds", "15", "--phase", "2", "--threads", "12"]);
+    succeeds(&mut command, Duration::from_secs(290))
+}
+
 /// A few of what `spirula-fuzz` compares by the thousands.
 fn random_kernels() -> Outcome {
     let mut command = Command::new(env!("CARGO_BIN_EXE_spirula-fuzz"));
     command.args(["--kernels", "80", "--turns", "1"]);
-    let done = supervise::run(&mut command, Duration::from_secs(290))?;
+    succeeds(&mut command, Duration::from_secs(290))
+}
+
+fn succeeds(command: &mut Command, limit: Duration) -> Outcome {
+    let done = supervise::run(command, limit)?;
     eprintln!("{}{}", String::from_utf8_lossy(&done.stdout), String::from_utf8_lossy(&done.stderr));
     match done.status {
         Some(status) if status.success() => Ok(()),
