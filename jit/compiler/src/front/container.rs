@@ -12,6 +12,15 @@ const MAX_FIELD: u64 = 32;
 
 const BLOCKINFO_BLOCK: u64 = 0;
 const MODULE_BLOCK: u64 = 8;
+const FUNCTION_BLOCK: u64 = 12;
+const METADATA_BLOCK: u64 = 15;
+
+/// Metadata records that are no node of their own: names, kinds, lists of nodes, attachments and indices.
+const NO_NODES: [u64; 7] = [4, 6, 10, 11, 36, 38, 39];
+/// Many strings in one record.
+const STRINGS: u64 = 35;
+/// Lists of other nodes, by their numbers from 1.
+const NODES: [u64; 2] = [3, 5];
 
 /// Why a file isn't a bitcode container.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -60,7 +69,7 @@ fn unwrap(file: &[u8]) -> Result<&[u8], ContainerError> {
 /// How an abbreviation's operand is written.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Encoding {
-    Literal,
+    Literal(u64),
     Fixed(u64),
     Vbr(u64),
     Array,
@@ -76,11 +85,15 @@ struct Walker<'a> {
     at: u64,
     /// Abbreviations that BLOCKINFO gives to blocks by their id.
     shared: Vec<(u64, Vec<Abbreviation>)>,
+    /// The record's code and operands, if somebody asks for them.
+    record: Option<Vec<u64>>,
+    /// Metadata nodes so far.
+    nodes: u64,
 }
 
 impl<'a> Walker<'a> {
     fn new(stream: &'a [u8]) -> Self {
-        Walker { stream, at: 32, shared: Vec::new() }
+        Walker { stream, at: 32, shared: Vec::new(), record: None, nodes: 0 }
     }
 
     fn bits(&self) -> u64 {
@@ -166,10 +179,12 @@ impl<'a> Walker<'a> {
         }
         let mut abbreviations = self.shared_abbreviations(id).cloned().unwrap_or_default();
         let mut described = None;
+        let (outer_nodes, mut last_node) = (self.nodes, 0);
         loop {
             if self.at >= end {
                 return self.damaged("a block that goes on behind its end");
             }
+            self.record = (id == METADATA_BLOCK).then(Vec::new);
             match self.fixed(width)? {
                 0 => break,
                 1 => {
@@ -198,9 +213,37 @@ impl<'a> Walker<'a> {
                     None => return self.damaged("an abbreviation that isn't defined"),
                 },
             }
+            if let Some(record) = self.record.take() {
+                last_node = last_node.max(self.metadata(&record));
+            }
+        }
+        // LLVM's reader would look for them behind its list's end.
+        if last_node > self.nodes {
+            return self.damaged("metadata that refers to what isn't there");
+        }
+        if id == FUNCTION_BLOCK {
+            self.nodes = outer_nodes;
         }
         self.align()?;
         if self.at == end { Ok(()) } else { self.damaged("a block whose length is wrong") }
+    }
+
+    /// Counts a metadata record's nodes; returns the highest number of those that it refers to, from 1.
+    fn metadata(&mut self, record: &[u64]) -> u64 {
+        let Some((code, operands)) = record.split_first() else { return 0 };
+        let defined = match *code {
+            STRINGS => operands.first().copied().unwrap_or(0),
+            code => u64::from(!NO_NODES.contains(&code)),
+        };
+        self.nodes = self.nodes.saturating_add(defined);
+        if NODES.contains(code) { operands.iter().copied().max().unwrap_or(0) } else { 0 }
+    }
+
+    /// Keeps a number of the record.
+    fn keep(&mut self, value: u64) {
+        if let Some(record) = &mut self.record {
+            record.push(value);
+        }
     }
 
     fn shared_abbreviations(&self, id: u64) -> Option<&Vec<Abbreviation>> {
@@ -220,8 +263,7 @@ impl<'a> Walker<'a> {
         while (operands.len() as u64) < count {
             let literal = self.fixed(1)? == 1;
             let encoding = if literal {
-                self.vbr(8)?;
-                Encoding::Literal
+                Encoding::Literal(self.vbr(8)?)
             } else {
                 match self.fixed(3)? {
                     1 => Encoding::Fixed(self.vbr(5)?),
@@ -256,10 +298,12 @@ impl<'a> Walker<'a> {
     /// Returns the record's code and first operand.
     fn unabbreviated(&mut self) -> Result<(u64, Option<u64>), ContainerError> {
         let code = self.vbr(6)?;
+        self.keep(code);
         let count = self.vbr(6)?;
         let mut first = None;
         for _ in 0..count {
             let operand = self.vbr(6)?;
+            self.keep(operand);
             first = first.or(Some(operand));
         }
         Ok((code, first))
@@ -271,7 +315,7 @@ impl<'a> Walker<'a> {
             match operand {
                 Encoding::Array => {
                     let count = self.vbr(6)?;
-                    let element = operands.next().copied().unwrap_or(Encoding::Literal);
+                    let element = operands.next().copied().unwrap_or(Encoding::Literal(0));
                     if count > end - self.at.min(end) {
                         return self.damaged("an array longer than its block");
                     }
@@ -295,13 +339,16 @@ impl<'a> Walker<'a> {
     }
 
     fn scalar(&mut self, encoding: Encoding) -> Result<(), ContainerError> {
-        match encoding {
-            Encoding::Fixed(width) => self.fixed(width).map(drop),
-            Encoding::Vbr(0) => Ok(()),
-            Encoding::Vbr(width) => self.vbr(width).map(drop),
-            Encoding::Char6 => self.fixed(6).map(drop),
-            Encoding::Literal | Encoding::Array | Encoding::Blob => Ok(()),
-        }
+        let value = match encoding {
+            Encoding::Fixed(width) => self.fixed(width)?,
+            Encoding::Vbr(0) => 0,
+            Encoding::Vbr(width) => self.vbr(width)?,
+            Encoding::Char6 => self.fixed(6)?,
+            Encoding::Literal(value) => value,
+            Encoding::Array | Encoding::Blob => return Ok(()),
+        };
+        self.keep(value);
+        Ok(())
     }
 }
 
@@ -354,6 +401,22 @@ mod tests {
         }
         assert_eq!(raw_stream(b""), Err(ContainerError::Empty));
         assert_eq!(raw_stream(b"\x7fELF...."), Err(ContainerError::NoSignature));
+    }
+
+    /// A node that refers to one that no record makes, in a module whose numbers are otherwise right.
+    #[test]
+    fn metadata_that_is_not_there_is_missed() {
+        let raw =
+            testing::bitcode("!a = !{!0}\n!0 = distinct !{!1, !\"x\"}\n!1 = !{!0, !2}\n!2 = distinct !{}");
+        assert!(raw_stream(&raw).is_ok());
+        let mut missed = 0;
+        for bit in 0..raw.len() * 8 {
+            let mut copy = raw.clone();
+            copy[bit / 8] ^= 1 << (bit % 8);
+            let error = raw_stream(&copy).err();
+            missed += usize::from(error.is_some_and(|error| error.to_string().contains("what isn't there")));
+        }
+        assert!(missed > 3, "{missed}");
     }
 
     #[test]
