@@ -187,8 +187,7 @@ impl Reader {
     fn field(&mut self, role: Role, width: u64, is_vbr: bool) -> Option<u64> {
         let at = self.at;
         let value = if is_vbr { self.vbr(width)? } else { self.fixed(width)? };
-        if width > 0 {
-            let pieces = (self.at - at) / width;
+        if let Some(pieces) = (self.at - at).checked_div(width) {
             self.fields.push(Field { role, block: self.block, at, width, pieces, is_vbr });
         }
         Some(value)
