@@ -22,17 +22,13 @@ pub(super) fn call(name: &str, call: Call, callee: &str, findings: &mut Findings
                 findings.at(&rules::BLOCK_CONTEXT, *call, text);
             }
         }
-        enqueue::INVOKE => {
-            if !uses(**call).iter().all(|(user, value)| is_callee(*user, *value)) {
-                let text = format!("the function `{name}` uses a block's function otherwise than to call it");
-                findings.at(&rules::BLOCK_INVOKE, *call, text);
-            }
+        enqueue::INVOKE if !uses(**call).iter().all(|(user, value)| is_callee(*user, *value)) => {
+            let text = format!("the function `{name}` uses a block's function otherwise than to call it");
+            findings.at(&rules::BLOCK_INVOKE, *call, text);
         }
-        enqueue::CONTEXT => {
-            if !uses(**call).iter().all(|(user, value)| is_argument(*user, *value)) {
-                let text = format!("the function `{name}` uses a block's captures otherwise than to call it");
-                findings.at(&rules::BLOCK_ARGUMENT, *call, text);
-            }
+        enqueue::CONTEXT if !uses(**call).iter().all(|(user, value)| is_argument(*user, *value)) => {
+            let text = format!("the function `{name}` uses a block's captures otherwise than to call it");
+            findings.at(&rules::BLOCK_ARGUMENT, *call, text);
         }
         _ => {}
     }
