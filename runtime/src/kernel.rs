@@ -376,6 +376,7 @@ impl Kernel {
             ArgumentBlock::new(self.info.signature.argument_block_size as usize).ok_or_else(no_memory)?;
         let mut local = LocalLayout::new(&self.info);
         let mut kept: Vec<Arc<Mem>> = Vec::new();
+        let mut all_known = true;
         for (index, declared) in self.info.signature.arguments.iter().enumerate() {
             let Some(argument) = &arguments[index] else {
                 return Err(self.wrong(Status::InvalidKernelArgs, index, "is not set"));
@@ -406,7 +407,11 @@ impl Kernel {
                 Argument::Queue(queue) => put_word(self.live_queue(index, queue)?.storage.address() as usize),
                 Argument::Local(size) => put_word(local.place(*size) as usize),
                 Argument::Sampler(sampler) => block.put(offset, &sampler.bits().to_ne_bytes()),
-                Argument::Bytes(bytes) => block.put(offset, bytes),
+                Argument::Bytes(bytes) => {
+                    // Whatever a pointer to shared virtual memory leads to.
+                    all_known &= !matches!(declared.kind, ArgumentKind::Buffer);
+                    block.put(offset, bytes);
+                }
             }
         }
         let most = device.info.local_mem_size;
@@ -417,7 +422,8 @@ impl Kernel {
             )));
         }
         let streams = u32::from(!fits_cache(&kept, &launch, device.info.cache_size));
-        let launch = Launch { streams, ..launch };
+        let disjoint_buffers = u64::from(all_known && are_disjoint(&kept));
+        let launch = Launch { streams, disjoint_buffers, ..launch };
         let invocation = Invocation {
             tiers: self.built.tiers.clone(),
             arguments: block,
@@ -496,6 +502,12 @@ fn fits_cache(objects: &[Arc<Mem>], launch: &Launch, cache: u64) -> bool {
     let used = items.saturating_mul(ITEM_BYTES);
     let all = objects.iter().fold(0_u64, |all, mem| all.saturating_add(used.min(mem.size as u64)));
     all < cache
+}
+
+/// Whether no two objects have memory in common.
+fn are_disjoint(objects: &[Arc<Mem>]) -> bool {
+    let shares = |(number, mem): (usize, &Arc<Mem>)| objects[..number].iter().any(|o| o.shares_storage(mem));
+    !objects.iter().enumerate().any(shares)
 }
 
 mod sub_groups;

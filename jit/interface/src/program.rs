@@ -304,6 +304,8 @@ pub struct Launch {
     pub work_dim: u32,
     /// 1 if the buffers don't fit in the last cache, so that stores may go past it; else 0.
     pub streams: u32,
+    /// 1 if no two of the kernel's buffers have memory in common, as far as is known; else 0.
+    pub disjoint_buffers: u64,
     /// `global_work_offset`.
     pub global_offset: [u64; 3],
     /// `global_work_size`.
@@ -346,6 +348,7 @@ impl Launch {
         Launch {
             work_dim,
             streams: 0,
+            disjoint_buffers: 0,
             global_offset,
             global_size,
             local_size,

@@ -23,6 +23,7 @@ pub use groups::{sees_group, sees_sub_groups};
 pub use liveness::Liveness;
 pub use loops::{Edge, Level, LoopId, Loops, Node, To, linear_order};
 pub use masks::{Mask, Masks};
+pub(crate) use shape::interval;
 pub use shape::{ID_LIMIT, MemoryShape, Shape, Shapes};
 pub use streams::{buffer, written_only};
 pub use uniformity::Uniformity;

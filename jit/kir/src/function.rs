@@ -50,11 +50,16 @@ pub enum ValueDef {
     Constant(Constant),
 }
 
+/// Parameters that are called small are in `-SMALL_LIMIT..SMALL_LIMIT`: with ids and each other they have sums that fit an i32.
+pub const SMALL_LIMIT: i64 = 1 << 29;
+
 /// How a kernel parameter gets its value from the argument block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Passing {
     /// The bytes at the offset, loaded with the parameter's type.
     Direct,
+    /// The same for an i32; packs are run only if it is within [`SMALL_LIMIT`].
+    Small,
     /// The i64 at the offset is added to the group's local memory.
     LocalOffset,
     /// The parameter is the address of the bytes at the offset (`byval`); read-only.

@@ -123,11 +123,12 @@ named!(
 );
 named!(
     /// What a work-item can ask about its place (OpenCL C 2.0, 6.13.1). All but `WorkDim` (i32, no dimension) are i64.
-    /// `CachedStores` (no dimension) is 0 if the launch's stores may go past the caches, else -1.
+    /// `CachedStores` (no dimension) is 0 if the launch's stores may go past the caches, else -1. `DisjointBuffers` (no dimension)
+    /// is 1 only if no two buffers that the kernel's parameters point to have memory in common.
     WorkItemQuery {
         GlobalId "global_id", LocalId "local_id", GroupId "group_id", LocalSize "local_size",
         EnqueuedLocalSize "enqueued_local_size", GlobalSize "global_size", NumGroups "num_groups", GlobalOffset "global_offset", WorkDim "work_dim",
-        CachedStores "cached_stores",
+        CachedStores "cached_stores", DisjointBuffers "disjoint_buffers",
         SubGroupId "sub_group_id", SubGroupLocalId "sub_group_local_id", SubGroupSize "sub_group_size",
         MaxSubGroupSize "max_sub_group_size", NumSubGroups "num_sub_groups",
         EnqueuedNumSubGroups "enqueued_num_sub_groups",

@@ -26,7 +26,7 @@ mod wire;
 
 pub use function::{
     AccessGroup, Attributes, Block, BlockData, Function, Inst, LoopHints, Param, Passing, Promises,
-    Signature, Slot, SlotData, Value, ValueDef,
+    SMALL_LIMIT, Signature, Slot, SlotData, Value, ValueDef,
 };
 pub use instruction::{
     BinaryOp, CastOp, ContextSlot, Flags, FloatPredicate, IntPredicate, Op, Ordering, Predicate, RmwOp,

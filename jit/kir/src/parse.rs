@@ -227,6 +227,7 @@ impl<'a> Parser<'a> {
         self.expect("@")?;
         let offset = self.number()?;
         let passing = match self.peek() {
+            "small" => Passing::Small,
             "local_offset" => Passing::LocalOffset,
             "by_address" => Passing::ByAddress,
             _ => Passing::Direct,

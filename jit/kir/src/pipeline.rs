@@ -37,11 +37,16 @@ enum Run {
 }
 
 /// The passes in order.
-pub const PASSES: [Pass; 10] = [
+pub const PASSES: [Pass; 11] = [
     Pass {
         name: "spaces",
         reason: "first: what else is decided goes by who may share the memory that a pointer leads to",
         run: Run::Function(|function, _| transform::infer_spaces(function)),
+    },
+    Pass {
+        name: "small-parameters",
+        reason: "before `regions`, which keeps ids and indices apart: what is added to an id is still seen",
+        run: Run::Function(|function, _| transform::find_small_parameters(function)),
     },
     Pass {
         name: "loop-loads",

@@ -283,6 +283,7 @@ impl Display for Passing {
     fn fmt(&self, f: &mut Formatter) -> fmt::Result {
         match self {
             Passing::Direct => Ok(()),
+            Passing::Small => f.write_str(" small"),
             Passing::LocalOffset => f.write_str(" local_offset"),
             Passing::ByAddress => f.write_str(" by_address"),
             Passing::Argument(promises) => write!(f, "{promises}"),

@@ -1,6 +1,7 @@
 //! Passes over Kernel IR, one per file; [`crate::pipeline`] says in which order they run, and why.
 //!
-//! `spaces` finds out where generic pointers lead, `loop_load_elimination` keeps sums in registers. `regions` cuts a kernel into
+//! `spaces` finds out where generic pointers lead, `small_parameters` which parameters are added to ids, `loop_load_elimination` keeps
+//! sums in registers. `regions` cuts a kernel into
 //! what lies between its barriers: `collectives`
 //! makes barriers of work-group functions, `borders` says where to cut, `context` how each value gets over.
 //! `contract` decides which products and sums are one operation.
@@ -21,6 +22,7 @@ mod loop_load_elimination;
 mod offsets;
 mod reciprocal_root;
 mod regions;
+mod small_parameters;
 mod spaces;
 mod streaming;
 pub mod widen;
@@ -31,6 +33,7 @@ pub use local_atomics::expand_local_atomics;
 pub use loop_load_elimination::eliminate_loop_loads;
 pub use reciprocal_root::expand_reciprocal_roots;
 pub use regions::form_regions;
+pub use small_parameters::find_small_parameters;
 pub use spaces::infer_spaces;
 pub use streaming::stream_stores;
 

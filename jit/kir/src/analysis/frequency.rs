@@ -2,7 +2,9 @@
 //! how often loops are, where constants say so.
 
 use super::{ControlFlow, Edge, Level, LoopId, Loops, Node, To};
-use crate::{BinaryOp, Block, Function, IntPredicate, Op, Predicate, Terminator, Value, ValueDef};
+use crate::{
+    BinaryOp, Block, Function, IntPredicate, Op, Predicate, Terminator, Value, ValueDef, WorkItemQuery,
+};
 
 /// Guesses for one function.
 pub struct Frequencies {
@@ -17,12 +19,39 @@ const LEAVES_LOOP: f64 = 0.04;
 /// What stays a call though it could have been inlined is there for rare cases, if something decides about it.
 const CALLS: f64 = 0.01;
 
+/// Buffers have memory in common in so few launches.
+const SHARE_MEMORY: f64 = 0.02;
+
 /// So many go at once where a branch leads to the end: a check of bounds.
 const ENDS: f64 = 0.1;
 
 impl Frequencies {
     /// Of a function whose loops have one entry each.
     pub fn new(function: &Function, flow: &ControlFlow, loops: &Loops) -> Self {
+        Frequencies::with(function, flow, loops, &|_, part| part)
+    }
+
+    /// The same for a pack of so many lanes, which goes where any of them goes. `parts` says at the end of which blocks they part.
+    pub fn of_pack(
+        function: &Function,
+        flow: &ControlFlow,
+        loops: &Loops,
+        lanes: u32,
+        parts: &dyn Fn(Block) -> bool,
+    ) -> Self {
+        let some_lane = |part: f64| 1.0 - (1.0 - part).powi(lanes as i32);
+        Frequencies::with(function, flow, loops, &|from, part| {
+            if parts(from) { some_lane(part) } else { part }
+        })
+    }
+
+    /// `taken` says how often an edge is taken, by the block that it leaves and its share of the control that leaves there.
+    fn with(
+        function: &Function,
+        flow: &ControlFlow,
+        loops: &Loops,
+        taken: &dyn Fn(Block, f64) -> f64,
+    ) -> Self {
         let ids: Vec<LoopId> = (0..loops.count()).map(LoopId).collect();
         let mut frequencies = Frequencies {
             blocks: vec![0.0; function.blocks.len()],
@@ -30,7 +59,7 @@ impl Frequencies {
             iterations: ids.iter().map(|&id| iterations(function, flow, loops, id)).collect(),
         };
         for level in std::iter::once(None).chain(ids.into_iter().map(Some)) {
-            frequencies.level(function, &Level::new(function, flow, loops, level));
+            frequencies.level(function, &Level::new(function, flow, loops, level), taken);
         }
         frequencies
     }
@@ -50,7 +79,7 @@ impl Frequencies {
         self.iterations[id.0]
     }
 
-    fn level(&mut self, function: &Function, level: &Level) {
+    fn level(&mut self, function: &Function, level: &Level, taken: &dyn Fn(Block, f64) -> f64) {
         let mut share = vec![0.0; level.nodes.len()];
         share.first_mut().into_iter().for_each(|first| *first = 1.0);
         for (number, (node, edges)) in level.nodes.iter().zip(&level.edges).enumerate() {
@@ -60,7 +89,7 @@ impl Frequencies {
             }
             for (edge, part) in edges.iter().zip(shares(function, edges)) {
                 if let To::Node(to) = edge.to {
-                    share[to] += share[number] * part;
+                    share[to] = f64::min(share[to] + share[number] * taken(edge.from, part), 1.0);
                 }
             }
         }
@@ -79,6 +108,9 @@ fn weight(function: &Function, edge: &Edge) -> f64 {
         return 1.0;
     };
     let data = function.block(to);
+    if edge.target == 1 && asks_for_disjoint_buffers(function, edge.from) {
+        return SHARE_MEMORY;
+    }
     let calls = || data.insts.iter().any(|&inst| matches!(function.op(inst), Op::Call { .. }));
     match (&data.terminator, edge.to) {
         (Terminator::Unreachable, _) => 0.0001,
@@ -87,6 +119,15 @@ fn weight(function: &Function, edge: &Edge) -> f64 {
         _ if calls() => CALLS,
         _ => 1.0,
     }
+}
+
+fn asks_for_disjoint_buffers(function: &Function, block: Block) -> bool {
+    let condition = function.block(block).terminator.condition();
+    let Some(&Op::Compare { lhs, .. }) = condition.and_then(|value| function.defining_op(value)) else {
+        return false;
+    };
+    let query = WorkItemQuery::DisjointBuffers;
+    matches!(function.defining_op(lhs), Some(Op::WorkItem { query: asked, .. }) if *asked == query)
 }
 
 /// Of a loop with a counter that starts at a constant, is changed by one, and compared with one.

@@ -12,7 +12,13 @@ pub fn sees_group(kernel: &Function) -> bool {
         Op::LocalAddress { .. } | Op::GroupReduce { .. } | Op::GroupScan { .. } | Op::SubGroup { .. } => true,
         Op::WorkItem { query, .. } => {
             // How a range is divided is seen in sub-groups, too.
-            !matches!(query, WorkItemQuery::GlobalId | WorkItemQuery::GlobalSize | WorkItemQuery::WorkDim)
+            !matches!(
+                query,
+                WorkItemQuery::GlobalId
+                    | WorkItemQuery::GlobalSize
+                    | WorkItemQuery::WorkDim
+                    | WorkItemQuery::DisjointBuffers
+            )
         }
         _ => false,
     };

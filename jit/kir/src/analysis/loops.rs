@@ -72,6 +72,13 @@ impl Loops {
         self.loops.len()
     }
 
+    /// The loops that contain no other.
+    pub fn without_inner(&self) -> impl Iterator<Item = LoopId> + use<> {
+        let mut innermost = vec![true; self.count()];
+        self.loops.iter().filter_map(|l| l.parent).for_each(|parent| innermost[parent.0] = false);
+        (0..self.count()).map(LoopId).filter(move |id| innermost[id.0])
+    }
+
     /// A loop.
     pub fn get(&self, id: LoopId) -> &Loop {
         &self.loops[id.0]

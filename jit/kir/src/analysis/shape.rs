@@ -7,8 +7,8 @@
 use super::{ControlFlow, Edge, Level, LoopId, Loops, Node, To};
 use crate::transform::ContextKind;
 use crate::{
-    BinaryOp, Block, CastOp, Constant, Flags, Function, Inst, Op, Scalar, SubGroupOp, Type, Value, ValueDef,
-    WorkItemQuery,
+    BinaryOp, Block, CastOp, Constant, Flags, Function, Inst, Op, Passing, SMALL_LIMIT, Scalar, SubGroupOp,
+    Type, Value, ValueDef, WorkItemQuery,
 };
 use fixedbitset::FixedBitSet;
 
@@ -464,13 +464,18 @@ fn is_group_start(function: &Function, lhs: Value, rhs: Value) -> bool {
     a.1 == b.1 && pair.contains(&WorkItemQuery::GroupId) && pair.iter().any(is_size)
 }
 
-/// Bounds of a signed integer that follow from the ids' and the constants' alone.
-fn interval(function: &Function, value: Value, depth: u32) -> Option<(i128, i128)> {
+/// Bounds of a signed integer that follow from the ids', the small parameters' and the constants' alone.
+pub fn interval(function: &Function, value: Value, depth: u32) -> Option<(i128, i128)> {
     if let Some(c) = signed_constant(function, value) {
         return Some((c, c));
     }
     if depth > 8 {
         return None;
+    }
+    if let ValueDef::Param(number) = *function.def(value) {
+        let limit = i128::from(SMALL_LIMIT);
+        let is_small = function.params[number as usize].passing == Passing::Small;
+        return is_small.then_some((-limit, limit - 1));
     }
     let of = |v: Value| interval(function, v, depth + 1);
     let op = function.defining_op(value)?;

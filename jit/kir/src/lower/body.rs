@@ -228,6 +228,7 @@ impl Lowering<'_, '_> {
             WorkItemQuery::NumGroups => self.sizes.total_groups[d],
             WorkItemQuery::GlobalOffset => self.sizes.global_offset[d],
             WorkItemQuery::WorkDim => self.sizes.work_dim,
+            WorkItemQuery::DisjointBuffers => self.sizes.disjoint_buffers,
             WorkItemQuery::CachedStores => match self.sizes.cached_stores {
                 Some(value) => value,
                 None => unreachable!("asked for where stores may go past the caches only"),

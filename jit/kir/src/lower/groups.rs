@@ -27,15 +27,14 @@ pub(super) fn count_packs(out: &mut Builder, group: &WorkGroup, sizes: &Sizes) -
     lanes.into_iter().map(|lanes| (lanes, count(lanes))).collect()
 }
 
-/// Whether all ids fit 32-bit arithmetic.
+/// Whether all ids fit 32-bit arithmetic, and with them the sums of ids and small parameters.
 pub(super) fn ids_are_small(out: &mut Builder, sizes: &Sizes) -> Value {
     let limit = out.int((ID_LIMIT / 2) as u64);
-    let sizes = (0..3).flat_map(|d| [sizes.global_offset[d], sizes.global_size[d]]);
-    let all = sizes.fold(None, |before: Option<Value>, size| {
+    let all = (0..3).flat_map(|d| [sizes.global_offset[d], sizes.global_size[d]]);
+    all.fold(sizes.small_parameters, |before, size| {
         let fits = out.compare(IntPredicate::Ule, size, limit);
-        Some(before.map_or(fits, |before| out.binary(BinaryOp::And, 0, before, fits)))
-    });
-    all.unwrap_or_else(|| out.function.int(Type::BOOL, 1))
+        out.binary(BinaryOp::And, 0, before, fits)
+    })
 }
 
 /// Writes the loop with all that is in it; the entry block, in which `out` writes, leads to it.

@@ -6,7 +6,8 @@ use super::spaces::Spaces;
 use crate::builder::Builder;
 use crate::transform::{ContextKind, WorkGroup};
 use crate::{
-    AddressSpace, BinaryOp, CastOp, ContextSlot, Flags, Function, Op, Passing, Promises, Slot, Type, Value,
+    AddressSpace, BinaryOp, CastOp, ContextSlot, Flags, Function, IntPredicate, Op, Passing, Promises,
+    SMALL_LIMIT, Slot, Type, Value,
 };
 use spirula_interface::program::Launch;
 use std::collections::{BTreeMap, BTreeSet};
@@ -58,6 +59,10 @@ pub(super) struct Sizes {
     pub total_groups: [Value; 3],
     /// 0 if stores may go past the caches, else -1; only where some may.
     pub cached_stores: Option<Value>,
+    /// Whether the parameters are small that packs expect to be.
+    pub small_parameters: Value,
+    /// 1 if no two buffers have memory in common.
+    pub disjoint_buffers: Value,
     /// The group's work-items, rounded up to whole lines of every context array.
     padded_items: Value,
 }
@@ -71,6 +76,7 @@ impl Sizes {
             out.load(ty, place, align)
         };
         let work_dim = field(Type::I32, offset_of!(Launch, work_dim));
+        let disjoint_buffers = field(Type::I64, offset_of!(Launch, disjoint_buffers));
         let mut vector = |start: usize| [0, 8, 16].map(|at| field(Type::I64, start + at));
         let global_offset = vector(offset_of!(Launch, global_offset));
         let global_size = vector(offset_of!(Launch, global_size));
@@ -84,6 +90,7 @@ impl Sizes {
             }
             None => (vector(offset_of!(Launch, local_size)), vector(offset_of!(Launch, enqueued_local_size))),
         };
+        let small_parameters = small_parameters(out, parameters, body);
         let cached_stores = streams.then(|| {
             let place = out.offset(launch, offset_of!(Launch, streams) as u64);
             let wanted = out.load(Type::I32, place, 4);
@@ -106,6 +113,8 @@ impl Sizes {
             first_group,
             total_groups,
             cached_stores,
+            small_parameters,
+            disjoint_buffers,
             padded_items,
         }
     }
@@ -119,6 +128,23 @@ impl Sizes {
         });
         Sizes { local_size, ..*self }
     }
+}
+
+/// Whether they are within [`SMALL_LIMIT`].
+fn small_parameters(out: &mut Builder, parameters: &Parameters, body: &Function) -> Value {
+    let mut all = out.function.int(Type::BOOL, 1);
+    for number in 0..body.params.len() {
+        if body.params[number].passing != Passing::Small {
+            continue;
+        }
+        let value = argument(out, parameters, body, number);
+        let [limit, range] =
+            [SMALL_LIMIT, 2 * SMALL_LIMIT].map(|bits| out.function.int(Type::I32, bits as u128));
+        let above = out.binary(BinaryOp::Add, 0, value, limit);
+        let fits = out.compare(IntPredicate::Ult, above, range);
+        all = out.binary(BinaryOp::And, 0, all, fits);
+    }
+    all
 }
 
 /// Where everything lies.
@@ -201,7 +227,7 @@ fn argument(out: &mut Builder, parameters: &Parameters, body: &Function, number:
             let offset = out.load(Type::I64, place, 8);
             out.element(parameters.local_memory, offset, 1, 0)
         }
-        Passing::Direct | Passing::Argument(_) => {
+        Passing::Direct | Passing::Small | Passing::Argument(_) => {
             let offset_align = 1 << param.offset.trailing_zeros().min(7);
             let align = ty.align().min(offset_align) as u32;
             out.load(ty, place, align)

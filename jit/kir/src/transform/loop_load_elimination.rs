@@ -4,29 +4,35 @@
 //! `sum[i] += …` in a loop waits for its own store each time, which takes longer than the rest. Where nothing else is
 //! stored to in the loop that could be the same place, what was stored is passed on as a value. The stores stay: so nothing need be
 //! known of what else is read, and nobody sees other memory than before.
+//!
+//! Where the launch says that buffers are disjoint, more is known, and a second version of the loop (`versions`) stores such a sum
+//! once, behind it, and loads in front of it what no iteration changes.
 
-use crate::analysis::{ControlFlow, Dominators, LoopId, Loops};
+use crate::analysis::{ControlFlow, Dominators, Loops, buffer};
 use crate::builder::{Builder, replace_uses};
-use crate::{AddressSpace, Block, Constant, Function, Inst, Op, Terminator, Type, Value, ValueDef};
+use crate::{AddressSpace, Block, Constant, Function, Inst, Op, Target, Terminator, Type, Value, ValueDef};
 use fixedbitset::FixedBitSet;
 use std::collections::HashMap;
 
+mod versions;
+
 /// Passes stored values on to the next iteration, in loops without inner loops and barriers.
 pub fn eliminate_loop_loads(function: &mut Function) {
+    let versions = versions::make(function);
     let flow = ControlFlow::new(function);
     let Some(loops) = Loops::new(&flow) else { return };
     let dominators = Dominators::new(&flow);
     let mut homes = Homes::new(function);
     let mut replaced = HashMap::new();
-    let mut has_inner = FixedBitSet::with_capacity(loops.count());
-    let ids = || (0..loops.count()).map(LoopId);
-    has_inner.extend(ids().filter_map(|id| loops.get(id).parent).map(|parent| parent.0));
-    for id in ids().filter(|id| !has_inner.contains(id.0)) {
+    for id in loops.without_inner() {
         let body = &loops.get(id).blocks;
-        let search = Search { function, flow: &flow, dominators: &dominators, homes: &homes, body };
-        let carried = search.carried(loops.get(id).header);
-        if !carried.is_empty() {
-            carry(function, (loops.get(id).header, body), &carried, &homes, &mut replaced);
+        let header = loops.get(id).header;
+        let disjoint = versions.contains(header.index());
+        let search = Search { function, flow: &flow, dominators: &dominators, homes: &homes, body, disjoint };
+        let carried = search.carried(header);
+        let hoisted = if disjoint { search.hoisted(header, &carried) } else { Vec::new() };
+        if !carried.is_empty() || !hoisted.is_empty() {
+            carry(function, (header, body), (&carried, &hoisted), &homes, &mut replaced);
             homes.grow(function.value_count());
         }
     }
@@ -72,6 +78,8 @@ struct Carried {
     last: Value,
     /// Whether the loop may end before the first load.
     guarded: bool,
+    /// The stores, if one behind the loop does for them.
+    sunk: Vec<Inst>,
 }
 
 struct Search<'a> {
@@ -80,6 +88,8 @@ struct Search<'a> {
     dominators: &'a Dominators,
     homes: &'a Homes,
     body: &'a FixedBitSet,
+    /// Whether buffers are disjoint, and every run of the loop has an iteration.
+    disjoint: bool,
 }
 
 /// What is known of an access.
@@ -178,6 +188,7 @@ impl Search<'_> {
             after: Vec::new(),
             last,
             guarded: false,
+            sunk: Vec::new(),
         };
         let mut first = None;
         for load in loads.iter().filter(|load| self.is_same(load.pointer, pointer)) {
@@ -199,6 +210,15 @@ impl Search<'_> {
             }
         }
         (new.guarded, new.align) = first?;
+        if self.disjoint {
+            new.guarded = false;
+            let replaced = new.before.iter().chain(new.after.iter().map(|(load, _)| load));
+            let replaced: Vec<Inst> = replaced.copied().collect();
+            let stays = |load: &Access| !replaced.contains(&load.inst) && !self.is_apart(pointer, ty, load);
+            if !loads.iter().any(stays) {
+                new.sunk = same.iter().map(|store| store.inst).collect();
+            }
+        }
         let header_is_plain = || {
             let insts = &self.function.block(header).insts;
             insts.len() <= MOST_REPEATED
@@ -222,6 +242,24 @@ impl Search<'_> {
         self.dominators.dominates(load.block, home).then_some(None)
     }
 
+    /// Loads of what no iteration changes, that every run of the loop makes.
+    fn hoisted(&self, header: Block, carried: &[Carried]) -> Vec<Inst> {
+        let Some((loads, stores)) = self.accesses() else { return Vec::new() };
+        let certain = self.certain(header);
+        let is_carried = |load: &Access| {
+            carried.iter().any(|place| {
+                place.before.contains(&load.inst) || place.after.iter().any(|(inst, _)| *inst == load.inst)
+            })
+        };
+        let loads = loads.iter().filter(|load| {
+            certain.iter().any(|(block, _)| *block == load.block)
+                && !is_carried(load)
+                && stores.iter().all(|store| self.is_apart(load.pointer, self.accessed(load), store))
+                && self.is_invariant(load.pointer, 0)
+        });
+        loads.map(|load| load.inst).collect()
+    }
+
     fn accessed(&self, access: &Access) -> &Type {
         let value = access.stored.or_else(|| self.function.result(access.inst));
         value.map_or(&Type::BOOL, |value| self.function.ty(value))
@@ -232,8 +270,12 @@ impl Search<'_> {
         a == b || address(a).is_some_and(|op| address(b) == Some(op))
     }
 
-    /// Whether a store can't touch the place.
+    /// Whether an access can't touch the place.
     fn is_apart(&self, pointer: Value, ty: &Type, store: &Access) -> bool {
+        let buffers = || Some((buffer(self.function, pointer)?, buffer(self.function, store.pointer)?));
+        if self.disjoint && buffers().is_some_and(|(a, b)| a != b) {
+            return true;
+        }
         let space = |v| self.function.ty(v).address_space();
         let known = |s| !matches!(s, None | Some(AddressSpace::Generic));
         let (a, b) = (space(pointer), space(store.pointer));
@@ -270,15 +312,17 @@ const MOST_REPEATED: usize = 8;
 fn carry(
     function: &mut Function,
     (header, body): (Block, &FixedBitSet),
-    carried: &[Carried],
+    (carried, hoisted): (&[Carried], &[Inst]),
     homes: &Homes,
     replaced: &mut HashMap<Value, Value>,
 ) {
     let looping = function.split_head(header);
+    let mut begun = Vec::new();
     let fresh = function.block(header).params.clone();
     let old = function.block(looping).params.clone();
     for place in carried {
         let begins = function.add_block_param(looping, place.ty.clone());
+        begun.push(begins);
         let loads = place.before.iter().map(|&load| (load, begins)).chain(place.after.iter().copied());
         for (load, value) in loads {
             if let Some(loaded) = function.result(load) {
@@ -286,9 +330,12 @@ fn carry(
             }
         }
     }
-    // The loads go.
-    let gone =
-        |function: &Function, inst: Inst| function.result(inst).is_some_and(|v| replaced.contains_key(&v));
+    // The loads go, and the stores that are made behind the loop.
+    let gone = |function: &Function, inst: Inst| {
+        function.result(inst).is_some_and(|v| replaced.contains_key(&v))
+            || hoisted.contains(&inst)
+            || carried.iter().any(|place| place.sunk.contains(&inst))
+    };
     let blocks: Vec<Block> =
         body.ones().map(|b| Block(b as u32)).map(|b| if b == header { looping } else { b }).collect();
     for &block in &blocks {
@@ -312,11 +359,51 @@ fn carry(
     }
     builder.at = preload;
     let mut arguments = fresh;
-    for place in carried {
-        let pointer = copy(&mut builder, place.pointer, &|v| homes.is_inside(v, body), &mut known);
+    let mut stores = Vec::new();
+    let is_inside = |v| homes.is_inside(v, body);
+    for (place, begins) in carried.iter().zip(begun) {
+        let pointer = copy(&mut builder, place.pointer, &is_inside, &mut known);
         arguments.push(builder.load(place.ty.clone(), pointer, place.align));
+        if !place.sunk.is_empty() {
+            stores.push((pointer, begins, place));
+        }
+    }
+    for &inst in hoisted {
+        let Op::Load { pointer, .. } = *builder.function.op(inst) else { continue };
+        let new = copy(&mut builder, pointer, &is_inside, &mut known);
+        let Op::Load { pointer, .. } = builder.function.op_mut(inst) else { continue };
+        *pointer = new;
+        builder.function.append(preload, inst);
     }
     builder.jump(looping, &arguments);
+    if !stores.is_empty() {
+        store_behind(&mut builder, (looping, &blocks), &stores);
+    }
+}
+
+/// Stores behind the loop, on the one way out of it, what its iterations would have stored.
+fn store_behind(
+    builder: &mut Builder,
+    (looping, blocks): (Block, &[Block]),
+    stores: &[(Value, Value, &Carried)],
+) {
+    let leaves = |function: &Function, block: Block| {
+        let targets = function.block(block).terminator.targets();
+        targets.iter().position(|target| !blocks.contains(&target.block))
+    };
+    let Some((from, way)) = blocks.iter().find_map(|&b| Some((b, leaves(builder.function, b)?))) else {
+        return;
+    };
+    builder.at = builder.function.add_block();
+    for &(pointer, begins, place) in stores {
+        // Out of a header that comes before the store, what the iteration before stored.
+        let value = if from == looping && blocks.len() > 1 { begins } else { place.last };
+        builder.store(pointer, value, place.align);
+    }
+    let behind = builder.at;
+    let mut targets = builder.function.blocks[from.index()].terminator.targets_mut();
+    let out = std::mem::replace(targets[way], Target::to(behind));
+    builder.function.set_terminator(behind, Terminator::Jump(out));
 }
 
 /// The header's test in front of the loop: on to `preload` if there is an iteration.

@@ -57,6 +57,7 @@ impl Tables<'_> {
             let ty = self.0.ty(param.value);
             let fits = match param.passing {
                 Passing::Direct => !called,
+                Passing::Small => !called && *ty == Type::I32,
                 Passing::LocalOffset | Passing::ByAddress => !called && ty.address_space().is_some(),
                 Passing::Argument(promises) => {
                     called && (promises.align == 0 || is_alignment(promises.align))

@@ -7,7 +7,7 @@ mod latency;
 mod price;
 
 use super::Facts;
-use crate::analysis::{Frequencies, LoopId, Mask};
+use crate::analysis::{Frequencies, LoopId};
 use crate::transform::ContextKind;
 use crate::{Block, Function};
 use latency::Chains;
@@ -59,7 +59,9 @@ pub(super) fn cost(
             all
         });
     let frequencies = Frequencies::new(body, &facts.flow, &facts.loops);
-    Model { body, facts, lanes, costs, prices, insts, frequencies }.whole()
+    let parts = |block: Block| facts.shapes.is_divergent_branch(block);
+    let of_pack = Frequencies::of_pack(body, &facts.flow, &facts.loops, lanes, &parts);
+    Model { body, facts, lanes, costs, prices, insts, frequencies, of_pack }.whole()
 }
 
 struct Model<'a> {
@@ -70,6 +72,8 @@ struct Model<'a> {
     prices: Prices<'a>,
     insts: Vec<Price>,
     frequencies: Frequencies,
+    /// How often some lane comes to a block.
+    of_pack: Frequencies,
 }
 
 impl Model<'_> {
@@ -86,7 +90,7 @@ impl Model<'_> {
         let mut has_inner = vec![false; loops.count() + 1];
         for number in (0..loops.count()).rev() {
             let id = LoopId(number);
-            busy[number] += self.blocks(&own[number], Some(id));
+            busy[number] += self.blocks(&own[number]);
             let chain = if has_inner[number] {
                 Cost::default()
             } else {
@@ -95,11 +99,10 @@ impl Model<'_> {
             let parent = loops.get(id).parent;
             let level = parent.map_or(loops.count(), |parent| parent.0);
             has_inner[level] = true;
-            let (scalar, pack) = self.chances(loops.get(id).header, self.frequencies.entered(id), parent);
             let whole = self.iterate(id, busy[number], chain);
-            busy[level] += whole.times(scalar, pack);
+            busy[level] += whole.times(self.frequencies.entered(id), self.of_pack.entered(id));
         }
-        busy[loops.count()] += self.blocks(&own[loops.count()], None);
+        busy[loops.count()] += self.blocks(&own[loops.count()]);
         busy[loops.count()]
     }
 
@@ -116,30 +119,20 @@ impl Model<'_> {
         Cost { scalar: time(busy.scalar, chain.scalar), pack: longer * time(busy.pack, chain.pack) }
     }
 
-    fn blocks(&self, blocks: &[Block], level: Option<LoopId>) -> Cost {
+    fn blocks(&self, blocks: &[Block]) -> Cost {
         let mut sum = Cost::default();
         for &block in blocks {
             let mut here = self.prices.branch(block);
             for &inst in &self.body.block(block).insts {
                 here += self.insts[inst.index()].busy;
             }
-            let (scalar, pack) = self.chances(block, self.frequencies.of(block), level);
-            sum += here.times(scalar, pack);
+            let scalar = self.frequencies.of(block);
+            sum += here.times(scalar, self.of_pack.of(block));
             // What is done for each lane in turn is done for those that come here.
             let each = self.body.block(block).insts.iter().map(|inst| self.insts[inst.index()].each_lane);
             sum.pack += each.sum::<f64>() * f64::from(self.lanes) * scalar;
         }
         sum
-    }
-
-    /// How often a work-item comes to a block, and how often some lane of a pack does.
-    fn chances(&self, block: Block, frequency: f64, level: Option<LoopId>) -> (f64, f64) {
-        let around = level.map_or(Mask::Full, |id| self.facts.masks.of(self.facts.loops.get(id).header));
-        if self.facts.masks.of(block) == around {
-            return (frequency, frequency);
-        }
-        let nobody = (1.0 - frequency.min(1.0)).powi(self.lanes as i32);
-        (frequency, frequency.max(1.0 - nobody))
     }
 }
 
