@@ -1,10 +1,12 @@
 //! Runs a launch's work-groups over the device's CPUs.
 //!
 //! The thread that runs the command takes part itself: it begins at once, and asks the pool's threads for help only when
-//! the launch is long enough to pay for waking them. Everyone takes chunks of consecutive groups from a shared counter;
-//! chunks shrink towards the end, so that all finish together; where better code may come they are short. The counter lives in an `Arc`, so that helpers that come
-//! late find nothing to do, and nobody waits for them.
+//! the launch is long enough to pay for waking them. Everyone has a share of consecutive groups, the same one in each launch of a
+//! kind: what one launch left in a processor's caches, the next one finds there. Chunks of a share shrink towards its end, and who has
+//! done his own takes some from the ends of others', so that all finish together; where better code may come chunks are short. The
+//! shares live in an `Arc`, so that helpers that come late find nothing to do, and nobody waits for them.
 
+mod shares;
 mod worker;
 
 use crate::error::{Error, Result};
@@ -15,6 +17,7 @@ use crate::log;
 use crate::machine::affinity::{self, Cpus};
 use crate::machine::timer;
 use rayon::{ThreadPool, ThreadPoolBuilder};
+use shares::Shares;
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -56,7 +59,9 @@ impl Scheduler {
 
     fn pool(&self) -> Option<&ThreadPool> {
         let build = || {
-            let builder = ThreadPoolBuilder::new().num_threads(self.threads).stack_size(STACK_SIZE);
+            // The thread that runs the command is one, too.
+            let helpers = (self.threads - 1).max(1);
+            let builder = ThreadPoolBuilder::new().num_threads(helpers).stack_size(STACK_SIZE);
             let bound = self.bound.clone();
             let builder = builder.start_handler(move |_| bound.iter().for_each(affinity::bind));
             let pool = builder.thread_name(|index| format!("spirula-{index}")).build();
@@ -98,7 +103,7 @@ impl Scheduler {
         }
         match Worker::new(invocation, job.version.clone()) {
             Ok(mut worker) => {
-                job.work(&mut worker, || ());
+                job.work(&mut worker, 0, || ());
                 worker.learn();
                 worker.end();
             }
@@ -131,12 +136,10 @@ struct Job {
     version: Version,
     /// The end of its groups.
     groups: u64,
-    /// The next group that nobody has taken.
-    next: AtomicU64,
+    /// Those that nobody has taken.
+    shares: Shares,
     /// Groups that have run, and those before the first.
     done: AtomicU64,
-    /// A chunk is this part of what is left.
-    divisor: u64,
     asleep: AtomicBool,
     waiter: Thread,
     /// Whether a helper leaves its processor to the compiler.
@@ -151,9 +154,8 @@ impl Job {
             invocation,
             version,
             groups: groups.end,
-            next: AtomicU64::new(groups.start),
             done: AtomicU64::new(groups.start),
-            divisor: 4 * threads as u64,
+            shares: Shares::new(groups, threads),
             asleep: AtomicBool::new(false),
             waiter: std::thread::current(),
             resting: AtomicBool::new(false),
@@ -161,27 +163,13 @@ impl Job {
         }
     }
 
-    /// Takes a chunk of groups that nobody else gets, so many at most.
-    fn take(&self, most: u64) -> Option<(u64, u64)> {
-        let mut first = self.next.load(Ordering::Relaxed);
-        while first < self.groups {
-            let end = first + ((self.groups - first) / self.divisor).max(1).min(most);
-            // The chunk's data are the kernel's; `done` publishes them.
-            match self.next.compare_exchange_weak(first, end, Ordering::Relaxed, Ordering::Relaxed) {
-                Ok(_) => return Some((first, end)),
-                Err(now) => first = now,
-            }
-        }
-        None
-    }
-
-    /// Runs chunks until none is left, and calls `between` behind each. A fault ends the whole launch.
-    fn work(&self, worker: &mut Worker, between: impl Fn()) {
-        while let Some((first, end)) = self.take(worker.most()) {
-            if let Err(error) = worker.run(first, end) {
+    /// Runs chunks until none is left, first those of one share, and calls `between` behind each. A fault ends the whole launch.
+    fn work(&self, worker: &mut Worker, share: usize, between: impl Fn()) {
+        while let Some(chunk) = self.shares.take(share, worker.most()) {
+            if let Err(error) = worker.run(chunk.start, chunk.end) {
                 self.fail(error);
             }
-            self.count(end - first);
+            self.count(chunk.end - chunk.start);
             between();
         }
     }
@@ -190,14 +178,15 @@ impl Job {
     fn help(self: Arc<Job>, helpers: usize) {
         let others = helpers - 1;
         for part in [others.div_ceil(2), others / 2] {
-            if part > 0 && self.next.load(Ordering::Relaxed) < self.groups {
+            if part > 0 && !self.shares.are_empty() {
                 let job = self.clone();
                 rayon::spawn(move || job.help(part));
             }
         }
         // A helper without memory leaves the work to the others.
         if let Ok(mut worker) = Worker::new(&self.invocation, self.version.clone()) {
-            self.work(&mut worker, || self.rest());
+            let share = rayon::current_thread_index().map_or(0, |index| index + 1);
+            self.work(&mut worker, share, || self.rest());
             worker.end();
         }
     }
@@ -208,7 +197,7 @@ impl Job {
         if !self.invocation.tiers.is_making() || self.resting.swap(true, Ordering::Relaxed) {
             return;
         }
-        while self.invocation.tiers.is_making() && self.next.load(Ordering::Relaxed) < self.groups {
+        while self.invocation.tiers.is_making() && !self.shares.are_empty() {
             std::thread::sleep(REST);
         }
         self.resting.store(false, Ordering::Relaxed);
@@ -217,8 +206,8 @@ impl Job {
     /// Ends the launch: declares the groups that nobody has taken done.
     fn fail(&self, error: Error) {
         let _ = self.failure.set(error);
-        while let Some((first, end)) = self.take(u64::MAX) {
-            self.count(end - first);
+        while let Some(chunk) = self.shares.take(0, u64::MAX) {
+            self.count(chunk.end - chunk.start);
         }
     }
 

@@ -111,24 +111,6 @@ fn small_launches_leave_the_pool_asleep() {
 }
 
 #[test]
-fn chunks_shrink_and_cover() {
-    let counters = [];
-    for (groups, threads) in [(1, 2), (5, 2), (1000, 2), (12345, 16)] {
-        let kernel = kernel(count);
-        let launch = invocation(&kernel, [groups, 1, 1], 1, &counters);
-        let job = Job::new(launch, kernel.first().clone(), 0..groups, threads);
-        let chunks: Vec<(u64, u64)> = std::iter::from_fn(|| job.take(u64::MAX)).collect();
-        assert!(
-            chunks
-                .windows(2)
-                .all(|pair| pair[0].1 == pair[1].0 && pair[0].1 - pair[0].0 >= pair[1].1 - pair[1].0)
-        );
-        assert_eq!((chunks[0].0, chunks[chunks.len() - 1].1), (0, groups));
-        assert!(chunks.len() < 4 * threads * 20, "{} chunks of {groups} groups", chunks.len());
-    }
-}
-
-#[test]
 fn launches_from_several_threads_share_the_pool() {
     let scheduler = &Scheduler::new(2, None);
     std::thread::scope(|scope| {
