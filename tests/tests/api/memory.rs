@@ -1,8 +1,9 @@
 //! Buffers: creation, transfers, rectangles, fills, copies, maps and sub-buffers, against the host's own arrays.
 
 use crate::setup::{Setup, status, tests};
+use crate::sources;
 use spirula_tests::cl::sys::*;
-use spirula_tests::cl::{Buffer, NdRange, Object, Transfer};
+use spirula_tests::cl::{Buffer, Kernel, NdRange, Object, Transfer};
 use spirula_tests::isolate::Outcome;
 use spirula_tests::{call, create, refused};
 use std::ptr::{null, null_mut};
@@ -22,6 +23,8 @@ tests![
     host_pointer,
     sub_buffer,
     sub_buffer_errors,
+    arguments_that_share_memory,
+    sums_of_ids_that_wrap,
     destructor_callbacks,
     large_buffer,
 ];
@@ -502,5 +505,69 @@ fn large_buffer() -> Outcome {
     let mut end = [0u8; 4];
     read(&setup, &buffer, SIZE - 4, &mut end)?;
     assert_eq!(end, [1, 2, 3, 4]);
+    Ok(())
+}
+
+/// Sums that a loop keeps in memory count what they change themselves, if they lie in what is summed up.
+fn arguments_that_share_memory() -> Outcome {
+    const SUM: &str =
+        "kernel void k(global int *sum, global const int *data, global const int *factor, int n) {
+        for (int i = 0; i < n; i++) sum[get_global_id(0)] += data[i] * factor[0];
+    }";
+    let setup = sources::setup()?;
+    let kernel = Kernel::new(&sources::built(&setup, SUM, "")?, "k")?;
+    let align = setup.device.info::<cl_uint>(CL_DEVICE_MEM_BASE_ADDR_ALIGN)? as usize / 32;
+    let items = 2 * align;
+    // Where in the data the sum and the factor lie, if they do.
+    for (sum_at, factor_at) in
+        [(None, None), (Some(0), None), (Some(align), None), (Some(align), Some(align))]
+    {
+        let mut data: Vec<i32> = (0..items as i32).map(|i| i % 7 + 1).collect();
+        let whole = Buffer::copy_of(&setup.context, &data)?;
+        let part = |at: Option<usize>, other: i32| match at {
+            Some(at) => whole.sub_buffer(CL_MEM_READ_WRITE, 4 * at, 4 * align),
+            None => Buffer::copy_of(&setup.context, &[other]),
+        };
+        let (sum, factor) = (part(sum_at, 5)?, part(factor_at, 3)?);
+        kernel.set_object(0, Some(&sum))?;
+        kernel.set_object(1, Some(&whole))?;
+        kernel.set_object(2, Some(&factor))?;
+        kernel.set_bytes(3, &(items as i32).to_ne_bytes())?;
+        // Twice: then the better code may be there.
+        let mut expected = 5_i32;
+        for _ in 0..2 {
+            setup.queue.launch(&kernel, NdRange::new(&[1], &[1]))?;
+            for i in 0..items {
+                let factor = factor_at.map_or(3, |at| data[at]);
+                let product = data[i].wrapping_mul(factor);
+                let sum = sum_at.map_or(&mut expected, |at| &mut data[at]);
+                *sum = sum.wrapping_add(product);
+            }
+        }
+        let mut found = [0];
+        setup.queue.read(&sum, &mut found)?;
+        assert_eq!(found[0], sum_at.map_or(expected, |at| data[at]), "{sum_at:?} {factor_at:?}");
+    }
+    Ok(())
+}
+
+/// Neighbours' ids are neighbours, and their sums with an argument are, unless these wrap.
+fn sums_of_ids_that_wrap() -> Outcome {
+    const INDEX: &str = "kernel void k(global long *out, int first) {
+        int i = get_global_id(0) + first;
+        out[get_global_id(0)] = i;
+    }";
+    let setup = sources::setup()?;
+    let kernel = Kernel::new(&sources::built(&setup, INDEX, "")?, "k")?;
+    let mut found = vec![0_i64; 64];
+    let buffer = Buffer::copy_of(&setup.context, &found)?;
+    for first in [0, 7, -7, i32::MAX - 20, i32::MIN, 1 << 29] {
+        kernel.set_object(0, Some(&buffer))?;
+        kernel.set_bytes(1, &first.to_ne_bytes())?;
+        setup.queue.launch(&kernel, NdRange::new(&[64], &[64]))?;
+        setup.queue.read(&buffer, &mut found)?;
+        let expected: Vec<i64> = (0..64).map(|id| i64::from(first.wrapping_add(id))).collect();
+        assert_eq!(found, expected, "{first}");
+    }
     Ok(())
 }

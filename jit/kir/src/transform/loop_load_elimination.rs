@@ -509,6 +509,42 @@ mod tests {
         assert_eq!(loads(&narrow), 1, "of another size");
     }
 
+    /// Loads and stores in the loops of a kernel with three buffers %0 to %2 and a size %3; %4 is the counter of its one loop.
+    fn in_versions(body: &str) -> (usize, usize) {
+        let text = format!(
+            "kernel \"k\"(%0: ptr(global) @ 0, %1: ptr(global) @ 8, %2: ptr(global) @ 16, %3: i64 @ 24) {{\nb0:\n  jump b1(0:i64)\nb1(%4: i64):\n\
+             %5: i1 = icmp ult %4, %3\n  branch %5, b2, b3\nb2:\n  %6: ptr(global) = address %1 + %4*8 + 0\n{body}  %9: i64 = add %4, 1:i64\n\
+             jump b1(%9)\nb3:\n  store %2, %4, align 8\n  return\n}}"
+        );
+        let mut function = parse(&text).unwrap_or_else(|e| panic!("{e}\n{text}"));
+        eliminate_loop_loads(&mut function);
+        verify(&function).unwrap_or_else(|e| panic!("{e}\n{function}"));
+        let flow = ControlFlow::new(&function);
+        let looping = function.block_ids().filter(|&block| flow.is_in_loop(block));
+        let insts: Vec<Inst> = looping.flat_map(|block| function.block(block).insts.clone()).collect();
+        let count = |is: fn(&Op) -> bool| insts.iter().filter(|&&inst| is(function.op(inst))).count();
+        (count(|op| matches!(op, Op::Load { .. })), count(|op| matches!(op, Op::Store { .. })))
+    }
+
+    const OTHERS: &str = "  %10: i64 = load %6, align 8\n";
+
+    #[test]
+    fn a_version_for_disjoint_buffers() {
+        let sum = format!("{OTHERS}  %11: i64 = load %0, align 8\n  %12: i64 = add %10, %11\n");
+        // One load for disjoint buffers; else one load and one store.
+        assert_eq!(in_versions(&format!("{sum}  store %0, %12, align 8\n")), (2, 1));
+        // What does not change is loaded in front of the loop.
+        assert_eq!(in_versions(&format!("{sum}  store %6, %12, align 8\n")), (1 + 2, 2));
+        assert_eq!(
+            in_versions(&format!("{sum}  store volatile %6, %12, align 8\n")),
+            (2, 1),
+            "in one version"
+        );
+        assert_eq!(in_versions(&sum), (2, 0), "it may wait for another work-item's store");
+        let near = "  %11: i64 = load %1, align 8\n  %12: i64 = add %10, %11\n  store %1, %12, align 8\n";
+        assert_eq!(in_versions(&format!("{OTHERS}{near}")), (1, 1), "the sum lies in what is summed up");
+    }
+
     #[test]
     fn a_load_that_comes_last_is_never_made_before() {
         assert_eq!(

@@ -67,7 +67,7 @@ fn worth_it(search: &Search, header: Block) -> Option<(Block, usize)> {
     let sunk = carried.iter().flat_map(|place| &place.sunk);
     let sinks = sunk.clone().next().is_some();
     // Without a store it may wait for another work-item's.
-    if stores.is_empty() || !(sinks || !search.hoisted(header, &carried).is_empty()) {
+    if stores.is_empty() || (!sinks && search.hoisted(header, &carried).is_empty()) {
         return None;
     }
     let stored_before = |inst: &Inst| {
@@ -172,7 +172,7 @@ fn copy_blocks(function: &mut Function, blocks: &[Block]) -> HashMap<Block, Bloc
         }
     }
     for &block in blocks {
-        let (insts, hints) = (function.block(block).insts.clone(), function.block(block).loop_hints.clone());
+        let (insts, hints) = (function.block(block).insts.clone(), function.block(block).loop_hints);
         copy_insts(function, &insts, copies[&block], &mut known);
         function.blocks[copies[&block].index()].loop_hints = hints;
     }
