@@ -33,7 +33,7 @@ fn compile() -> Result<(), String> {
     command.args(["-Cllvm-args=-mergefunc-use-aliases=0", "-Cno-vectorize-loops", "-Cno-vectorize-slp"]);
     command.arg("--target").arg(variable("TARGET")?).arg("-o").arg(&output).arg("../../builtins/src/lib.rs");
     run(&mut command)?;
-    without_personality(&llvm, &output)?;
+    for_linking(&llvm, &output)?;
     no_foreign_calls(&llvm, &output)?;
     link_statically(&llvm)
 }
@@ -69,21 +69,45 @@ fn folder_of(file: &str) -> Result<String, String> {
     Ok(folder.display().to_string())
 }
 
-/// Nothing unwinds here, but functions that inlined something which could have still name Rust's handler for it.
-fn without_personality(llvm: &Llvm, bitcode: &Path) -> Result<(), String> {
+/// What ties a function to the machine that rustc compiled it for. Most stand beside a value.
+const OF_RUSTC: [&str; 5] = ["target-cpu", "target-features", "tune-cpu", "probe-stack", "frame-pointer"];
+
+/// Makes of rustc's module one that LLVM links from what a program needs: all that others may call is `linkonce_odr`, and of no
+/// machine. (Whoever reads it would else have to read all of it first, in every process.)
+fn for_linking(llvm: &Llvm, bitcode: &Path) -> Result<(), String> {
     let text = run(llvm.tool("llvm-dis").arg("-o").arg("-").arg(bitcode))?;
     if text.contains(" landingpad ") || text.contains(" invoke ") {
         return Err("the builtin library can unwind".to_string());
     }
+    // Nothing unwinds here, but functions that inlined something which could have still name Rust's handler for it.
     let text = text.replace(" personality ptr @rust_eh_personality", "");
     // Lines that start with ^ are a module summary, which names it too.
-    let kept = |line: &&str| {
-        !(line.starts_with('^') || line.starts_with("declare ") && line.contains("@rust_eh_personality"))
+    let is_kept = |line: &&str| {
+        !(line.starts_with('^')
+            || line.starts_with("target triple")
+            || line.starts_with("declare ") && line.contains("@rust_eh_personality"))
     };
-    let text = text.lines().filter(kept).collect::<Vec<_>>().join("\n");
+    let lines: Vec<String> = text.lines().filter(is_kept).map(line_for_linking).collect();
     let assembly = bitcode.with_extension("ll");
-    fs::write(&assembly, text).map_err(|e| format!("{}: {e}", assembly.display()))?;
+    fs::write(&assembly, lines.join("\n")).map_err(|e| format!("{}: {e}", assembly.display()))?;
     run(llvm.tool("llvm-as").arg("-o").arg(bitcode).arg(&assembly)).map(|_| ())
+}
+
+fn line_for_linking(line: &str) -> String {
+    let is_local = |rest: &str| rest.starts_with("internal ") || rest.starts_with("private ");
+    if line.starts_with("attributes #") {
+        let of_rustc = |word: &&str| OF_RUSTC.iter().any(|name| word.starts_with(&format!("\"{name}\"")));
+        return line.split(' ').filter(|word| !of_rustc(word)).collect::<Vec<_>>().join(" ");
+    }
+    let defined = line.strip_prefix("define ").map(|rest| ("define", rest));
+    let symbol = defined.or_else(|| line.split_once(" = ").filter(|(name, _)| name.starts_with('@')));
+    match symbol {
+        Some((start, rest)) if !is_local(rest) => {
+            let equals = if start == "define" { "" } else { "= " };
+            format!("{start} {equals}linkonce_odr {rest}")
+        }
+        _ => line.to_string(),
+    }
 }
 
 /// The LLVM tools that generated code is made with.

@@ -30,7 +30,7 @@ use crate::llvm::{Module, Session};
 pub use cleanup::clean_up;
 pub use harden::harden;
 pub use import::{Imported, import};
-pub use link::{link, prepare};
+pub use link::link;
 use spirula_interface::options::{CompileError, CompileOptions, MathOptions};
 use spirula_interface::program::KernelSignature;
 

@@ -15,7 +15,6 @@ use crash::{COMPLAINTS, SOCKET};
 use spirula_interface::identity;
 use spirula_interface::options::CompileError;
 use spirula_interface::protocol::{self, Conditions, Hello, Job, Product, Reply, Role, Stage, Tag};
-use spirula_interface::target::Target;
 use std::fs::File;
 use std::io;
 use std::mem::ManuallyDrop;
@@ -30,8 +29,6 @@ const OOM_SCORE: &str = "800";
 const FILE_SIZE: u64 = 256 << 20;
 /// Milliseconds without a request after which a worker leaves.
 const IDLE_LIMIT: i32 = 60_000;
-/// Bytes of stack for LLVM to read our own library on.
-const PREPARING_STACK: usize = 8 << 20;
 
 /// What does the jobs: [`perform`], or what a test puts in its place.
 pub type Performer = fn(Job, &Conditions, &mut Vec<Stage>) -> Result<Product, CompileError>;
@@ -77,9 +74,6 @@ fn converse(role: Role, performer: Performer) -> io::Result<()> {
     }
     let hello = Hello { build: identity::BUILD.to_owned(), host: host.clone(), missing };
     protocol::send(socket.as_fd(), Tag::Hello, &hello)?;
-    if role == Role::Compiler && !has_request(0) {
-        prepare(&host);
-    }
     while has_request(IDLE_LIMIT) {
         let (tag, payload) = protocol::receive(&*stream)?;
         if tag != Tag::Request {
@@ -123,16 +117,6 @@ fn leave_with_the_application() -> io::Result<()> {
         }
     };
     std::thread::Builder::new().name("spirula-watch".into()).spawn(watch).map(drop)
-}
-
-/// Begins, beside whatever comes, what takes its time and serves the first request that needs it. One that is there already
-/// is not to share the processor with it, and does it itself if it must.
-fn prepare(host: &Target) {
-    let host = host.clone();
-    let work = move || crate::front::prepare(&host);
-    let begun = std::thread::Builder::new().name("spirula-prepare".into()).stack_size(PREPARING_STACK);
-    // Without a thread the first request does it.
-    drop(begun.spawn(work));
 }
 
 /// Whether a request comes within so many milliseconds.

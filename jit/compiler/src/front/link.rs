@@ -12,9 +12,7 @@ use inkwell::llvm_sys::LLVMLinkage;
 use inkwell::targets::TargetMachine;
 use spirula_interface::options::{CompileError, MathOptions};
 use spirula_interface::program::{HiddenKind, KernelSignature};
-use spirula_interface::target::Target;
 use std::collections::{BTreeSet, HashMap};
-use std::sync::OnceLock;
 
 /// Builtins that need builtins that need builtins: more rounds than any does.
 const MAX_ROUNDS: usize = 8;
@@ -112,7 +110,7 @@ pub fn link<'s>(
         add_definitions(session, &mut module, &definitions, machine)?;
     }
     if module.view().functions().into_iter().any(is_library_symbol) {
-        llvm::link_lazily(session, &mut module, library(machine)?).map_err(|error| internal(&error))?;
+        llvm::link_lazily(session, &mut module, builtin::LIBRARY_BITCODE).map_err(|error| internal(&error))?;
     }
     describe(module.view(), &mut kernels);
     unify(&mut module, &kernels);
@@ -269,39 +267,6 @@ fn declared_name(line: &str) -> &str {
     name.split('(').next().unwrap_or("").trim_matches('"')
 }
 
-/// What ties a function to the machine that rustc compiled it for.
-const OF_RUSTC: [&str; 5] = ["target-cpu", "target-features", "tune-cpu", "probe-stack", "frame-pointer"];
-
-/// Prepares for programs that use the Rust library, as the first one would have to. What fails now fails then, and is told.
-pub fn prepare(target: &Target) {
-    if let Ok(machine) = llvm::machine(target, true) {
-        let _ = library(&machine);
-    }
-}
-
-/// The Rust library's bitcode, made so that LLVM links from it what is needed: prepared once for each process.
-fn library(machine: &TargetMachine) -> Result<&'static [u8], CompileError> {
-    static PREPARED: OnceLock<Result<Vec<u8>, LlvmError>> = OnceLock::new();
-    let prepared = PREPARED.get_or_init(|| {
-        let session = Session::new();
-        let mut module = llvm::parse_bitcode(&session, builtin::LIBRARY_BITCODE)?;
-        llvm::set_target(&mut module, machine);
-        module.edit(|edit| {
-            for function in edit.functions() {
-                OF_RUSTC.iter().for_each(|name| edit.drop_string_attribute(function, name));
-            }
-            let is_strong = |symbol: &Symbol| {
-                !symbol.is_declaration() && symbol.linkage() == LLVMLinkage::LLVMExternalLinkage
-            };
-            for symbol in edit.symbols().filter(is_strong) {
-                edit.set_linkage(symbol, LLVMLinkage::LLVMLinkOnceODRLinkage);
-            }
-        });
-        Ok(llvm::write_bitcode(&module))
-    });
-    prepared.as_deref().map_err(internal)
-}
-
 /// What the memory of a block's captures is aligned to: that of the argument block.
 const CAPTURES_ALIGN: u32 = 128;
 
@@ -378,6 +343,25 @@ mod tests {
     }
 
     const KERNEL: &str = "define spir_kernel void @k(ptr addrspace(1) %p) {\n";
+
+    #[test]
+    fn the_library_can_be_linked_lazily_on_any_machine() {
+        let session = Session::new();
+        let library = llvm::parse_bitcode(&session, builtin::LIBRARY_BITCODE).unwrap();
+        let is_public = |symbol: &Symbol| symbol.name().starts_with("spirula_") && !symbol.is_declaration();
+        let public: Vec<_> = library.view().symbols().filter(is_public).collect();
+        assert!(public.len() > 100);
+        for symbol in public {
+            assert_eq!(symbol.linkage(), LLVMLinkage::LLVMLinkOnceODRLinkage, "{}", symbol.name());
+        }
+        let text = llvm::print_text(&library);
+        let is_of_machine = |word: &str| text.contains(&format!("\"{word}\"="));
+        assert!(!["target-cpu", "target-features", "probe-stack"].into_iter().any(is_of_machine), "{text}");
+        // Else each build's log would say that they differ.
+        let machine = llvm::machine(&llvm::host(), true).unwrap();
+        let layout = machine.get_target_data().get_data_layout();
+        assert!(text.contains(&format!("target datalayout = {:?}", layout.as_str().to_string_lossy())));
+    }
 
     #[test]
     fn modules_join_and_keep_their_statics_apart() {

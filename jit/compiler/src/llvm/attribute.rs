@@ -281,15 +281,6 @@ impl<'m> Edit<'m> {
         unsafe { LLVMRemoveEnumAttributeAtIndex(function.raw(), LLVMAttributeFunctionIndex, kind(name)) };
     }
 
-    /// Removes a string attribute such as `target-cpu` of the function itself, if it has it.
-    pub(crate) fn drop_string_attribute(self, function: Function<'m>, name: &str) {
-        let (name, length) = (name.as_ptr().cast(), name.len() as c_uint);
-        // SAFETY: a function, and a name with its length; an absent attribute is no error.
-        unsafe {
-            LLVMRemoveStringAttributeAtIndex(function.raw(), LLVMAttributeFunctionIndex, name, length);
-        }
-    }
-
     /// Adds attributes to a function or call itself.
     pub(crate) fn add_attributes(self, carrier: impl Into<Carrier<'m>>, attributes: &[Attribute]) {
         let carrier = carrier.into();
