@@ -55,7 +55,7 @@ pub(crate) use module::link_lazily;
 pub use module::{Module, link_in, parse_bitcode, parse_text, print_text, set_target, verify, write_bitcode};
 pub use passes::run_passes;
 pub(crate) use symbol::{Global, Parameter, Symbol};
-pub use target::{emit_object, host, machine};
+pub use target::{Machine, emit_object, host, machine};
 pub(crate) use types::Type;
 pub(crate) use value::Value;
 pub(crate) use view::View;

@@ -12,7 +12,7 @@ mod worker;
 use crate::error::{Error, Result};
 use crate::execute::launch::Invocation;
 use crate::execute::pace::WORTH_WAKING_NS;
-use crate::execute::tiers::Version;
+use crate::execute::tiers::{Version, WORTH_WAITING_NS};
 use crate::log;
 use crate::machine::affinity::{self, Cpus};
 use crate::machine::timer;
@@ -77,7 +77,13 @@ impl Scheduler {
     }
 
     /// As [`Scheduler::run`], for some of the groups.
-    pub(crate) fn run_groups(&self, invocation: &Arc<Invocation>, mut groups: Range<u64>) -> Result<()> {
+    pub(crate) fn run_groups(&self, invocation: &Arc<Invocation>, groups: Range<u64>) -> Result<()> {
+        let result = self.run_here_or_share(invocation, groups);
+        invocation.tiers.launch_ended();
+        result
+    }
+
+    fn run_here_or_share(&self, invocation: &Arc<Invocation>, mut groups: Range<u64>) -> Result<()> {
         let count = groups.end - groups.start;
         let items = count.saturating_mul(invocation.group_items());
         let alone = count <= 1 || self.threads == 1;
@@ -86,7 +92,7 @@ impl Scheduler {
             return self.share(invocation, version, groups);
         }
         let mut worker = Worker::new(invocation, version)?;
-        let ran = run_here(&mut worker, groups.clone(), alone);
+        let ran = run_here(&mut worker, groups.clone(), self.threads, alone);
         worker.learn();
         let version = worker.end();
         groups.start = ran?;
@@ -103,7 +109,7 @@ impl Scheduler {
         }
         match Worker::new(invocation, job.version.clone()) {
             Ok(mut worker) => {
-                job.work(&mut worker, 0, || ());
+                job.work(&mut worker, 0, |_| ());
                 worker.learn();
                 worker.end();
             }
@@ -116,14 +122,14 @@ impl Scheduler {
 
 /// Runs groups on this thread until all are done or, unless `alone`, it has taken long enough to call for help. Returns
 /// the end of those that are done.
-fn run_here(worker: &mut Worker, groups: Range<u64>, alone: bool) -> Result<u64> {
+fn run_here(worker: &mut Worker, groups: Range<u64>, threads: usize, alone: bool) -> Result<u64> {
     let started = timer();
     let count = groups.end - groups.start;
     let step = if alone { count } else { count.div_ceil(16) };
     let mut done = groups.start;
     while done < groups.end && (alone || timer() - started < WORTH_WAKING_NS) {
         let end = (done + step.min(worker.most())).min(groups.end);
-        worker.run(done, end)?;
+        worker.run(done, end, (groups.end - end) / threads as u64)?;
         done = end;
     }
     Ok(done)
@@ -140,6 +146,7 @@ struct Job {
     shares: Shares,
     /// Groups that have run, and those before the first.
     done: AtomicU64,
+    threads: u64,
     asleep: AtomicBool,
     waiter: Thread,
     /// Whether a helper leaves its processor to the compiler.
@@ -156,6 +163,7 @@ impl Job {
             groups: groups.end,
             done: AtomicU64::new(groups.start),
             shares: Shares::new(groups, threads),
+            threads: threads.max(1) as u64,
             asleep: AtomicBool::new(false),
             waiter: std::thread::current(),
             resting: AtomicBool::new(false),
@@ -163,14 +171,16 @@ impl Job {
         }
     }
 
-    /// Runs chunks until none is left, first those of one share, and calls `between` behind each. A fault ends the whole launch.
-    fn work(&self, worker: &mut Worker, share: usize, between: impl Fn()) {
+    /// Runs chunks until none is left, first those of one share, and calls `between` behind each, with how long the rest is
+    /// expected to take. A fault ends the whole launch.
+    fn work(&self, worker: &mut Worker, share: usize, between: impl Fn(u64)) {
         while let Some(chunk) = self.shares.take(share, worker.most()) {
-            if let Err(error) = worker.run(chunk.start, chunk.end) {
+            let left = self.groups.saturating_sub(self.done.load(Ordering::Relaxed)) / self.threads;
+            if let Err(error) = worker.run(chunk.start, chunk.end, left) {
                 self.fail(error);
             }
             self.count(chunk.end - chunk.start);
-            between();
+            between(worker.left_ns());
         }
     }
 
@@ -186,15 +196,16 @@ impl Job {
         // A helper without memory leaves the work to the others.
         if let Ok(mut worker) = Worker::new(&self.invocation, self.version.clone()) {
             let share = rayon::current_thread_index().map_or(0, |index| index + 1);
-            self.work(&mut worker, share, || self.rest());
+            self.work(&mut worker, share, |left_ns| self.rest(left_ns));
             worker.end();
         }
     }
 
-    /// While better code is being made, one helper leaves its processor to the compiler: the sooner it is there, the sooner
-    /// the launch ends.
-    fn rest(&self) {
-        if !self.invocation.tiers.is_making() || self.resting.swap(true, Ordering::Relaxed) {
+    /// While better code is being made, one helper of a launch that will last leaves its processor to the compiler: the sooner
+    /// it is there, the sooner the launch ends.
+    fn rest(&self, left_ns: u64) {
+        let lasts = left_ns >= WORTH_WAITING_NS / 2 && self.invocation.tiers.is_making();
+        if !lasts || self.resting.swap(true, Ordering::Relaxed) {
             return;
         }
         while self.invocation.tiers.is_making() && !self.shares.are_empty() {

@@ -1,5 +1,6 @@
-//! A kernel's code, which gets better: what its program was built with, the optimized code that is made in the background once
-//! launches have run for a while, and variants of that for local sizes ([`variants`]).
+//! A kernel's code, which gets better: what its program was built with, the optimized code that is made in the background, and
+//! variants of that for local sizes ([`variants`]). That is made while a launch runs which is expected to take long, or else
+//! between launches once they have run for a while.
 //!
 //! A launch takes what is best when it begins, and again between chunks of its work-groups. It never waits for code.
 
@@ -16,9 +17,15 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 
-/// Launches must have run so long in baseline code, on all threads together, before optimized code is made: less than it
-/// takes to be made, for what ran so long is likely to run on.
-pub(crate) const WORTH_OPTIMIZING_NS: u64 = 1_500_000;
+/// Launches must have run so long in baseline code, on all threads together, before optimized code is made between them: about
+/// what it takes a compiler. It takes a processor from launches meanwhile, and most kernels are never run as much.
+pub(crate) const WORTH_OPTIMIZING_NS: u64 = 20_000_000;
+
+/// A launch that is expected to take so much longer by the clock is worth having its code made meanwhile.
+pub(crate) const WORTH_WAITING_NS: u64 = 30_000_000;
+
+/// Nothing is expected of a launch before its kernel ran so long: the first work-groups meet cold caches and new pages.
+const ENOUGH_SEEN_NS: u64 = 1_500_000;
 
 /// Lanes of optimized code that nobody has seen yet: those of the widest registers.
 const LIKELY_LANES: u32 = 16;
@@ -57,7 +64,9 @@ pub(crate) struct Tiers {
     looked: AtomicBool,
     /// In baseline code.
     spent_ns: AtomicU64,
-    /// Whether optimized code is being made at the moment.
+    /// Whether optimized code was asked for.
+    begun: AtomicBool,
+    /// Whether it is being made at the moment.
     making: AtomicBool,
     variants: Variants,
     pub(crate) pace: Pace,
@@ -91,6 +100,7 @@ impl Tiers {
             maker,
             looked: AtomicBool::new(false),
             spent_ns: AtomicU64::new(0),
+            begun: AtomicBool::new(false),
             making: AtomicBool::new(false),
             variants: Variants::default(),
         })
@@ -146,18 +156,25 @@ impl Tiers {
         self.making.load(Ordering::Relaxed)
     }
 
-    /// A launch ran so long in code that may get better.
-    pub(crate) fn spend(self: &Arc<Tiers>, ns: u64) {
-        let before = self.spent_ns.fetch_add(ns, Ordering::Relaxed);
-        // By one thread only, once.
-        if before < WORTH_OPTIMIZING_NS && before.saturating_add(ns) >= WORTH_OPTIMIZING_NS {
+    /// A launch ran so long in code that may get better, and is expected to take so much longer by the clock.
+    pub(crate) fn spend(self: &Arc<Tiers>, ns: u64, left_ns: u64) {
+        let spent = self.spent_ns.fetch_add(ns, Ordering::Relaxed).saturating_add(ns);
+        if left_ns >= WORTH_WAITING_NS && spent >= ENOUGH_SEEN_NS {
             self.begin();
         }
     }
 
-    /// Has the optimized code made.
+    /// A launch has ended, and processors may be free.
+    pub(crate) fn launch_ended(self: &Arc<Tiers>) {
+        if self.spent_ns.load(Ordering::Relaxed) >= WORTH_OPTIMIZING_NS {
+            self.begin();
+        }
+    }
+
+    /// Has the optimized code made, once.
     fn begin(self: &Arc<Tiers>) {
-        if self.optimized.get().is_some() {
+        let settled = self.optimized.get().is_some() || self.begun.load(Ordering::Relaxed);
+        if settled || self.begun.swap(true, Ordering::Relaxed) {
             return;
         }
         // Nobody needs the code of a program that is gone.

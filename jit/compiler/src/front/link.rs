@@ -110,7 +110,8 @@ pub fn link<'s>(
         add_definitions(session, &mut module, &definitions, machine)?;
     }
     if module.view().functions().into_iter().any(is_library_symbol) {
-        llvm::link_lazily(session, &mut module, builtin::LIBRARY_BITCODE).map_err(|error| internal(&error))?;
+        llvm::link_lazily(session, &mut module, builtin::LIBRARY_BITCODE)
+            .map_err(|error| internal(&error))?;
     }
     describe(module.view(), &mut kernels);
     unify(&mut module, &kernels);

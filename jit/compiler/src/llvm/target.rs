@@ -7,7 +7,9 @@ use inkwell::targets::{
     CodeModel, FileType, InitializationConfig, RelocMode, Target as Registry, TargetMachine,
 };
 use spirula_interface::target::Target;
-use std::sync::LazyLock;
+use std::mem::ManuallyDrop;
+use std::ops::Deref;
+use std::sync::{LazyLock, Mutex, PoisonError};
 
 /// LLVM's registry of targets is filled, and its options are set, once for each process.
 static TARGETS: LazyLock<Result<(), String>> = LazyLock::new(|| {
@@ -33,21 +35,65 @@ pub fn host() -> Target {
     }
 }
 
+/// A machine that generates code. LLVM derives what it knows of the processor anew for each, which takes a millisecond: they are
+/// kept for who asks next.
+#[derive(Debug)]
+pub struct Machine {
+    kind: Kind,
+    machine: ManuallyDrop<TargetMachine>,
+}
+
+/// What a machine is made from: processor, features and whether it optimizes.
+type Kind = (String, String, bool);
+
+/// A machine that nobody uses.
+struct Idle(Kind, TargetMachine);
+
+// SAFETY: a machine is bound to no thread or context, and is used by one at a time.
+unsafe impl Send for Idle {}
+
+/// Machines that nobody uses, a few.
+static IDLE: Mutex<Vec<Idle>> = Mutex::new(Vec::new());
+const MOST_IDLE: usize = 16;
+
+impl Deref for Machine {
+    type Target = TargetMachine;
+
+    fn deref(&self) -> &TargetMachine {
+        &self.machine
+    }
+}
+
+impl Drop for Machine {
+    fn drop(&mut self) {
+        // SAFETY: nobody sees it after its drop.
+        let machine = unsafe { ManuallyDrop::take(&mut self.machine) };
+        let mut idle = IDLE.lock().unwrap_or_else(PoisonError::into_inner);
+        // Who panics with one may leave it in any state.
+        if idle.len() < MOST_IDLE && !std::thread::panicking() {
+            idle.push(Idle(std::mem::take(&mut self.kind), machine));
+        }
+    }
+}
+
 /// A machine for that processor; position-independent code. `optimize` is the code generator's level: aggressive or none.
-pub fn machine(target: &Target, optimize: bool) -> Result<TargetMachine, LlvmError> {
+pub fn machine(target: &Target, optimize: bool) -> Result<Machine, LlvmError> {
+    let kind = (target.cpu.clone(), target.features.clone(), optimize);
+    let mut idle = IDLE.lock().unwrap_or_else(PoisonError::into_inner);
+    let known = idle.iter().position(|Idle(other, _)| *other == kind).map(|at| idle.swap_remove(at).1);
+    drop(idle);
+    let machine = known.map_or_else(|| new_machine(target, optimize), Ok)?;
+    Ok(Machine { kind, machine: ManuallyDrop::new(machine) })
+}
+
+fn new_machine(target: &Target, optimize: bool) -> Result<TargetMachine, LlvmError> {
     TARGETS.clone().map_err(LlvmError)?;
     let triple = TargetMachine::get_default_triple();
     let registered = Registry::from_triple(&triple).map_err(|error| LlvmError(error.to_string()))?;
     let level = if optimize { OptimizationLevel::Aggressive } else { OptimizationLevel::None };
+    let (cpu, features) = (&target.cpu, &target.features);
     registered
-        .create_target_machine(
-            &triple,
-            &target.cpu,
-            &target.features,
-            level,
-            RelocMode::PIC,
-            CodeModel::Small,
-        )
+        .create_target_machine(&triple, cpu, features, level, RelocMode::PIC, CodeModel::Small)
         .ok_or_else(|| LlvmError(format!("LLVM has no code generator for {triple}")))
 }
 
@@ -57,4 +103,24 @@ pub fn emit_object(module: &mut Module, machine: &TargetMachine) -> Result<Vec<u
         .write_to_memory_buffer(module.inkwell(), FileType::Object)
         .map_err(|error| LlvmError(error.to_string()))?;
     Ok(buffer.as_slice().to_vec())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::llvm;
+
+    #[test]
+    fn machines_are_used_again_by_whom_they_suit() {
+        let host = llvm::host();
+        let own = Target { cpu: "x86-64".into(), features: "+sse4.2".into(), threads: 1 };
+        let address = |target: &Target, optimize| machine(target, optimize).unwrap().as_mut_ptr();
+        let first = machine(&own, true).unwrap();
+        let (one, other) = (first.as_mut_ptr(), address(&own, true));
+        assert_ne!(one, other, "one is in use");
+        drop(first);
+        assert!([one, other].contains(&address(&own, true)));
+        assert!(![one, other].contains(&address(&own, false)));
+        assert!(![one, other].contains(&address(&host, true)));
+    }
 }

@@ -19,6 +19,8 @@ pub(super) struct Worker<'i> {
     waits: bool,
     /// Groups that the next chunk may have, if so.
     most: u64,
+    /// What is left of the launch is expected to take so long by the clock, as far as better code may come.
+    left_ns: u64,
     /// Groups that ran in this code, and since when.
     groups: u64,
     since: u64,
@@ -35,7 +37,8 @@ impl<'i> Worker<'i> {
             }
         };
         let waits = !matches!(invocation.tiers.better_than(&version), Better::Never);
-        Ok(Worker { invocation, version, arena, waits, most: 1, groups: 0, since: timer() })
+        let since = timer();
+        Ok(Worker { invocation, version, arena, waits, most: 1, left_ns: 0, groups: 0, since })
     }
 
     /// Groups that the next chunk may have.
@@ -43,8 +46,8 @@ impl<'i> Worker<'i> {
         if self.waits { self.most } else { u64::MAX }
     }
 
-    /// Runs a chunk. CL_OUT_OF_RESOURCES if the code faults.
-    pub(super) fn run(&mut self, first: u64, end: u64) -> Result<()> {
+    /// Runs a chunk, behind which there are so many groups for each thread. CL_OUT_OF_RESOURCES if the code faults.
+    pub(super) fn run(&mut self, first: u64, end: u64, left: u64) -> Result<()> {
         if self.waits {
             self.look();
         }
@@ -54,9 +57,15 @@ impl<'i> Worker<'i> {
         if self.waits {
             let ns = timer().saturating_sub(begun);
             self.most = next_chunk(end - first, ns);
-            self.invocation.tiers.spend(ns);
+            self.left_ns = left.saturating_mul(ns) / (end - first);
+            self.invocation.tiers.spend(ns, self.left_ns);
         }
         Ok(())
+    }
+
+    /// How long what is left of the launch is expected to take by the clock, as far as better code may come.
+    pub(super) fn left_ns(&self) -> u64 {
+        if self.waits { self.left_ns } else { 0 }
     }
 
     /// Takes better code, if it is there.

@@ -54,6 +54,12 @@ pub(crate) fn wait_until(mut condition: impl FnMut() -> bool) {
     assert!(happened, "it never happened");
 }
 
+/// A launch that takes so long.
+fn run_for(kernel: &Arc<Tiers>, ns: u64) {
+    kernel.spend(ns, 0);
+    kernel.launch_ended();
+}
+
 fn baseline() -> Version {
     version(Tier::Baseline, empty, |_| ())
 }
@@ -74,7 +80,7 @@ fn chosen(tiers: &Arc<Tiers>) -> Tier {
 #[test]
 fn a_panic_leaves_the_baseline_and_nobody_waits() {
     let kernel = tiers(baseline(), |_| panic!("of the test"));
-    kernel.spend(WORTH_OPTIMIZING_NS);
+    run_for(&kernel, WORTH_OPTIMIZING_NS);
     wait_until(|| kernel.optimized.get().is_some() && !kernel.is_making());
     assert_eq!(chosen(&kernel), Tier::Baseline);
     assert!(matches!(kernel.better_than(kernel.first()), Better::Never));
@@ -85,7 +91,7 @@ fn groups_are_chosen_for_the_lanes_that_may_come() {
     let optimized = || version(Tier::Optimized, empty, |info| info.code.lanes = 8);
     let kernel = tiers(baseline(), move |_| Ok(optimized()));
     assert_eq!(kernel.lanes(), LIKELY_LANES);
-    kernel.spend(WORTH_OPTIMIZING_NS);
+    run_for(&kernel, WORTH_OPTIMIZING_NS);
     wait_until(|| kernel.lanes() == 8);
     assert_eq!(Tiers::new(baseline(), None).lanes(), 1, "nothing will come");
     assert_eq!(Tiers::new(optimized(), None).lanes(), 8);
@@ -99,15 +105,28 @@ fn optimized_code_is_made_once_launches_have_run_for_a_while() {
         MADE.fetch_add(1, Ordering::SeqCst);
         Ok(version(Tier::Optimized, empty, |_| ()))
     });
-    kernel.spend(WORTH_OPTIMIZING_NS - 1);
+    run_for(&kernel, WORTH_OPTIMIZING_NS - 1);
     assert!(matches!(kernel.better_than(&kernel.newest().clone()), Better::NotYet));
     assert_eq!(MADE.load(Ordering::SeqCst), 0);
-    (0..3).for_each(|_| kernel.spend(1));
+    (0..3).for_each(|_| run_for(&kernel, 1));
     wait_until(|| chosen(&kernel) == Tier::Optimized);
-    kernel.spend(u64::MAX / 2);
+    run_for(&kernel, u64::MAX / 2);
     assert!(matches!(kernel.better_than(&baseline()), Better::Now(_)));
     assert!(matches!(kernel.better_than(&kernel.newest().clone()), Better::Never));
     assert_eq!(MADE.load(Ordering::SeqCst), 1);
+}
+
+#[test]
+fn a_launch_that_will_last_has_its_code_made_meanwhile() {
+    let has_begun = |spent_ns, left_ns| {
+        let kernel = tiers(baseline(), |_| Ok(version(Tier::Optimized, empty, |_| ())));
+        kernel.spend(spent_ns, left_ns);
+        kernel.begun.load(Ordering::Relaxed)
+    };
+    assert!(has_begun(ENOUGH_SEEN_NS, WORTH_WAITING_NS));
+    assert!(!has_begun(ENOUGH_SEEN_NS, WORTH_WAITING_NS - 1), "a compiler would only be in its way");
+    assert!(!has_begun(ENOUGH_SEEN_NS - 1, u64::MAX), "nobody knows yet");
+    assert!(!has_begun(WORTH_OPTIMIZING_NS, 0), "not before the end");
 }
 
 #[test]
@@ -124,7 +143,7 @@ fn what_was_made_before_is_used_from_the_first_launch_on() {
 #[test]
 fn nothing_better_comes_without_a_maker() {
     let kernel = Tiers::new(baseline(), None);
-    kernel.spend(u64::MAX);
+    run_for(&kernel, u64::MAX);
     assert!(matches!(kernel.better_than(kernel.first()), Better::Never));
     assert_eq!(chosen(&kernel), Tier::Baseline);
 }
@@ -148,7 +167,7 @@ fn what_can_not_be_made_or_is_another_kernel_leaves_the_first_code() {
                 change(info);
             }))
         });
-        kernel.spend(WORTH_OPTIMIZING_NS);
+        run_for(&kernel, WORTH_OPTIMIZING_NS);
         wait_until(|| kernel.optimized.get().is_some());
         assert!(matches!(kernel.better_than(kernel.first()), Better::Never));
         assert_eq!(chosen(&kernel), Tier::Baseline);
@@ -193,8 +212,7 @@ unsafe extern "C" fn slow(
         while timer() < until {
             std::hint::spin_loop();
         }
-        while tiers.spent_ns.load(Ordering::Relaxed) >= WORTH_OPTIMIZING_NS && tiers.optimized.get().is_none()
-        {
+        while tiers.begun.load(Ordering::Relaxed) && tiers.optimized.get().is_none() {
             std::thread::yield_now();
         }
         // SAFETY: the same arguments.
@@ -216,7 +234,7 @@ unsafe extern "C" fn fast(
 
 /// How many groups of a launch ran in each tier's code; each ran once.
 fn run(threads: usize, optimized_scratch: u64) -> (usize, usize) {
-    const GROUPS: usize = 5000;
+    const GROUPS: usize = 20_000;
     let first = version(Tier::Baseline, slow, |_| ());
     let kernel = tiers(first, move |_| {
         Ok(version(Tier::Optimized, fast, |info| info.code.scratch_fixed = optimized_scratch))
