@@ -13,17 +13,20 @@ use tempfile::TempDir;
 
 /// Tells a process of a test which step it is.
 const STEP: &str = "SPIRULA_CACHE_TEST_STEP";
+/// How many programs the attack is on, 8 by default: with 100 or more there are 8 processes.
+const SIZE: &str = "SPIRULA_CACHE_ATTACK";
 /// Leads to the source's header.
 const FOLDER: &str = "SPIRULA_CACHE_TEST_FOLDER";
 
 fn main() -> ExitCode {
     type Body = fn() -> Outcome;
-    let tests: [(&str, Body); 5] = [
+    let tests: [(&str, Body); 6] = [
         ("what_was_built_needs_no_compiler", no_compiler),
         ("nothing_is_kept_where_nothing_is_to_be", off),
         ("damaged_entries_are_compiled_again", damaged),
         ("a_changed_header_is_seen", header),
         ("killed_processes_leave_nothing_wrong", killed),
+        ("a_cache_under_attack_yields_the_right_code", attacked),
     ];
     let tests = tests.map(|(name, body)| Test { limit: Duration::from_secs(300), ..Test::new(name, body) });
     isolate::main(tests.into(), ExpectedFailures::default())
@@ -43,10 +46,12 @@ enum Step {
     Option,
     /// A source, whose header says 1, or 2.
     Source(i32),
+    /// Many sources, whose results differ.
+    Many,
 }
 
 impl Step {
-    const ALL: [Step; 4] = [Step::Binaries, Step::Option, Step::Source(1), Step::Source(2)];
+    const ALL: [Step; 5] = [Step::Binaries, Step::Option, Step::Source(1), Step::Source(2), Step::Many];
 
     fn run(self) -> Outcome {
         let device = Device::first();
@@ -56,7 +61,11 @@ impl Step {
                 built("bench/saxpy.bc64", SPIR12)
             }
             Step::Option => built("bench/saxpy.bc64", &format!("{SPIR12} -cl-opt-disable")),
-            Step::Source(expected) => source(device, expected),
+            Step::Source(expected) => {
+                let text = "#include \"number.h\"\nkernel void k(global int *p) { *p = NUMBER; }";
+                source(device, text, &format!("-I {}", std::env::var(FOLDER)?), expected)
+            }
+            Step::Many => many(device),
         }
     }
 }
@@ -68,12 +77,11 @@ fn built(fixture: &str, options: &str) -> Outcome {
     Ok(())
 }
 
-fn source(device: Device, expected: i32) -> Outcome {
+fn source(device: Device, text: &str, options: &str, expected: i32) -> Outcome {
     let context = Context::new(device)?;
     let queue = Queue::new(&context, device)?;
-    let text = "#include \"number.h\"\nkernel void k(global int *p) { *p = NUMBER; }";
     let program = Program::from_source(&context, text)?;
-    program.build(&format!("-I {}", std::env::var(FOLDER)?))?;
+    program.build(options)?;
     let mut result = [0_i32];
     let buffer = Buffer::copy_of(&context, &result)?;
     let kernel = Kernel::new(&program, "k")?;
@@ -82,6 +90,21 @@ fn source(device: Device, expected: i32) -> Outcome {
     queue.read(&buffer, &mut result)?;
     assert_eq!(result, [expected]);
     Ok(())
+}
+
+/// How many programs there are.
+fn size() -> i32 {
+    std::env::var(SIZE).ok().and_then(|size| size.parse().ok()).unwrap_or(8)
+}
+
+/// Each process begins with another one.
+fn many(device: Device) -> Outcome {
+    let first = std::process::id() as i32;
+    (0..size()).try_for_each(|step| {
+        let number = first.wrapping_add(step).rem_euclid(size());
+        let expected = number * number + 7;
+        source(device, &format!("kernel void k(global int *p) {{ *p = {expected}; }}"), "", expected)
+    })
 }
 
 /// The body of a test: its steps come back here, and do what they are to do.
@@ -208,6 +231,70 @@ fn killed() -> Outcome {
         }
         place.compiles(Step::Binaries)?;
         assert!(place.is_known(Step::Binaries)?);
+        Ok(())
+    })
+}
+
+/// Numbers that look as if by chance.
+struct Chance(u64);
+
+impl Chance {
+    fn below(&mut self, limit: usize) -> usize {
+        self.0 = self.0.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+        (self.0 >> 33) as usize % limit.max(1)
+    }
+}
+
+/// Changes a bit of an entry, or cuts it off.
+fn damage(entry: &Path, chance: &mut Chance) {
+    // It may be gone by now.
+    let Ok(mut bytes) = fs::read(entry) else { return };
+    let place = chance.below(bytes.len());
+    match bytes.get_mut(place) {
+        Some(byte) if chance.below(4) > 0 => *byte ^= 1 << chance.below(8),
+        _ => bytes.truncate(place),
+    }
+    let _ = fs::write(entry, bytes);
+}
+
+fn attacked() -> Outcome {
+    with_steps(|place| {
+        let compiler = icd::compiler()?;
+        let start = || -> Result<Child, String> {
+            place.command(Step::Many, &compiler)?.spawn().map_err(|error| error.to_string())
+        };
+        let processes = if size() >= 100 { 8 } else { 3 };
+        let mut chance = Chance(std::process::id().into());
+        let mut children = (0..processes).map(|_| start()).collect::<Result<Vec<_>, _>>()?;
+        let (mut killed, mut ended) = (0, 0);
+        // So many come to their end, and twice as many don't.
+        while ended < processes || killed < 2 * processes {
+            std::thread::sleep(Duration::from_millis(chance.below(60) as u64));
+            for child in &mut children {
+                if let Some(status) = child.try_wait()? {
+                    assert!(status.success(), "a process that nobody killed failed");
+                    ended += 1;
+                    *child = start()?;
+                }
+            }
+            let entries = place.entries();
+            if !entries.is_empty() && chance.below(3) > 0 {
+                damage(&entries[chance.below(entries.len())], &mut chance);
+            } else if killed < 2 * processes {
+                let child = &mut children[chance.below(processes)];
+                kill_process(Pid::from_child(child), Signal::KILL)?;
+                killed += 1;
+                // It may have ended before.
+                let status = child.wait()?;
+                assert!(status.code().is_none_or(|code| code == 0), "it failed before it was killed");
+                *child = start()?;
+            }
+        }
+        for child in &mut children {
+            assert!(child.wait()?.success());
+        }
+        place.compiles(Step::Many)?;
+        assert!(place.is_known(Step::Many)?, "what was damaged was not replaced");
         Ok(())
     })
 }

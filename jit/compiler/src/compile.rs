@@ -11,11 +11,13 @@
 
 mod baseline;
 mod parts;
+mod recent;
 pub mod trace;
 
 use crate::front::{self, CleanModule, HardenedModule, Imported, LinkedModule, SpirModule};
 use crate::llvm::{self, Session};
 use baseline::Baseline;
+use inkwell::targets::TargetMachine;
 use spirula_interface::inputs::Inputs;
 use spirula_interface::options::{CompileError, Specialization};
 use spirula_interface::program::{CompiledProgram, KernelCode, KernelInfo, KernelSignature};
@@ -24,8 +26,9 @@ use spirula_interface::tier::Tier;
 use spirula_kir::analysis::sees_sub_groups;
 use spirula_kir::lower::WorkGroupFunction;
 use spirula_kir::pipeline::{self, Lowered, PASSES};
-use spirula_kir::{Function, transform};
+use spirula_kir::{Function, Module, transform};
 use std::collections::HashMap;
+use std::sync::Arc;
 use trace::{Dump, Stages};
 
 /// Reads a module and checks it against the SPIR rules; yields remarks. Errors: [`CompileError::InvalidBinary`] for
@@ -52,34 +55,24 @@ pub fn build(
 ) -> Result<CompiledProgram, CompileError> {
     let session = Session::new();
     let Inputs { options, settings, target, .. } = inputs;
-    let optimize = !options.optimization_disabled;
-    let machine = llvm::machine(target, optimize).map_err(|error| fault("no machine", &error))?;
+    let machine =
+        llvm::machine(target, !options.optimization_disabled).map_err(|error| fault("no machine", &error))?;
 
-    let spir: SpirModule = front::read_modules(&session, modules, options)?;
-    stages.end("read");
-    let hardened: HardenedModule = front::harden(spir, &machine);
-    stages.end("harden");
-    let linked: LinkedModule = front::link(&session, hardened, &machine)?;
-    stages.end("link");
-    let clean: CleanModule = front::clean_up(linked, &machine, optimize)?;
-    stages.end("clean up");
-    dump.write("clean.ll", || clean.text());
-    let Imported { kernels: signatures, mut module } = front::import(clean)?;
-    stages.end("import");
-    dump.write("imported.kir", || module.to_string());
-    if settings.verify {
-        module.verify().map_err(|rule| broken("the import", &rule))?;
+    let known = options.specialization.as_ref().and_then(|_| recent::find(modules, inputs));
+    let imported = match known.filter(|_| !dump.is_wanted()) {
+        Some(known) => known,
+        None => Arc::new(import(&session, modules, inputs, &machine, dump, stages)?),
+    };
+    if inputs.tier == Tier::Baseline {
+        recent::keep(modules, inputs, &imported);
     }
-    let mut kernels: Vec<_> = std::iter::zip(signatures, std::mem::take(&mut module.kernels)).collect();
-    if let Some(wanted) = &options.specialization {
-        specialize(&mut kernels, wanted);
-    }
-    let facts = target.facts();
-    for function in &mut module.functions {
-        transform::infer_spaces(function);
-        transform::decide_contraction(function, &facts);
-    }
-    let mut baseline = Baseline::new(&module, inputs.tier);
+    let Imported { kernels: signatures, module } = &*imported;
+    let kernels = std::iter::zip(signatures, &module.kernels);
+    let kernels: Vec<_> = match &options.specialization {
+        Some(wanted) => kernels.filter_map(|kernel| specialized(kernel, wanted)).collect(),
+        None => kernels.map(|(signature, body)| (signature.clone(), body.clone())).collect(),
+    };
+    let mut baseline = Baseline::new(module, inputs.tier);
     let stack = module.stack_sizes();
     let (mut infos, mut remarks) = (Vec::new(), Vec::new());
     let mut lowered = Vec::new();
@@ -110,6 +103,7 @@ pub fn build(
         lowered.push(kernel.group);
     }
     let baseline = baseline.module();
+    let mut module = Module { functions: module.functions.clone(), ..module.without_code() };
     for WorkGroupFunction { function, remainder, .. } in lowered {
         module.kernels.push(function);
         module.functions.extend(remainder.map(|function| *function));
@@ -136,15 +130,55 @@ pub fn build(
     Ok(CompiledProgram { objects, kernels: infos, data: module.data, log })
 }
 
-/// Keeps the one kernel, which is lowered as if it required the local size, if there is one; what the host knows of it stays.
-fn specialize(kernels: &mut Vec<(KernelSignature, Function)>, wanted: &Specialization) {
-    kernels.retain(|(signature, _)| signature.name == wanted.kernel);
-    let Some(local_size) = wanted.local_size else { return };
-    for (_, body) in kernels {
+/// The front: modules to Kernel IR in which all is decided that is the same in every tier.
+fn import(
+    session: &Session,
+    modules: &[&[u8]],
+    inputs: &Inputs,
+    machine: &TargetMachine,
+    dump: Dump,
+    stages: &mut Stages,
+) -> Result<Imported, CompileError> {
+    let Inputs { options, settings, target, .. } = inputs;
+    let spir: SpirModule = front::read_modules(session, modules, options)?;
+    stages.end("read");
+    let hardened: HardenedModule = front::harden(spir, machine);
+    stages.end("harden");
+    let linked: LinkedModule = front::link(session, hardened, machine)?;
+    stages.end("link");
+    let clean: CleanModule = front::clean_up(linked, machine, !options.optimization_disabled)?;
+    stages.end("clean up");
+    dump.write("clean.ll", || clean.text());
+    let mut imported = front::import(clean)?;
+    stages.end("import");
+    let module = &mut imported.module;
+    dump.write("imported.kir", || module.to_string());
+    if settings.verify {
+        module.verify().map_err(|rule| broken("the import", &rule))?;
+    }
+    let facts = target.facts();
+    for function in &mut module.functions {
+        transform::infer_spaces(function);
+        transform::decide_contraction(function, &facts);
+    }
+    Ok(imported)
+}
+
+/// The one kernel, to be lowered as if it required the local size, if there is one; what the host knows of it stays.
+fn specialized(
+    (signature, body): (&KernelSignature, &Function),
+    wanted: &Specialization,
+) -> Option<(KernelSignature, Function)> {
+    if signature.name != wanted.kernel {
+        return None;
+    }
+    let mut body = body.clone();
+    if let Some(local_size) = wanted.local_size {
         body.required_work_group_size = Some(local_size);
         // Smaller groups run the general code.
         body.remainder_groups = false;
     }
+    Some((signature.clone(), body))
 }
 
 /// Bytes of stack that functions which stay calls may use: they run on the application's threads as well, of which nobody

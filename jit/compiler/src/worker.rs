@@ -5,6 +5,7 @@ mod check;
 mod crash;
 mod memory;
 mod perform;
+mod prepare;
 mod sandbox;
 
 pub use check::check;
@@ -74,6 +75,9 @@ fn converse(role: Role, performer: Performer) -> io::Result<()> {
     }
     let hello = Hello { build: identity::BUILD.to_owned(), host: host.clone(), missing };
     protocol::send(socket.as_fd(), Tag::Hello, &hello)?;
+    if role == Role::Compiler {
+        prepare::begin(&host, || has_request(0));
+    }
     while has_request(IDLE_LIMIT) {
         let (tag, payload) = protocol::receive(&*stream)?;
         if tag != Tag::Request {

@@ -111,6 +111,12 @@ impl Module {
         known
     }
 
+    /// Its constants and variables alone.
+    pub fn without_code(&self) -> Module {
+        let Module { constants, data, .. } = self;
+        Module { constants: constants.clone(), data: data.clone(), ..Module::default() }
+    }
+
     /// All functions, kernels first.
     pub fn all_functions(&self) -> impl Iterator<Item = &Function> {
         self.kernels.iter().chain(&self.functions)

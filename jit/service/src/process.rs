@@ -199,9 +199,10 @@ pub fn missing_protection() -> Option<String> {
         .then(|| format!("the compiler is not fully confined: this system lacks {}", missing.join(" and ")))
 }
 
-/// Starts a worker in the background if there is none, so that the first request finds it ready. Never fails.
+/// Starts a worker in the background if there is none, so that the first request finds it ready. Never fails. Where an earlier
+/// process of this machine kept what it compiled, there may be nothing to compile: the first program that is new starts it.
 pub fn warm_up() {
-    if !POOL.get().is_empty() {
+    if !POOL.get().is_empty() || cache().is_some() && known_target().is_some() {
         return;
     }
     // Without a thread the first request starts the worker.

@@ -25,7 +25,7 @@ pub(crate) const WORTH_OPTIMIZING_NS: u64 = 20_000_000;
 pub(crate) const WORTH_WAITING_NS: u64 = 30_000_000;
 
 /// Nothing is expected of a launch before its kernel ran so long: the first work-groups meet cold caches and new pages.
-const ENOUGH_SEEN_NS: u64 = 1_500_000;
+const ENOUGH_SEEN_NS: u64 = 6_000_000;
 
 /// Lanes of optimized code that nobody has seen yet: those of the widest registers.
 const LIKELY_LANES: u32 = 16;

@@ -45,8 +45,7 @@ impl<'m> Baseline<'m> {
         Module {
             kernels: self.kernels,
             functions: self.functions.into_values().flatten().chain(self.remainders).collect(),
-            constants: self.module.constants.clone(),
-            data: self.module.data.clone(),
+            ..self.module.without_code()
         }
     }
 }

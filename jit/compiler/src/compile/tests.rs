@@ -3,6 +3,7 @@
 use super::*;
 use crate::front::testing;
 use crate::host_inputs;
+use spirula_interface::options::{CompileOptions, MathOptions};
 use spirula_interface::program::{ArgumentKind, Launch, RawWorkGroupFn};
 use std::ptr::null_mut;
 
@@ -233,6 +234,26 @@ fn every_fixture_is_checked_and_compiled_or_says_what_it_lacks() {
             }
         }
     }
+}
+
+#[test]
+fn code_for_one_kernel_begins_where_its_program_was_imported() {
+    // Of no other test.
+    let bitcode = testing::bitcode(&SCALE.replace("mul i32 %old, %factor", "xor i32 %old, %factor"));
+    let build = |tier: Tier, specialization: Option<Specialization>, math: MathOptions| {
+        let mut inputs = Inputs { tier, ..host_inputs() };
+        inputs.options = CompileOptions { specialization, math, ..inputs.options };
+        let mut stages = Stages::begin();
+        let program = build(&[&bitcode], &inputs, Dump::default(), &mut stages).unwrap();
+        (program.objects, stages.ended().iter().any(|stage| stage.name == "import"))
+    };
+    let wanted = || Some(Specialization { kernel: "scale".into(), local_size: Some([16, 1, 1]) });
+    let (fresh, imported) = build(Tier::Optimized, wanted(), MathOptions::NONE);
+    assert!(imported);
+    assert!(build(Tier::Baseline, None, MathOptions::NONE).1);
+    assert!(build(Tier::Baseline, None, MathOptions::NONE).1, "the log may be wanted again");
+    assert_eq!(build(Tier::Optimized, wanted(), MathOptions::NONE), (fresh, false));
+    assert!(build(Tier::Optimized, wanted(), MathOptions::MAD_ENABLE).1, "of other options");
 }
 
 /// Two kernels in objects of their own, which share a variable, and a constant that each may have for itself.

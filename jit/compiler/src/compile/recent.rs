@@ -1,0 +1,66 @@
+//! What the front made of the last programs: optimized code of their kernels is asked for later, one by one, and begins there.
+
+use crate::front::Imported;
+use spirula_interface::inputs::Inputs;
+use spirula_interface::options::CompileOptions;
+use spirula_interface::target::Target;
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// Instructions, and bytes of modules, that are kept altogether.
+const MOST: usize = 300_000;
+
+static PROGRAMS: Mutex<VecDeque<Program>> = Mutex::new(VecDeque::new());
+
+/// All that the front depends on, and what it made of it.
+struct Program {
+    modules: Vec<Vec<u8>>,
+    options: CompileOptions,
+    target: Target,
+    imported: Arc<Imported>,
+    size: usize,
+}
+
+impl Program {
+    fn is_of(&self, modules: &[&[u8]], inputs: &Inputs) -> bool {
+        self.modules == modules && self.options == general(&inputs.options) && self.target == inputs.target
+    }
+}
+
+/// The options of the whole program, of which code for one kernel is made.
+fn general(options: &CompileOptions) -> CompileOptions {
+    CompileOptions { specialization: None, ..options.clone() }
+}
+
+/// What was made of a program.
+pub fn find(modules: &[&[u8]], inputs: &Inputs) -> Option<Arc<Imported>> {
+    let programs = PROGRAMS.lock().unwrap_or_else(PoisonError::into_inner);
+    programs.iter().find(|program| program.is_of(modules, inputs)).map(|program| program.imported.clone())
+}
+
+/// Keeps what was made of a program; the oldest ones make room.
+pub fn keep(modules: &[&[u8]], inputs: &Inputs, imported: &Arc<Imported>) {
+    let bytes: usize = modules.iter().map(|module| module.len()).sum();
+    let functions = imported.module.kernels.iter().chain(&imported.module.functions);
+    let size = bytes + functions.map(|function| function.insts().count()).sum::<usize>();
+    if size > MOST {
+        return;
+    }
+    let program = Program {
+        modules: modules.iter().map(|module| module.to_vec()).collect(),
+        options: general(&inputs.options),
+        target: inputs.target.clone(),
+        imported: imported.clone(),
+        size,
+    };
+    let mut programs = PROGRAMS.lock().unwrap_or_else(PoisonError::into_inner);
+    programs.retain(|program| !program.is_of(modules, inputs));
+    programs.push_front(program);
+    let mut total = 0;
+    let fitting = programs.iter().take_while(|program| {
+        total += program.size;
+        total <= MOST
+    });
+    let fitting = fitting.count();
+    programs.truncate(fitting);
+}
