@@ -75,8 +75,9 @@ fn converse(role: Role, performer: Performer) -> io::Result<()> {
     }
     let hello = Hello { build: identity::BUILD.to_owned(), host: host.clone(), missing };
     protocol::send(socket.as_fd(), Tag::Hello, &hello)?;
-    if role == Role::Compiler {
-        prepare::begin(&host, || has_request(0));
+    // A request that is there already is not to share the processor with it.
+    if role == Role::Compiler && !has_request(0) {
+        prepare::begin(&host);
     }
     while has_request(IDLE_LIMIT) {
         let (tag, payload) = protocol::receive(&*stream)?;

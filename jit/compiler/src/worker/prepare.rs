@@ -1,5 +1,6 @@
 //! What the first build would have to wait for, done before it comes: the pages of the program that every build needs, and the
-//! tables of LLVM and Cranelift. A small program is built for it, in both tiers.
+//! tables of LLVM and Cranelift. A small program is built for it, in the baseline: optimized code takes so long that the first
+//! build and launch would often share the processors with it.
 
 use crate::compile;
 use crate::compile::trace::{Dump, Stages};
@@ -39,24 +40,17 @@ define spir_kernel void @small(ptr addrspace(1) %data) {
 !6 = !{i32 1, i32 2}
 "#;
 
-/// Begins, beside whatever comes. Without a thread the first build does it. `is_wanted` says whether a request has come, which
-/// what is yet to be done would only hold up.
-pub fn begin(host: &Target, is_wanted: fn() -> bool) {
+/// Begins, beside whatever comes. Without a thread the first build does it.
+pub fn begin(host: &Target) {
     let host = host.clone();
     let begun = std::thread::Builder::new().name("spirula-prepare".into()).stack_size(STACK);
-    drop(begun.spawn(move || {
-        for tier in [Tier::Baseline, Tier::Optimized] {
-            if is_wanted() || build_small(&host, tier).is_err() {
-                return;
-            }
-        }
-    }));
+    drop(begun.spawn(move || build_small(&host)));
 }
 
-fn build_small(host: &Target, tier: Tier) -> Result<CompiledProgram, CompileError> {
+fn build_small(host: &Target) -> Result<CompiledProgram, CompileError> {
     let session = Session::new();
     let module = llvm::parse_text(&session, SMALL).map_err(|error| CompileError::Failed(error.0))?;
-    let inputs = Inputs::new(Default::default(), Default::default(), host.clone(), tier);
+    let inputs = Inputs::new(Default::default(), Default::default(), host.clone(), Tier::Baseline);
     compile::build(&[&llvm::write_bitcode(&module)], &inputs, Dump::default(), &mut Stages::begin())
 }
 
@@ -66,9 +60,7 @@ mod tests {
 
     #[test]
     fn the_small_program_is_one() {
-        for tier in [Tier::Baseline, Tier::Optimized] {
-            let program = build_small(&llvm::host(), tier).unwrap();
-            assert_eq!((program.kernels[0].code.tier, program.log.as_str()), (tier, ""));
-        }
+        let program = build_small(&llvm::host()).unwrap();
+        assert_eq!((program.kernels[0].code.tier, program.log.as_str()), (Tier::Baseline, ""));
     }
 }
