@@ -345,7 +345,8 @@ impl Program {
         log::info(format_args!("{} of {given} took {took:.1?}: {how}", step.function()));
         static SAID: Once = Once::new();
         SAID.call_once(|| {
-            spirula_service::missing_protection().inspect(|what| log::warn(format_args!("{what}")));
+            let said = [spirula_service::missing_protection(), spirula_service::ignored_level()];
+            said.iter().flatten().for_each(|what| log::warn(format_args!("{what}")));
         });
         let mut state = self.state();
         match result {

@@ -34,6 +34,50 @@ impl Target {
     }
 }
 
+/// A level of x86-64 as the psABI defines it ("System V Application Binary Interface, AMD64", table 3.1).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(missing_docs)]
+pub enum Level {
+    V2,
+    V3,
+    V4,
+}
+
+/// Each level's name, which is LLVM's for a processor of it, and LLVM's features that it adds to those before it.
+const LEVELS: [(Level, &str, &[&str]); 3] = [
+    (Level::V2, "x86-64-v2", &["cx16", "popcnt", "sahf", "sse3", "sse4.1", "sse4.2", "ssse3"]),
+    (Level::V3, "x86-64-v3", &["avx", "avx2", "bmi", "bmi2", "f16c", "fma", "lzcnt", "movbe", "xsave"]),
+    (Level::V4, "x86-64-v4", &["avx512bw", "avx512cd", "avx512dq", "avx512f", "avx512vl"]),
+];
+
+/// What every x86-64 has.
+const BASELINE: [&str; 8] = ["64bit", "cmov", "cx8", "fxsr", "mmx", "sse", "sse2", "x87"];
+
+impl Level {
+    /// The level of that name.
+    pub fn named(name: &str) -> Option<Level> {
+        LEVELS.iter().find(|(_, known, _)| *known == name).map(|(level, ..)| *level)
+    }
+}
+
+impl Target {
+    /// The processor as one of that level, with nothing beyond; None if it is none.
+    pub fn at_level(&self, level: Level) -> Option<Target> {
+        let levels = &LEVELS[..=level as usize];
+        let added = || levels.iter().flat_map(|(.., features)| features.iter());
+        if !added().all(|feature| self.has(feature)) {
+            return None;
+        }
+        let is_kept = |feature: &str| BASELINE.contains(&feature) || added().any(|known| *known == feature);
+        let features: Vec<String> = (self.features.split(','))
+            .filter_map(|feature| feature.strip_prefix(['+', '-']))
+            .map(|name| format!("{}{name}", if is_kept(name) && self.has(name) { '+' } else { '-' }))
+            .collect();
+        let (_, cpu, _) = LEVELS[level as usize];
+        Some(Target { cpu: cpu.to_owned(), features: features.join(","), threads: self.threads })
+    }
+}
+
 /// All that generated code takes into account and that differs between processors.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct TargetFacts {
@@ -128,5 +172,26 @@ impl TargetFacts {
             least_streamed_bytes: 32,
             costs: Costs::ZEN,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_level_takes_away_what_is_beyond_it() {
+        let features = "+sse2,+avx,+avx2,+bmi,+bmi2,+f16c,+fma,+lzcnt,+movbe,+xsave,+cx16,+popcnt,+sahf,+sse3,+sse4.1,\
+                        +sse4.2,+ssse3,+avx512f,-avx512fp16,+aes";
+        let host = Target { cpu: "odd".into(), features: features.into(), threads: 3 };
+        let level = |name: &str| host.at_level(Level::named(name).expect("a level"));
+        let v3 = level("x86-64-v3").expect("it is one");
+        assert_eq!((v3.cpu.as_str(), v3.threads, v3.facts().vector_bits), ("x86-64-v3", 3, 256));
+        assert!(v3.has("avx2") && v3.has("sse2") && !v3.has("avx512f") && !v3.has("aes"));
+        assert!(v3.features.ends_with("-avx512f,-avx512fp16,-aes"), "{}", v3.features);
+        let v2 = level("x86-64-v2").expect("it is one");
+        assert_eq!((v2.facts().vector_bits, v2.facts().fuses), (128, false));
+        assert_eq!(level("x86-64-v4"), None);
+        assert_eq!(Level::named("x86-64-v5"), None);
     }
 }

@@ -183,11 +183,21 @@ fn target_key() -> Option<Key> {
 fn set_target(found: Target) -> Target {
     let threads = std::thread::available_parallelism().map_or(1, |count| count.get());
     let target = Target { threads: u32::try_from(threads).unwrap_or(1), ..found };
+    let target = settings::get().level.and_then(|level| target.at_level(level)).unwrap_or(target);
     TARGET.get().get_or_init(|| target).clone()
 }
 
 fn unavailable(error: &str) -> CompileError {
     CompileError::Unavailable(format!("error: the compiler process can't be started: {error}\n"))
+}
+
+/// What the user asked for and this processor isn't, in words; None if nothing, or before it was known.
+pub fn ignored_level() -> Option<String> {
+    let (level, target) = (settings::get().level?, known_target()?);
+    target
+        .at_level(level)
+        .is_none()
+        .then(|| "SPIRULA_CPU is ignored: this processor is not of that level".to_owned())
 }
 
 /// What this system can't keep from the compiler processes, in words; None if nothing, or before there was one.

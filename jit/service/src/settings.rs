@@ -3,6 +3,7 @@
 //! `docs/settings.md` lists them; a test holds it against [`VARIABLES`].
 
 use spirula_interface::settings::{Settings, VERIFY_BY_DEFAULT};
+use spirula_interface::target::Level;
 use spirula_interface::tier::Tier;
 use std::ffi::{OsStr, OsString};
 use std::path::PathBuf;
@@ -51,6 +52,11 @@ pub const VARIABLES: &[Variable] = &[
         name: "SPIRULA_COMPILER_TIMEOUT",
         values: "seconds, 120 by default",
         meaning: "how much processor time one compilation may take; by the clock it may take ten times as long",
+    },
+    Variable {
+        name: "SPIRULA_CPU",
+        values: "`x86-64-v2`, `x86-64-v3` or `x86-64-v4`",
+        meaning: "code uses no more of the processor than that level has; the processor has to be of it",
     },
     Variable {
         name: "SPIRULA_DUMP",
@@ -129,6 +135,8 @@ pub struct UserSettings {
     pub compiler_stderr: bool,
     /// `SPIRULA_COMPILER_TIMEOUT`.
     pub time_limit: Duration,
+    /// `SPIRULA_CPU`.
+    pub level: Option<Level>,
     /// `SPIRULA_DUMP`.
     pub dump: Option<PathBuf>,
     /// `SPIRULA_LOG`, as it is written.
@@ -172,6 +180,7 @@ impl UserSettings {
             compiler_program: path("SPIRULA_COMPILER"),
             compiler_stderr: variable("SPIRULA_COMPILER_STDERR").is_some(),
             time_limit: Duration::from_secs(seconds.into()),
+            level: variable("SPIRULA_CPU").as_deref().and_then(OsStr::to_str).and_then(Level::named),
             log: variable("SPIRULA_LOG").filter(|value| !value.is_empty()),
             threads: number("SPIRULA_THREADS").filter(|count| (1..=1024).contains(count)),
             tier: tier(variable("SPIRULA_TIER").as_deref(), asks),
@@ -232,7 +241,7 @@ mod tests {
         let nothing = read(&[]);
         for variable in VARIABLES {
             let changes = |value: &str| read(&[(variable.name, value)]) != nothing;
-            let any = ["16", "0", "baseline"].into_iter().any(changes);
+            let any = ["16", "0", "baseline", "x86-64-v3"].into_iter().any(changes);
             assert!(any, "{} is listed but not read", variable.name);
         }
         UserSettings::read(|name| {

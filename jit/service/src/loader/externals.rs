@@ -31,7 +31,7 @@ unsafe extern "C" {
 /// All that any generated code may call: block copies, which LLVM makes of loops and aggregates, operations that a CPU may
 /// lack, and in the baseline those that Cranelift has no instruction for. The rest of mathematics comes from our own builtin
 /// library.
-pub(super) fn runtime_functions() -> [External<'static>; 23] {
+pub(super) fn runtime_functions() -> [External<'static>; 26] {
     let function = |name, address: *const ()| External { name, address: address as usize };
     [
         function("memcpy", libc::memcpy as *const ()),
@@ -53,6 +53,9 @@ pub(super) fn runtime_functions() -> [External<'static>; 23] {
         function("spirula.float_to_half", float_to_half as *const ()),
         function("spirula.double_to_half", double_to_half as *const ()),
         function("spirula.rsqrt14", rsqrt14 as *const ()),
+        function("__extendhfsf2", extend_half as *const ()),
+        function("__truncsfhf2", truncate_float as *const ()),
+        function("__truncdfhf2", truncate_double as *const ()),
         function("__udivti3", divide as *const ()),
         function("__umodti3", remainder as *const ()),
         function("__divti3", signed_divide as *const ()),
@@ -76,6 +79,21 @@ extern "C" fn double_to_half(value: f64) -> u32 {
     }
     let is_too_far = f64::from(near).abs() > value.abs();
     float_to_half(f32::from_bits((near.to_bits() - u32::from(is_too_far)) | 1))
+}
+
+// The same as LLVM calls them for processors without the instructions: a half is the low bits of a vector register, as which a
+// float is passed and returned, too (System V ABI, 3.2.3).
+
+extern "C" fn extend_half(half: f32) -> f32 {
+    half_to_float(half.to_bits())
+}
+
+extern "C" fn truncate_float(value: f32) -> f32 {
+    f32::from_bits(float_to_half(value))
+}
+
+extern "C" fn truncate_double(value: f64) -> f32 {
+    f32::from_bits(double_to_half(value))
 }
 
 // Integers wider than registers, which LLVM divides by calls. What nobody defines is 0.
