@@ -36,22 +36,44 @@ const PASSES: &str = "always-inline,globaldce,cgscc(inline),globaldce,function(\
     slp-vectorizer,vector-combine,loop-unroll<O3;no-runtime>,instcombine<no-verify-fixpoint>,\
     loop-mssa(licm),simplifycfg<switch-to-lookup>),globaldce";
 
-/// Generates the object of a module whose `entries` are the functions to call from outside. `optimize` is off for
-/// `-cl-opt-disable`.
+/// Those of [`PASSES`] that take time in proportion to the code. Of the others, those of loops look at whole functions for each loop.
+const LINEAR_PASSES: &str = "always-inline,globaldce,cgscc(inline),globaldce,function(\
+    simplifycfg,sroa<modify-cfg>,early-cse<memssa>,instcombine<no-verify-fixpoint>,simplifycfg,\
+    loop-mssa(loop-rotate,licm),gvn,bdce,dse,instcombine<no-verify-fixpoint>,\
+    slp-vectorizer,vector-combine,instcombine<no-verify-fixpoint>,\
+    simplifycfg<hoist-common-insts;sink-common-insts;switch-to-lookup>),globaldce";
+
+/// What is done for the speed of code.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Effort {
+    /// Nothing, as `-cl-opt-disable` wants it.
+    None,
+    /// What takes time in proportion to the code.
+    Linear,
+    /// What pays in functions that have not very many loops.
+    Full,
+}
+
+/// Generates the object of a module whose `entries` are the functions to call from outside.
 pub fn generate(
     session: &Session,
     module: &mut Module,
     entries: &[String],
     target: &Target,
-    optimize: bool,
+    effort: Effort,
 ) -> Result<Vec<u8>, CodegenError> {
-    let machine = llvm::machine(target, optimize)?;
+    let machine = llvm::machine(target, effort != Effort::None)?;
     // SPIR's triple and layout end here: from now on the module is one of the host's.
     llvm::set_target(module, &machine);
     internalize(module, entries)?;
     keep_loops_as_loops(module);
     llvm::verify(module).map_err(CodegenError::Invalid)?;
-    llvm::run_passes(module, if optimize { PASSES } else { "default<O0>" }, &machine)?;
+    let passes = match effort {
+        Effort::None => "default<O0>",
+        Effort::Linear => LINEAR_PASSES,
+        Effort::Full => PASSES,
+    };
+    llvm::run_passes(module, passes, &machine)?;
     let object = llvm::emit_object(module, &machine)?;
     match session.take_errors() {
         errors if errors.is_empty() => {}

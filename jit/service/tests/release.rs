@@ -1,6 +1,6 @@
 //! Programs that come and go leave nothing behind. Alone in its process, as it looks at the resident memory.
 
-use spirula_compiler::codegen::generate;
+use spirula_compiler::codegen::{Effort, generate};
 use spirula_compiler::llvm::{Session, host, parse_text};
 use spirula_interface::program::{CompiledProgram, KernelCode, KernelInfo, KernelSignature};
 use spirula_service::{LoadError, LoadedKernel, Variables};
@@ -11,7 +11,8 @@ const EMPTY: &str = "define void @entry(ptr %a, ptr %l, i64 %f, i64 %e, ptr %m, 
 fn program() -> CompiledProgram {
     let session = Session::new();
     let mut module = parse_text(&session, EMPTY).expect("the test's own text");
-    let object = generate(&session, &mut module, &["entry".to_owned()], &host(), true).expect("valid code");
+    let object =
+        generate(&session, &mut module, &["entry".to_owned()], &host(), Effort::Full).expect("valid code");
     let kernel = KernelInfo {
         signature: KernelSignature { name: "entry".into(), ..Default::default() },
         code: KernelCode::plain("entry"),

@@ -1,7 +1,7 @@
 //! OpenCL C 2.0's work-groups: smaller ones at the ends of an NDRange. Everything against a model on the host, over random
 //! sizes. Skipped on a device without a compiler.
 
-use crate::setup::{Setup, status, tests};
+use crate::setup::{Setup, again_with, status, tests};
 use crate::sources::{built, setup};
 use spirula_tests::cl::{self, Buffer, Kernel, NdRange};
 use spirula_tests::isolate::Outcome;
@@ -12,7 +12,8 @@ tests![
     smaller_groups_wait_together,
     required_sizes_and_smaller_groups,
     groups_of_one_size,
-    work_group_functions
+    work_group_functions,
+    many_barriers,
 ];
 
 /// An NDRange of three dimensions.
@@ -349,5 +350,54 @@ fn work_group_functions() -> Outcome {
             assert_eq!(found, expected, "{ty} in {} rounds over {range:?}", seed % 5 + 2);
         }
     }
+    Ok(())
+}
+
+/// A hundred regions and more, in a row and in a loop, in code of either tier: each step has every work-item take its neighbour's number.
+fn many_barriers() -> Outcome {
+    const TIER: &str = "SPIRULA_TIER";
+    let setup = setup()?;
+    if std::env::var_os(TIER).is_none() {
+        for tier in ["baseline", "optimized"] {
+            again_with("work_groups::many_barriers", &[(TIER, tier)]);
+        }
+        return Ok(());
+    }
+    const STEPS: i32 = 60;
+    const ROUNDS: i32 = 3;
+    let step = |n: i32| format!("step(l, {n});\n");
+    let steps: String = (0..STEPS).map(step).collect();
+    let source = format!(
+        "#define step(l, n) {{ uint v = l[(i + n) % size]; barrier(CLK_LOCAL_MEM_FENCE); \\
+                              l[i] = v * 3 + n##u; barrier(CLK_LOCAL_MEM_FENCE); }}
+        kernel void k(global int *p, local int *l, int rounds) {{
+            size_t i = get_local_id(0), size = get_local_size(0);
+            l[i] = p[get_global_id(0)];
+            barrier(CLK_LOCAL_MEM_FENCE);
+            {steps}
+            for (int r = 0; r < rounds; ++r) {{ step(l, 5); if (rounds > 2) step(l, 7); }}
+            p[get_global_id(0)] = l[i];
+        }}"
+    );
+    let kernel = Kernel::new(&built(&setup, &source, "")?, "k")?;
+    const SIZE: usize = 37;
+    let numbers: Vec<i32> = (0..4 * SIZE as i32).map(|n| n * 77 - 1000).collect();
+    let rounds = (0..ROUNDS).flat_map(|_| [5, 7]);
+    let all: Vec<i32> = (0..STEPS).chain(rounds).collect();
+    let model = |group: &[i32]| -> Vec<i32> {
+        all.iter().fold(group.to_vec(), |l, &n| {
+            let taken = |i: usize| l[(i + n as usize) % SIZE];
+            (0..SIZE).map(|i| taken(i).wrapping_mul(3).wrapping_add(n)).collect()
+        })
+    };
+    let expected: Vec<i32> = numbers.chunks(SIZE).flat_map(model).collect();
+    let buffer = Buffer::copy_of(&setup.context, &numbers)?;
+    kernel.set_object(0, Some(&buffer))?;
+    kernel.set_local(1, 4 * SIZE)?;
+    kernel.set(2, ROUNDS)?;
+    setup.queue.launch(&kernel, NdRange::new(&[numbers.len()], &[SIZE]))?;
+    let mut got = vec![0; numbers.len()];
+    setup.queue.read(&buffer, &mut got)?;
+    assert_eq!(got, expected);
     Ok(())
 }

@@ -8,7 +8,7 @@ mod widening;
 
 use super::cranelift;
 use super::llvm::Text;
-use crate::codegen;
+use crate::codegen::{self, Effort};
 use crate::llvm::{Session, parse_text};
 use spirula_interface::program::{
     CompiledProgram, KernelCode, KernelInfo, KernelSignature, Launch, RawWorkGroupFn,
@@ -72,7 +72,7 @@ fn lower(kernel: Function, lanes: u32) -> (Lowered, String) {
 fn optimized_object(ir: &str) -> Vec<u8> {
     let session = Session::new();
     let mut module = parse_text(&session, ir).unwrap_or_else(|e| panic!("{e}\n{ir}"));
-    codegen::generate(&session, &mut module, &["entry".into()], &crate::llvm::host(), true)
+    codegen::generate(&session, &mut module, &["entry".into()], &crate::llvm::host(), Effort::Full)
         .unwrap_or_else(|e| panic!("{e}\n{ir}"))
 }
 

@@ -4,7 +4,7 @@ use super::fault;
 use super::trace::Dump;
 use crate::back::cranelift;
 use crate::back::llvm::Text;
-use crate::codegen;
+use crate::codegen::{self, Effort};
 use crate::large_stack;
 use crate::llvm::{self, Session};
 use inkwell::targets::TargetMachine;
@@ -12,6 +12,7 @@ use spirula_interface::inputs::Inputs;
 use spirula_interface::options::CompileError;
 use spirula_interface::target::Target;
 use spirula_interface::tier::Tier;
+use spirula_kir::analysis::{ControlFlow, LoopId, Loops};
 use spirula_kir::{Function, Module};
 use std::cmp::Reverse;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -86,6 +87,11 @@ fn shares<'m>(programs: &[(Tier, &'m Module)], common: Common) -> Vec<Share<'m>>
 /// The object of some kernels, with what they use. The one place where the tiers' ways part.
 fn object_of_tier(session: &Session, share: &Share, common: Common) -> Result<Object, CompileError> {
     let optimize = share.tier == Tier::Optimized && !common.inputs.options.optimization_disabled;
+    let effort = match optimize {
+        false => Effort::None,
+        true if share.kernels.iter().any(|kernel| has_many_loops(kernel)) => Effort::Linear,
+        true => Effort::Full,
+    };
     let warning = match share.tier {
         Tier::Baseline => match by_cranelift(share, common) {
             Ok(bytes) => return Ok(Object { bytes, warning: None }),
@@ -94,7 +100,24 @@ fn object_of_tier(session: &Session, share: &Share, common: Common) -> Result<Ob
         },
         Tier::Optimized => None,
     };
-    Ok(Object { bytes: by_llvm(session, share, common, optimize)?, warning })
+    Ok(Object { bytes: by_llvm(session, share, common, effort)?, warning })
+}
+
+/// Loops, and blocks in all loops together, of which a function has no more unless it is written to have them. Each takes a few
+/// milliseconds at most; beyond, what is done for each loop looks at all others.
+const MAX_LOOPS: usize = 256;
+const MAX_LOOP_BLOCKS: usize = 1 << 14;
+
+/// Whether what LLVM does for each loop would take most of a build.
+fn has_many_loops(function: &Function) -> bool {
+    // A loop has a block of its own at least.
+    if function.blocks.len() <= MAX_LOOPS {
+        return false;
+    }
+    let flow = ControlFlow::new(function);
+    let Some(loops) = Loops::new(&flow) else { return false };
+    let blocks = |number| loops.get(LoopId(number)).blocks.count_ones(..);
+    loops.count() > MAX_LOOPS || (0..loops.count()).map(blocks).sum::<usize>() > MAX_LOOP_BLOCKS
 }
 
 /// By Cranelift. Errors: why not.
@@ -136,7 +159,7 @@ fn by_llvm(
     session: &Session,
     Share { module, kernels, .. }: &Share,
     Common { header, inputs, dump }: Common,
-    optimize: bool,
+    effort: Effort,
 ) -> Result<Vec<u8>, CompileError> {
     let used = module.reached(kernels.iter().copied());
     let mut text = Text::default();
@@ -156,7 +179,7 @@ fn by_llvm(
     let mut parsed =
         llvm::parse_text(session, &text).map_err(|error| fault("the text of an object", &error))?;
     let symbols: Vec<String> = kernels.iter().map(|kernel| kernel.name.clone()).collect();
-    let object = codegen::generate(session, &mut parsed, &symbols, &inputs.target, optimize)
+    let object = codegen::generate(session, &mut parsed, &symbols, &inputs.target, effort)
         .map_err(|error| CompileError::Failed(format!("error: {error}\n")))?;
     dump.write("optimized.ll", || llvm::print_text(&parsed));
     Ok(object)
@@ -172,6 +195,34 @@ fn header(machine: &TargetMachine) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use spirula_kir::{Block, Target, Terminator, Type};
+
+    /// So many loops, one behind the other or in the other, of one block and a latch each.
+    fn loops(count: usize, nested: bool) -> Function {
+        let mut function = Function::callable("k", None);
+        let blocks: Vec<[Block; 2]> =
+            (0..count).map(|_| [function.add_block(), function.add_block()]).collect();
+        let (condition, end) = (function.int(Type::BOOL, 1), function.add_block());
+        function.set_terminator(end, Terminator::Return(None));
+        for (number, &[header, latch]) in blocks.iter().enumerate() {
+            let inner = blocks.get(number + 1).map(|[header, _]| *header);
+            let outer = number.checked_sub(1).map(|outer| blocks[outer][1]);
+            let (first, behind) = match nested {
+                true => (inner.unwrap_or(latch), outer.unwrap_or(end)),
+                false => (latch, inner.unwrap_or(end)),
+            };
+            function.jump(header, first);
+            let (then, otherwise) = (Target::to(header), Target::to(behind));
+            function.set_terminator(latch, Terminator::Branch { condition, then, otherwise });
+        }
+        function
+    }
+
+    #[test]
+    fn only_very_many_loops_are_many() {
+        assert!(!has_many_loops(&loops(200, false)) && has_many_loops(&loops(300, false)));
+        assert!(!has_many_loops(&loops(100, true)) && has_many_loops(&loops(200, true)));
+    }
 
     #[test]
     fn shares_are_of_like_size() {

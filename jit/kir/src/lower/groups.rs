@@ -58,7 +58,8 @@ pub(super) fn write(
         Lowering { group, sizes, memory, packs, sub_groups, ids, bases, ends: Vec::new(), out };
     let starts = lowering.regions();
     let [end, done] = std::array::from_fn(|_| lowering.out.function.add_block());
-    lowering.leave_regions(&starts, end);
+    let ways = lowering.ways(starts);
+    lowering.leave_regions(&ways, end);
 
     lowering.out.at = entry;
     let some = lowering.out.compare(IntPredicate::Ult, parameters.first_group, parameters.end_group);
@@ -67,7 +68,7 @@ pub(super) fn write(
     let [x, y, z] = lowering.first_group(parameters.first_group);
     lowering.out.jump(start, &[parameters.first_group, x, y, z]);
     lowering.out.at = start;
-    lowering.out.jump(starts[0], &[]);
+    lowering.jump_to_region(&ways, 0);
     lowering.out.at = end;
     let (next, more) = lowering.next_group(linear, parameters.end_group);
     lowering.out.branch(more, (start, &next), (done, &[]));

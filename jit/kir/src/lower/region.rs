@@ -151,48 +151,91 @@ impl Lowering<'_, '_> {
     }
 
     /// From each region's end to where the group goes next.
-    pub(super) fn leave_regions(&mut self, starts: &[Block], group_end: Block) {
+    pub(super) fn leave_regions(&mut self, ways: &Ways, group_end: Block) {
         for (region, end) in self.group.regions.iter().zip(std::mem::take(&mut self.ends)) {
             self.out.at = end;
             match region.exits.as_slice() {
                 // Every work-item ends in an infinite loop or in undefined behaviour.
                 [] => {}
-                [only] => self.go(only, starts, group_end),
-                several => self.choose_exit(several, starts, group_end),
+                [only] => self.go(only, ways, group_end),
+                several => self.choose_exit(several, ways, group_end),
             }
         }
     }
 
-    fn choose_exit(&mut self, exits: &[RegionExit], starts: &[Block], group_end: Block) {
+    fn choose_exit(&mut self, exits: &[RegionExit], ways: &Ways, group_end: Block) {
         let Some(place) = self.memory.exit else { return };
         let from = self.out.at;
         let value = self.out.load(Type::I32, place, 4);
-        let ways: Vec<Block> = exits.iter().map(|_| self.out.function.add_block()).collect();
-        for (exit, &way) in exits.iter().zip(&ways) {
-            self.out.at = way;
-            self.go(exit, starts, group_end);
+        let leaving: Vec<Block> = exits.iter().map(|_| self.out.function.add_block()).collect();
+        for (exit, &block) in exits.iter().zip(&leaving) {
+            self.out.at = block;
+            self.go(exit, ways, group_end);
         }
-        let cases = (1..).zip(&ways[1..]).map(|(exit, &way)| (exit, Target::to(way))).collect();
-        let default = Target::to(ways[0]);
+        let cases = (1..).zip(&leaving[1..]).map(|(exit, &block)| (exit, Target::to(block))).collect();
+        let default = Target::to(leaving[0]);
         self.out.function.set_terminator(from, Terminator::Switch { value, cases, default });
     }
 
-    fn go(&mut self, exit: &RegionExit, starts: &[Block], group_end: Block) {
+    fn go(&mut self, exit: &RegionExit, ways: &Ways, group_end: Block) {
         match exit {
             RegionExit::Return => self.out.jump(group_end, &[]),
-            RegionExit::Region(to) => self.out.jump(starts[*to], &[]),
+            RegionExit::Region(to) => self.jump_to_region(ways, *to),
             RegionExit::Choice { condition, cases, default } => {
                 let ContextKind::Uniform(ty) = &self.group.context[condition.0 as usize] else {
                     unreachable!("a choice depends on a uniform value")
                 };
                 let value = self.load_kept(*condition, ty.clone());
-                let cases = cases.iter().map(|(case, to)| (*case, Target::to(starts[*to]))).collect();
-                let default = Target::to(starts[*default]);
-                let terminator = Terminator::Switch { value, cases, default };
-                self.out.function.set_terminator(self.out.at, terminator);
+                let from = self.out.at;
+                let cases = cases.iter().map(|(case, to)| (*case, self.way_to_region(ways, *to))).collect();
+                let default = self.way_to_region(ways, *default);
+                self.out.function.set_terminator(from, Terminator::Switch { value, cases, default });
             }
         }
     }
+
+    /// The ways to regions that begin with these blocks.
+    pub(super) fn ways(&mut self, starts: Vec<Block>) -> Ways {
+        let hub = (starts.len() > CHAINED).then(|| self.out.function.add_block());
+        if let Some(hub) = hub {
+            let value = self.out.function.add_block_param(hub, Type::I32);
+            let cases = (1..).zip(&starts[1..]).map(|(number, &start)| (number, Target::to(start))).collect();
+            let default = Target::to(starts[0]);
+            self.out.function.set_terminator(hub, Terminator::Switch { value, cases, default });
+        }
+        Ways { starts, hub }
+    }
+
+    pub(super) fn jump_to_region(&mut self, ways: &Ways, to: usize) {
+        match ways.hub {
+            Some(hub) => {
+                let number = self.out.function.int(Type::I32, to as u128);
+                self.out.jump(hub, &[number]);
+            }
+            None => self.out.jump(ways.starts[to], &[]),
+        }
+    }
+
+    /// Where a switch goes on to a region.
+    fn way_to_region(&mut self, ways: &Ways, to: usize) -> Target {
+        if ways.hub.is_none() {
+            return Target::to(ways.starts[to]);
+        }
+        self.out.at = self.out.function.add_block();
+        self.jump_to_region(ways, to);
+        Target::to(self.out.at)
+    }
+}
+
+/// As many regions may lead straight to each other. If there are more, all go on through one block, which chooses: else a chain of
+/// dominators is as long as there are regions, and what looks for a loop's surroundings walks all of it, for each loop.
+const CHAINED: usize = 64;
+
+/// How regions are reached.
+pub(super) struct Ways {
+    starts: Vec<Block>,
+    /// Takes the region's number.
+    hub: Option<Block>,
 }
 
 /// The loop over a row's packs, to be connected with the loop over the rest.
@@ -211,4 +254,31 @@ struct Packs {
 /// The exit of work-items that return.
 pub(super) fn return_exit(region: &Region) -> Option<u32> {
     region.exits.iter().position(|exit| *exit == RegionExit::Return).map(|exit| exit as u32)
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::analysis::{ControlFlow, Dominators};
+    use crate::{lower, parse, transform, verify};
+
+    /// The most blocks on the way from the entry to any other that all ways there have in common.
+    fn depth(barriers: usize) -> usize {
+        let store = |n: usize| format!("b{n}:\n  store %0, {n}:i32, align 4\n  barrier b{}\n", n + 1);
+        let body: String = (0..barriers).map(store).collect();
+        let text = format!("kernel \"k\"(%0: ptr(global) @ 0) {{\n{body}b{barriers}:\n  return\n}}");
+        let kernel = parse(&text).unwrap_or_else(|e| panic!("{e}\n{text}"));
+        let lowered = lower::lower(&transform::form_regions(kernel), "k");
+        verify(&lowered.function).unwrap();
+        let flow = ControlFlow::new(&lowered.function);
+        let dominators = Dominators::new(&flow);
+        let blocks = flow.reverse_post_order();
+        let above = |&block: &_| blocks.iter().filter(|&&over| dominators.dominates(over, block)).count();
+        blocks.iter().map(above).max().unwrap_or(0)
+    }
+
+    #[test]
+    fn many_regions_make_no_chain() {
+        assert!(depth(60) > 300, "few follow each other");
+        assert!(depth(100) < 30);
+    }
 }

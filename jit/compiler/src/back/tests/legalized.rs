@@ -6,7 +6,7 @@ mod generate;
 use super::super::cranelift;
 use super::super::llvm::Text;
 use super::generate::Random;
-use crate::codegen;
+use crate::codegen::{self, Effort};
 use crate::llvm::{Session, host, parse_text};
 use generate::{INPUTS, OUTPUTS};
 use spirula_interface::program::{CompiledProgram, KernelCode, KernelInfo, KernelSignature, Launch};
@@ -22,8 +22,9 @@ fn by_llvm(functions: &[Function], optimize: bool) -> Vec<u8> {
     functions.iter().for_each(|function| text.add(function));
     let ir = text.finish();
     let session = Session::new();
+    let effort = if optimize { Effort::Full } else { Effort::None };
     let mut module = parse_text(&session, &ir).unwrap_or_else(|e| panic!("{e}\n{ir}"));
-    codegen::generate(&session, &mut module, &["entry".into()], &host(), optimize)
+    codegen::generate(&session, &mut module, &["entry".into()], &host(), effort)
         .unwrap_or_else(|e| panic!("{e}\n{ir}"))
 }
 
