@@ -17,9 +17,9 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 
-/// Launches must have run so long in baseline code, on all threads together, before optimized code is made between them: about
-/// what it takes a compiler. It takes a processor from launches meanwhile, and most kernels are never run as much.
-pub(crate) const WORTH_OPTIMIZING_NS: u64 = 20_000_000;
+/// Launches must have run so long in baseline code, on all threads together, before optimized code is made between them. That is
+/// less than it takes a compiler: what is made is kept on disk, and a program that is run once is mostly run again.
+pub(crate) const WORTH_OPTIMIZING_NS: u64 = 4_000_000;
 
 /// A launch that is expected to take so much longer by the clock is worth having its code made meanwhile.
 pub(crate) const WORTH_WAITING_NS: u64 = 30_000_000;
