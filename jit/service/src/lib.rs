@@ -16,7 +16,7 @@ mod variables;
 
 pub use clang::find as find_clang;
 pub use loader::{LoadError, LoadedProgram};
-pub use process::{cache_problem, ignored_level, missing_protection, warm_up};
+pub use process::{cache_problem, ignored_level, keeps_code, missing_protection, warm_up};
 pub use variables::{Variables, VariablesError};
 
 use process::Request;

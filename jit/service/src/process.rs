@@ -200,6 +200,11 @@ pub fn ignored_level() -> Option<String> {
         .then(|| "SPIRULA_CPU is ignored: this processor is not of that level".to_owned())
 }
 
+/// Whether what is compiled is there for other processes, too.
+pub fn keeps_code() -> bool {
+    cache().is_some()
+}
+
 /// What this system can't keep from the compiler processes, in words; None if nothing, or before there was one.
 pub fn missing_protection() -> Option<String> {
     let mut missing = [POOL.get().missing(), TRANSLATORS.get().missing()].concat();

@@ -1,5 +1,6 @@
 //! Work that nobody waits for: code that is made while launches run what there is. One queue of jobs, and a few threads, which end
-//! when it is empty.
+//! when it is empty. A process that exits gives them a moment, for what they make is kept on disk, and many processes live no longer
+//! than their launches.
 
 use crate::log;
 use crate::machine::{self, affinity};
@@ -7,14 +8,18 @@ use spirula_service::per_process::PerProcess;
 use std::collections::VecDeque;
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard, Once, PoisonError};
 use std::thread::Builder;
+use std::time::{Duration, Instant};
 
 /// What is to be done.
 pub(crate) type Job = Box<dyn FnOnce() + Send>;
 
 /// More threads would only wait for compilers, or keep launches from processors.
 const MOST_THREADS: usize = 4;
+
+/// What an exit waits at most: a few kernels' code.
+const MOST_AT_EXIT: Duration = Duration::from_millis(200);
 
 /// A forked child begins with none of its parent's jobs: the threads that would do them are not there.
 static QUEUE: PerProcess<Queue> =
@@ -23,7 +28,25 @@ static QUEUE: PerProcess<Queue> =
 /// Has a job done when those that were there before have been begun. Errors: no thread does any, and the system has none to
 /// give.
 pub(crate) fn run_later(job: Job) -> io::Result<()> {
+    if spirula_service::keeps_code() {
+        static AT_EXIT: Once = Once::new();
+        AT_EXIT.call_once(finish_at_exit);
+    }
     QUEUE.get().add(job)
+}
+
+fn finish_at_exit() {
+    extern "C" fn finish() {
+        // Not a forked child's copy of its parent's.
+        if let Some(queue) = QUEUE.existing() {
+            queue.finish(MOST_AT_EXIT);
+        }
+    }
+    #[expect(unsafe_code, reason = "the C library's list of what to do at exit")]
+    // SAFETY: the function is there as long as this library, takes nothing and ends.
+    unsafe {
+        libc::atexit(finish)
+    };
 }
 
 /// Jobs, and the threads that do them.
@@ -68,6 +91,15 @@ impl Queue {
         Ok(())
     }
 
+    /// Waits until all is done, but for so long at most. Never blocks: who exits may have interrupted anything.
+    fn finish(&self, most: Duration) {
+        let until = Instant::now() + most;
+        let is_done = || self.state.try_lock().is_ok_and(|state| state.threads == 0);
+        while !is_done() && Instant::now() < until {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    }
+
     /// A thread's life.
     fn work(&self) {
         while let Some(job) = self.next() {
@@ -98,7 +130,6 @@ mod tests {
     use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
     use std::sync::mpsc::{Receiver, channel};
     use std::sync::{Arc, Barrier};
-    use std::time::Duration;
 
     fn queue(most: usize) -> &'static Queue {
         Box::leak(Box::new(Queue::new(most)))
@@ -124,6 +155,21 @@ mod tests {
                 std::thread::yield_now();
             }
         }
+    }
+
+    #[test]
+    fn an_exit_waits_for_what_will_end_and_no_longer() {
+        let queue = queue(1);
+        let (sender, receiver) = channel::<()>();
+        let wait = move || {
+            let _ = receiver.recv_timeout(LONG);
+        };
+        queue.add(Box::new(wait)).unwrap();
+        queue.finish(Duration::from_millis(20));
+        assert_eq!(queue.lock().threads, 1, "the job has not ended");
+        drop(sender);
+        queue.finish(LONG);
+        assert_eq!(queue.lock().threads, 0);
     }
 
     #[test]

@@ -177,10 +177,10 @@ impl Tiers {
         if settled || self.begun.swap(true, Ordering::Relaxed) {
             return;
         }
-        // Nobody needs the code of a program that is gone.
-        let weak = Arc::downgrade(self);
+        // Nobody needs the code of a program that is gone, but for the next process.
+        let (weak, kept) = (Arc::downgrade(self), spirula_service::keeps_code().then(|| self.clone()));
         let job = move || {
-            if let Some(this) = weak.upgrade() {
+            if let Some(this) = kept.or_else(|| weak.upgrade()) {
                 this.making.store(true, Ordering::Relaxed);
                 let made = catch_unwind(AssertUnwindSafe(|| this.make(None)));
                 // A panic costs the kernel its optimized code, and launches no wait for it.
