@@ -270,8 +270,8 @@ fn fma_of_half(e: &mut Emitter, call: &Call) -> Value {
     let signs = e.binary("xor", &bits, &lost_bits);
     let inwards = e.compare("icmp slt", &signs, &zero);
     let step = e.select(&inwards, &minus_one, &one);
-    let step = e.select(&inexact, &step, &zero);
-    let step = e.select(&even, &step, &zero);
+    let wrong = e.binary("and", &inexact, &even);
+    let step = e.select(&wrong, &step, &zero);
     let bits = e.binary("add", &bits, &step);
     let sum = e.cast("bitcast", &bits, Lane::Double);
     round_float(e, &sum, Lane::Half, Rounding::Nearest)

@@ -3,7 +3,7 @@
 
 use super::emit::{Emitter, Ir, Lane, Value};
 use super::table::{ANY, Call, Effect, FIXED, Rows, SCALARS, nothing};
-use super::work_group::{combine, truth, typed};
+use super::work_group::{combine, combine_with, truth, typed};
 
 const BIT: Ir = Ir::scalar(Lane::Int(1));
 const INT: Ir = Ir::scalar(Lane::Int(32));
@@ -359,8 +359,5 @@ pub(super) fn shuffle(e: &mut Emitter, value: &Value, index: &Value) -> Value {
 }
 
 fn cluster(e: &mut Emitter, op: &str, value: &Value, size: &Value) -> Value {
-    let wide = e.half_to_float(value);
-    let name = format!("spirula.sub_group_clustered_reduce.{op}.{}", wide.ir.suffix());
-    let all = e.call(&name, wide.ir, &[wide.clone(), size.clone()], CONVERGENT);
-    e.cast("fptrunc", &all, value.ir.lane)
+    combine_with(e, &format!("sub_group_clustered_reduce.{op}"), value, std::slice::from_ref(size))
 }

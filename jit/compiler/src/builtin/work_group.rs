@@ -58,11 +58,17 @@ pub fn typed(op: &str, call: &Call) -> String {
     }
 }
 
-/// What the work-items combine; all of them call it. Halves in float, so that a sum of many does not lose the last ones.
+/// What the work-items combine; all of them call it.
 pub fn combine(e: &mut Emitter, primitive: &str, value: &Value) -> Value {
+    combine_with(e, primitive, value, &[])
+}
+
+/// The same of a primitive that takes more than the value. Halves in float, so that a sum of many does not lose the last ones.
+pub fn combine_with(e: &mut Emitter, primitive: &str, value: &Value, others: &[Value]) -> Value {
     let wide = e.half_to_float(value);
     let name = format!("spirula.{primitive}.{}", wide.ir.suffix());
-    let all = e.call(&name, wide.ir, std::slice::from_ref(&wide), "convergent nounwind");
+    let arguments = [std::slice::from_ref(&wide), others].concat();
+    let all = e.call(&name, wide.ir, &arguments, "convergent nounwind");
     e.cast("fptrunc", &all, value.ir.lane)
 }
 

@@ -64,3 +64,34 @@ pub fn keep(modules: &[&[u8]], inputs: &Inputs, imported: &Arc<Imported>) {
     let fitting = fitting.count();
     programs.truncate(fitting);
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use spirula_interface::options::Specialization;
+    use spirula_interface::tier::Tier;
+
+    #[test]
+    fn only_the_same_program_is_found() {
+        let target = |cpu: &str| Target { cpu: cpu.into(), ..Target::default() };
+        let inputs = |options, cpu| Inputs::new(options, Default::default(), target(cpu), Tier::Baseline);
+        let plain = inputs(CompileOptions::default(), "of the test");
+        let module: &[&[u8]] = &[b"a module of the test"];
+        assert!(find(module, &plain).is_none());
+        keep(module, &plain, &Arc::new(Imported { kernels: Vec::new(), module: Default::default() }));
+        assert!(find(module, &plain).is_some());
+        let specialization = Some(Specialization { kernel: "k".into(), local_size: None });
+        let of_kernel = CompileOptions { specialization, ..CompileOptions::default() };
+        assert!(
+            find(module, &inputs(of_kernel, "of the test")).is_some(),
+            "code for one kernel begins there"
+        );
+        let unoptimized = CompileOptions { optimization_disabled: true, ..CompileOptions::default() };
+        assert!(find(module, &inputs(unoptimized, "of the test")).is_none());
+        assert!(find(module, &inputs(CompileOptions::default(), "another")).is_none());
+        assert!(find(&[b"another"], &plain).is_none());
+        let large = vec![0; MOST + 1];
+        keep(&[&large], &plain, &Arc::new(Imported { kernels: Vec::new(), module: Default::default() }));
+        assert!(find(&[&large], &plain).is_none());
+    }
+}

@@ -143,6 +143,9 @@ mod tests {
         // Just above the middle of 1 and the next half: a float in between would round to even.
         let above = 1.0 + 2f64.powi(-11) + 2f64.powi(-40);
         assert_eq!((double_to_half(above), double_to_half(1.0 + 2f64.powi(-11))), (0x3c01, 0x3c00));
+        // As LLVM calls them: what lies above a half in its register is anything.
+        assert_eq!(extend_half(f32::from_bits(0x1234_3c00)), 1.0);
+        assert_eq!((truncate_float(1.0).to_bits(), truncate_double(above).to_bits()), (0x3c00, 0x3c01));
     }
 
     #[test]
