@@ -12,6 +12,12 @@ const ASIN: [f32; 5] = [0.16666752, 0.074953094, 0.045469154, 0.024184741, 0.042
 /// What is missing of π/2 in float; π misses twice that.
 const PI_2_REST: f32 = -4.371139e-8;
 
+/// x / π, rounded once but for a little: 1 / π as a sum.
+#[inline(always)]
+fn over_pi(x: f32) -> f32 {
+    x.mul_add(single::FRAC_1_PI, x * 1.2841276e-8)
+}
+
 /// (atan(t) / t - 1) / t² over t² for |t| <= 1; relative error 2^-27.
 const ATAN: [f32; 9] = [
     -0.333333,
@@ -25,36 +31,51 @@ const ATAN: [f32; 9] = [
     -0.0017915583,
 ];
 
-/// asin(|x|) for |x| <= 1/2, else asin(√((1 - |x|) / 2)), of which the callers make their result; and whether the
-/// first.
-#[inline(always)]
-fn arc(x: f32) -> (f32, bool) {
-    let size = x.abs();
-    let below = (-0.5f32).mul_add(size, 0.5);
-    let root = below.sqrt();
-    let inner = size <= 0.5;
-    // (Of two ways, with the rest in both, a pack of work-items would go both.)
-    let square = select_unpredictable(inner, size * size, below);
-    let root = select_unpredictable(inner, size, root);
-    ((root * square).mul_add(polynomial(square, ASIN), root), inner)
+/// asin(s) of the s that callers make their results of: |x| for |x| <= 1/2, else √((1 - |x|) / 2).
+struct Arc {
+    s: f32,
+    /// asin(s) - s, at most 0.024.
+    above: f32,
+    inner: bool,
+}
+
+impl Arc {
+    #[inline(always)]
+    fn new(x: f32) -> Self {
+        let size = x.abs();
+        let below = (-0.5f32).mul_add(size, 0.5);
+        let root = below.sqrt();
+        let inner = size <= 0.5;
+        // (Of two ways, with the rest in both, a pack of work-items would go both.)
+        let square = select_unpredictable(inner, size * size, below);
+        let s = select_unpredictable(inner, size, root);
+        Arc { s, above: s * square * polynomial(square, ASIN), inner }
+    }
+
+    /// asin(s).
+    #[inline(always)]
+    fn value(&self) -> f32 {
+        self.s + self.above
+    }
 }
 
 /// asin(x) = π/2 - 2 asin(√((1 - x) / 2)) for x above 1/2. NaN beyond 1.
 #[inline(always)]
 fn asin(x: f32) -> f32 {
-    let (arc, inner) = arc(x);
-    let outer = single::FRAC_PI_2 - 2.0f32.mul_add(arc, -PI_2_REST);
-    select_unpredictable(inner, arc, outer).copysign(x)
+    let arc = Arc::new(x);
+    // π/2 - 2 s is exact where the result is small.
+    let outer = (-2.0f32).mul_add(arc.s, single::FRAC_PI_2) - 2.0f32.mul_add(arc.above, -PI_2_REST);
+    select_unpredictable(arc.inner, arc.value(), outer).copysign(x)
 }
 
 /// acos(x) = 2 asin(√((1 - x) / 2)) for x above 1/2, π minus that of -x below -1/2.
 #[inline(always)]
 fn acos(x: f32) -> f32 {
-    let (arc, inner) = arc(x);
-    let middle = single::FRAC_PI_2 - (arc.copysign(x) - PI_2_REST);
-    let far = single::PI - 2.0 * (arc - PI_2_REST);
-    let outer = select_unpredictable(x < 0.0, far, 2.0 * arc);
-    select_unpredictable(inner, middle, outer)
+    let arc = Arc::new(x);
+    let middle = single::FRAC_PI_2 - (arc.value().copysign(x) - PI_2_REST);
+    let far = single::PI - 2.0 * (arc.value() - PI_2_REST);
+    let outer = select_unpredictable(x < 0.0, far, 2.0 * arc.value());
+    select_unpredictable(arc.inner, middle, outer)
 }
 
 /// The arc tangent of the smaller of y and x by the larger, and whether that is y, for y and x not negative, not both
@@ -71,7 +92,7 @@ fn flat_arc(y: f32, x: f32) -> (f32, bool) {
 #[inline(always)]
 fn atan_quotient(y: f32, x: f32) -> f32 {
     let (arc, steep) = flat_arc(y, x);
-    select_unpredictable(steep, single::FRAC_PI_2 - arc, arc)
+    select_unpredictable(steep, single::FRAC_PI_2 - (arc - PI_2_REST), arc)
 }
 
 #[inline(always)]
@@ -93,7 +114,7 @@ fn rise_and_run(y: f32, x: f32) -> (f32, f32) {
 fn atan2(y: f32, x: f32) -> f32 {
     let (rise, run) = rise_and_run(y, x);
     let first = atan_quotient(rise, run);
-    let size = if x.is_sign_negative() { single::PI - first } else { first };
+    let size = if x.is_sign_negative() { single::PI - (first - 2.0 * PI_2_REST) } else { first };
     let size = if x.is_nan() { x } else { size };
     size.copysign(y)
 }
@@ -103,7 +124,7 @@ fn atan2(y: f32, x: f32) -> f32 {
 fn atan2pi(y: f32, x: f32) -> f32 {
     let (rise, run) = rise_and_run(y, x);
     let (arc, steep) = flat_arc(rise, run);
-    let arc = if rise == run { 0.25 } else { arc * single::FRAC_1_PI };
+    let arc = if rise == run { 0.25 } else { over_pi(arc) };
     let first = select_unpredictable(steep, 0.5 - arc, arc);
     let size = if x.is_sign_negative() { 1.0 - first } else { first };
     let size = if x.is_nan() { x } else { size };
@@ -120,11 +141,11 @@ export! {
     /// atan2; 6 ULP allowed.
     spirula_atan2_f32(y: f32, x: f32) -> f32 = atan2(y, x);
     /// asinpi; 5 ULP allowed.
-    spirula_asinpi_f32(x: f32) -> f32 = asin(x) * single::FRAC_1_PI;
+    spirula_asinpi_f32(x: f32) -> f32 = over_pi(asin(x));
     /// acospi; 5 ULP allowed.
-    spirula_acospi_f32(x: f32) -> f32 = acos(x) * single::FRAC_1_PI;
+    spirula_acospi_f32(x: f32) -> f32 = over_pi(acos(x));
     /// atanpi; 5 ULP allowed.
-    spirula_atanpi_f32(x: f32) -> f32 = atan(x) * single::FRAC_1_PI;
+    spirula_atanpi_f32(x: f32) -> f32 = over_pi(atan(x));
     /// atan2pi; 6 ULP allowed.
     spirula_atan2pi_f32(y: f32, x: f32) -> f32 = atan2pi(y, x);
 }

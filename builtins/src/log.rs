@@ -56,6 +56,16 @@ pub(crate) fn log1p_narrow(x: f64) -> f64 {
 const LOG_SINGLE: [f32; 8] =
     [-0.5, 0.3333391, -0.25001338, 0.19963105, -0.16577569, 0.1491436, -0.14267498, 0.08701549];
 
+/// (log2(1 + f) - f / ln 2) / f² likewise, and c = 1 / ln 2 as a sum.
+const LOG2_SINGLE: [f32; 8] =
+    [-0.7213474, 0.4809073, -0.36070004, 0.28799072, -0.23903814, 0.21521495, -0.20659925, 0.12626483];
+const ONE_OVER_LN_2: (f32, f32) = (std::f32::consts::LOG2_E, 1.925963e-8);
+
+/// (log10(1 + f) - f / ln 10) / f² likewise, and c = 1 / ln 10 as a sum.
+const LOG10_SINGLE: [f32; 8] =
+    [-0.2171472, 0.14476752, -0.10858153, 0.086693846, -0.07195765, 0.06478616, -0.06219257, 0.038009502];
+const ONE_OVER_LN_10: (f32, f32) = (std::f32::consts::LOG10_E, -1.010305e-8);
+
 /// 2^23, which makes every denormal number normal.
 const LIFT: f32 = 8388608.0;
 
@@ -74,14 +84,14 @@ fn split_bits(bits: u32) -> (f32, f32) {
     (k as f32, f32::from_bits(bits.wrapping_sub((k as u32) << 23)) - 1.0)
 }
 
-/// What `assembled` makes of k, f and log(1 + f) - f is the logarithm of the positive number 2^k (1 + f). Other than normal
-/// numbers have a branch of their own, being rare.
+/// What `assembled` makes of k, f and log(1 + f) - c f, of which `coefficients` are, is the logarithm of the positive number
+/// 2^k (1 + f). Other than normal numbers have a branch of their own, being rare.
 #[inline(always)]
-fn logarithm(x: f32, assembled: impl Fn(f32, f32, f32) -> f32) -> f32 {
+fn logarithm(x: f32, coefficients: [f32; 8], assembled: impl Fn(f32, f32, f32) -> f32) -> f32 {
     const NORMAL: u32 = f32::MIN_POSITIVE.to_bits();
     let of_bits = |bits: u32| {
         let (k, f) = split_bits(bits);
-        assembled(k, f, f * f * polynomial(f, LOG_SINGLE))
+        assembled(k, f, f * f * polynomial(f, coefficients))
     };
     let result = of_bits(x.to_bits());
     let is_normal = x.to_bits().wrapping_sub(NORMAL) < f32::INFINITY.to_bits() - NORMAL;
@@ -100,18 +110,20 @@ fn logarithm(x: f32, assembled: impl Fn(f32, f32, f32) -> f32) -> f32 {
 
 #[inline(always)]
 fn log(x: f32) -> f32 {
-    logarithm(x, |k, f, rest| k.mul_add(0.693_145_75, f + k.mul_add(1.428_606_8e-6, rest)))
+    logarithm(x, LOG_SINGLE, |k, f, rest| k.mul_add(0.693_145_75, f + k.mul_add(1.428_606_8e-6, rest)))
 }
 
 #[inline(always)]
 fn log2(x: f32) -> f32 {
-    logarithm(x, |k, f, rest| (f + rest).mul_add(std::f32::consts::LOG2_E, k))
+    let (high, low) = ONE_OVER_LN_2;
+    logarithm(x, LOG2_SINGLE, |k, f, rest| k + f.mul_add(high, f.mul_add(low, rest)))
 }
 
 #[inline(always)]
 fn log10(x: f32) -> f32 {
-    logarithm(x, |k, f, rest| {
-        let fraction = (f + rest).mul_add(std::f32::consts::LOG10_E, k * 4.605_039e-6);
+    let (high, low) = ONE_OVER_LN_10;
+    logarithm(x, LOG10_SINGLE, |k, f, rest| {
+        let fraction = f.mul_add(high, f.mul_add(low, k.mul_add(4.605_039e-6, rest)));
         k.mul_add(0.301_025_4, fraction)
     })
 }

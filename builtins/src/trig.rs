@@ -85,7 +85,9 @@ impl Single {
     #[inline(always)]
     fn sin_of_rest(self) -> f32 {
         let square = self.rest * self.rest;
-        self.rest * square.mul_add(polynomial(square, SIN_SINGLE), 1.0)
+        let value = (self.rest * square).mul_add(polynomial(square, SIN_SINGLE), self.rest);
+        // -0 and the product, which is 0, have the sum 0.
+        f32::from_bits(value.to_bits() | (self.rest.to_bits() & (1 << 31)))
     }
 
     #[inline(always)]
