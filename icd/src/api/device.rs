@@ -30,6 +30,12 @@ impl ClObject for Device {
     }
 }
 
+const CL_DEVICE_SINGLE_FP_ATOMIC_CAPABILITIES_EXT: cl::cl_device_info = 0x4231;
+const CL_DEVICE_DOUBLE_FP_ATOMIC_CAPABILITIES_EXT: cl::cl_device_info = 0x4232;
+const CL_DEVICE_HALF_FP_ATOMIC_CAPABILITIES_EXT: cl::cl_device_info = 0x4233;
+/// cl_ext_float_atomics: loads and stores, sums, extremes, in global memory and, 16 bits up, in local memory.
+const FLOAT_ATOMICS: cl::cl_bitfield = 0b111 | 0b111 << 16;
+
 /// Which queues can be made.
 const QUEUE_PROPERTIES: cl::cl_command_queue_properties =
     cl::CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE | cl::CL_QUEUE_PROFILING_ENABLE;
@@ -258,6 +264,26 @@ fn newer_info(info: &DeviceInfo, param_name: cl::cl_device_info, answer: Answer)
         cl::CL_DEVICE_GENERIC_ADDRESS_SPACE_SUPPORT => {
             answer.flag(info.has_feature("__opencl_c_generic_address_space"))
         }
+        _ => extension_info(param_name, answer),
+    }
+}
+
+/// What extensions of arithmetic added: cl_khr_integer_dot_product and cl_ext_float_atomics.
+fn extension_info(param_name: cl::cl_device_info, answer: Answer) -> Status<Answered> {
+    match param_name {
+        cl::CL_DEVICE_INTEGER_DOT_PRODUCT_CAPABILITIES_KHR => answer.value(
+            cl::CL_DEVICE_INTEGER_DOT_PRODUCT_INPUT_4x8BIT_PACKED_KHR
+                | cl::CL_DEVICE_INTEGER_DOT_PRODUCT_INPUT_4x8BIT_KHR,
+        ),
+        // No operand's signs are quicker than others by an instruction of their own: six `cl_bool`.
+        cl::CL_DEVICE_INTEGER_DOT_PRODUCT_ACCELERATION_PROPERTIES_8BIT_KHR
+        | cl::CL_DEVICE_INTEGER_DOT_PRODUCT_ACCELERATION_PROPERTIES_4x8BIT_PACKED_KHR => {
+            answer.value([cl::CL_FALSE; 6])
+        }
+        CL_DEVICE_SINGLE_FP_ATOMIC_CAPABILITIES_EXT | CL_DEVICE_DOUBLE_FP_ATOMIC_CAPABILITIES_EXT => {
+            answer.value(FLOAT_ATOMICS)
+        }
+        CL_DEVICE_HALF_FP_ATOMIC_CAPABILITIES_EXT => answer.value(0 as cl::cl_bitfield),
         _ => unknown(param_name),
     }
 }

@@ -11,6 +11,7 @@ mod common;
 mod convert;
 #[cfg(test)]
 mod coverage;
+mod dot_product;
 mod emit;
 pub mod enqueue;
 mod geometric;

@@ -11,32 +11,54 @@ pub(crate) const OPENCL_C_VERSIONS: &[Extension] = &[
     Extension { name: "OpenCL C", version: [3, 0, 0] },
 ];
 
+const fn feature(name: &'static str) -> Extension {
+    Extension { name, version: [3, 0, 0] }
+}
+
 /// CL_DEVICE_OPENCL_C_FEATURES: optional features of OpenCL C 3.0. Only what works is listed.
 pub(crate) const OPENCL_C_FEATURES: &[Extension] = &[
-    Extension { name: "__opencl_c_3d_image_writes", version: [3, 0, 0] },
-    Extension { name: "__opencl_c_atomic_order_acq_rel", version: [3, 0, 0] },
-    Extension { name: "__opencl_c_atomic_order_seq_cst", version: [3, 0, 0] },
-    Extension { name: "__opencl_c_atomic_scope_all_devices", version: [3, 0, 0] },
-    Extension { name: "__opencl_c_atomic_scope_device", version: [3, 0, 0] },
-    Extension { name: "__opencl_c_device_enqueue", version: [3, 0, 0] },
-    Extension { name: "__opencl_c_fp64", version: [3, 0, 0] },
-    Extension { name: "__opencl_c_generic_address_space", version: [3, 0, 0] },
-    Extension { name: "__opencl_c_images", version: [3, 0, 0] },
-    Extension { name: "__opencl_c_int64", version: [3, 0, 0] },
-    Extension { name: "__opencl_c_pipes", version: [3, 0, 0] },
-    Extension { name: "__opencl_c_program_scope_global_variables", version: [3, 0, 0] },
-    Extension { name: "__opencl_c_read_write_images", version: [3, 0, 0] },
-    Extension { name: "__opencl_c_subgroups", version: [3, 0, 0] },
-    Extension { name: "__opencl_c_work_group_collective_functions", version: [3, 0, 0] },
+    feature("__opencl_c_3d_image_writes"),
+    feature("__opencl_c_atomic_order_acq_rel"),
+    feature("__opencl_c_atomic_order_seq_cst"),
+    feature("__opencl_c_atomic_scope_all_devices"),
+    feature("__opencl_c_atomic_scope_device"),
+    feature("__opencl_c_device_enqueue"),
+    feature("__opencl_c_ext_fp32_global_atomic_add"),
+    feature("__opencl_c_ext_fp32_global_atomic_min_max"),
+    feature("__opencl_c_ext_fp32_local_atomic_add"),
+    feature("__opencl_c_ext_fp32_local_atomic_min_max"),
+    feature("__opencl_c_ext_fp64_global_atomic_add"),
+    feature("__opencl_c_ext_fp64_global_atomic_min_max"),
+    feature("__opencl_c_ext_fp64_local_atomic_add"),
+    feature("__opencl_c_ext_fp64_local_atomic_min_max"),
+    feature("__opencl_c_fp64"),
+    feature("__opencl_c_generic_address_space"),
+    feature("__opencl_c_images"),
+    feature("__opencl_c_int64"),
+    feature("__opencl_c_integer_dot_product_input_4x8bit"),
+    feature("__opencl_c_integer_dot_product_input_4x8bit_packed"),
+    feature("__opencl_c_pipes"),
+    feature("__opencl_c_program_scope_global_variables"),
+    feature("__opencl_c_read_write_images"),
+    feature("__opencl_c_subgroups"),
+    feature("__opencl_c_work_group_collective_functions"),
 ];
 
-/// What is no option in OpenCL C 2.0: clang asks for it by the names of 3.0.
+/// What is no option in OpenCL C 2.0, and the features of extensions: clang asks for both by the names of 3.0.
 pub(crate) const OPENCL_C_20: &[&str] = &[
     "__opencl_c_atomic_order_acq_rel",
     "__opencl_c_atomic_order_seq_cst",
     "__opencl_c_atomic_scope_all_devices",
     "__opencl_c_atomic_scope_device",
     "__opencl_c_device_enqueue",
+    "__opencl_c_ext_fp32_global_atomic_add",
+    "__opencl_c_ext_fp32_global_atomic_min_max",
+    "__opencl_c_ext_fp32_local_atomic_add",
+    "__opencl_c_ext_fp32_local_atomic_min_max",
+    "__opencl_c_ext_fp64_global_atomic_add",
+    "__opencl_c_ext_fp64_global_atomic_min_max",
+    "__opencl_c_ext_fp64_local_atomic_add",
+    "__opencl_c_ext_fp64_local_atomic_min_max",
     "__opencl_c_generic_address_space",
     "__opencl_c_pipes",
     "__opencl_c_program_scope_global_variables",
@@ -46,3 +68,7 @@ pub(crate) const OPENCL_C_20: &[&str] = &[
 
 /// CL_DEVICE_SPIR_VERSIONS: what `-spir-std=` can name.
 pub(crate) const SPIR_VERSIONS: &str = "1.2 2.0";
+
+/// The features of extensions that every version of OpenCL C can use: before 3.0, clang defines no macros for features.
+pub(crate) const OF_EVERY_VERSION: &[&str] =
+    &["__opencl_c_integer_dot_product_input_4x8bit", "__opencl_c_integer_dot_product_input_4x8bit_packed"];

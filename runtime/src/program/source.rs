@@ -5,7 +5,7 @@ use super::steps::{Built, Failure};
 use crate::error::Status;
 use crate::platform::Platform;
 use crate::platform::device::DeviceInfo;
-use crate::platform::extensions::OPENCL_C_20;
+use crate::platform::extensions::{OF_EVERY_VERSION, OPENCL_C_20};
 use spirula_interface::translation::Translation;
 use spirula_service as service;
 use std::sync::Arc;
@@ -57,6 +57,7 @@ fn capabilities(device: &DeviceInfo, version: &str) -> Vec<String> {
         known += &format!(",+{}", extension.name);
         options.push(format!("-D{}=1", extension.name));
     }
+    options.extend(OF_EVERY_VERSION.iter().map(|feature| format!("-D{feature}=1")));
     let features: Vec<&str> = match version {
         "-cl-std=CL2.0" => {
             OPENCL_C_20.iter().chain(&["__opencl_c_fp64", "__opencl_c_images"]).copied().collect()

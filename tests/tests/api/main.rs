@@ -8,6 +8,7 @@ mod device_queues;
 mod device_trees;
 mod errors;
 mod events;
+mod extensions;
 mod faults;
 mod forged;
 mod generic;
@@ -57,6 +58,7 @@ fn main() -> ExitCode {
         conversions::tests(),
         half::tests(),
         events::tests(),
+        extensions::tests(),
         faults::tests(),
         timeouts::tests(),
         commands::tests(),

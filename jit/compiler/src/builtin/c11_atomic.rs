@@ -6,6 +6,8 @@
 //! A scope may be wider than was asked for: all are the whole machine, which costs nothing, for its caches are coherent and an
 //! instruction is the same for every scope. Only of fences, whose strongest is an instruction, those within a work-group need
 //! none: one thread runs it.
+//!
+//! Sums, differences and extremes of floats are those of cl_ext_float_atomics.
 
 use super::emit::{Emitter, Ir, Lane, Value};
 use super::pattern::Generic;
@@ -20,6 +22,7 @@ const NUMBERS: Generic = {
 };
 const LONG: Generic = Generic { elements: &[Element::Long], widths: &[1] };
 const ULONG: Generic = Generic { elements: &[Element::ULong], widths: &[1] };
+const FLOATS: Generic = Generic { elements: &[Element::Float, Element::Double], widths: &[1] };
 /// `atomic_flag` is an `atomic_int`.
 const FLAG: Generic = Generic { elements: &[Element::Int], widths: &[1] };
 
@@ -77,6 +80,11 @@ pub fn rows(rows: &mut Rows) {
             // Of atomic_uintptr_t and atomic_intptr_t.
             rows.expand(&name, ULONG, pattern("T(_Atomic*T,I"), how);
             rows.expand(&name, LONG, pattern("T(_Atomic*T,U"), how);
+        }
+        for op in ["add", "sub", "min", "max"] {
+            rows.expand(&name(&format!("fetch_{op}")), FLOATS, pattern("T(_Atomic*T,T"), move |e, call| {
+                modify(e, call, &format!("f{op}"), &call.arguments[1])
+            });
         }
         rows.expand(&name("load"), NUMBERS, pattern("T(_Atomic*T"), load);
         rows.expand(&name("store"), NUMBERS, pattern("void(_Atomic*T,T"), |e, call| {

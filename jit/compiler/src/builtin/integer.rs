@@ -1,4 +1,4 @@
-//! Builtins: integer functions (6.12.3).
+//! Builtins: integer functions (6.12.3), and those of cl_khr_extended_bit_ops.
 
 use super::emit::{Emitter, Ir, Lane, Value};
 use super::table::{Call, INT32, INTEGERS, NARROW, Rows};
@@ -53,6 +53,63 @@ pub fn rows(rows: &mut Rows) {
         let high = e.binary("shl", &high, &count);
         e.binary("or", &high, &low)
     });
+    rows.intrinsic("bit_reverse", INTEGERS, "T(T)", "bitreverse");
+    rows.expand("bitfield_insert", INTEGERS, "T(T,T,uint,uint)", insert);
+    rows.expand("bitfield_extract_signed", INTEGERS, "I(T,uint,uint)", |e, call| extract(e, call, "ashr"));
+    rows.expand("bitfield_extract_unsigned", INTEGERS, "U(T,uint,uint)", |e, call| extract(e, call, "lshr"));
+}
+
+/// The places of a field of bits: its offset and how many bits the type has besides it, in every lane, and whether it has
+/// none. Shifts by these are defined for every field that lies within the type.
+struct Field {
+    offset: Value,
+    outside: Value,
+    empty: Value,
+}
+
+impl Field {
+    fn new(e: &mut Emitter, call: &Call, offset: &Value, count: &Value) -> Field {
+        let bits = e.int(count.ir, call.element.bits().into());
+        let none = e.int(count.ir, 0);
+        let empty = e.compare("icmp eq", count, &none);
+        let outside = e.binary("sub", &bits, count);
+        // Where nothing is chosen, any shift that is defined will do.
+        let outside = e.select(&empty, &none, &outside);
+        let [offset, outside] = [offset, &outside].map(|amount| {
+            let lane = Lane::Int(call.element.bits());
+            let op = if lane.bits() > 32 { "zext" } else { "trunc" };
+            let amount = if lane.bits() == 32 { amount.clone() } else { e.cast(op, amount, lane) };
+            e.splat(&amount, call.width)
+        });
+        let empty = e.splat(&empty, call.width);
+        Field { offset, outside, empty }
+    }
+}
+
+fn insert(e: &mut Emitter, call: &Call) -> Value {
+    let [base, inserted, offset, count] = call.arguments else {
+        unreachable!("bitfield_insert has four parameters")
+    };
+    let field = Field::new(e, call, offset, count);
+    let all = e.int(base.ir, -1);
+    let low = e.binary("lshr", &all, &field.outside);
+    let mask = e.binary("shl", &low, &field.offset);
+    let moved = e.binary("shl", inserted, &field.offset);
+    let different = e.binary("xor", base, &moved);
+    let changed = e.binary("and", &different, &mask);
+    let result = e.binary("xor", base, &changed);
+    e.select(&field.empty, base, &result)
+}
+
+fn extract(e: &mut Emitter, call: &Call, shift: &str) -> Value {
+    let [base, offset, count] = call.arguments else { unreachable!("extractions have three parameters") };
+    let field = Field::new(e, call, offset, count);
+    let above = e.binary("sub", &field.outside, &field.offset);
+    let zero = e.int(base.ir, 0);
+    let above = e.select(&field.empty, &zero, &above);
+    let high = e.binary("shl", base, &above);
+    let value = e.binary(shift, &high, &field.outside);
+    e.select(&field.empty, &zero, &value)
 }
 
 fn absolute(e: &mut Emitter, call: &Call) -> Value {

@@ -80,6 +80,43 @@ fn integers() {
 }
 
 #[test]
+fn fields_of_bits() {
+    check(&[
+        ("_Z11bit_reversej", &["1"], "-2147483648"),
+        ("_Z11bit_reverseh", &["-56"], "19"),
+        ("_Z15bitfield_insertjjjj", &["0", "-1", "4", "8"], "4080"),
+        ("_Z15bitfield_inserthhjj", &["-1", "0", "0", "8"], "0"),
+        ("_Z15bitfield_insertlljj", &["5", "-1", "63", "0"], "5"),
+        ("_Z15bitfield_insertlljj", &["5", "-1", "32", "32"], "-4294967291"),
+        ("_Z15bitfield_insertiijj", &["5", "7", "0", "32"], "7"),
+        ("_Z23bitfield_extract_signedjjj", &["240", "4", "4"], "-1"),
+        ("_Z23bitfield_extract_signedsjj", &["-32768", "15", "1"], "-1"),
+        ("_Z23bitfield_extract_signedljj", &["-7", "0", "64"], "-7"),
+        ("_Z25bitfield_extract_unsignedijj", &["-1", "31", "1"], "1"),
+        ("_Z25bitfield_extract_unsignedcjj", &["-128", "0", "8"], "-128"),
+        ("_Z25bitfield_extract_unsignedijj", &["-1", "5", "0"], "0"),
+    ]);
+}
+
+#[test]
+fn dot_products() {
+    check(&[
+        ("_Z21dot_4x8packed_uu_uintjj", &["-1", "-1"], "260100"),
+        ("_Z20dot_4x8packed_ss_intjj", &["-1", "-2139062144"], "512"),
+        ("_Z20dot_4x8packed_us_intjj", &["-1", "-2139062144"], "-130560"),
+        ("_Z20dot_4x8packed_su_intjj", &["-1", "-1"], "-1020"),
+        ("_Z29dot_acc_sat_4x8packed_uu_uintjjj", &["-1", "-1", "-5"], "-1"),
+        ("_Z28dot_acc_sat_4x8packed_su_intjji", &["-1", "-1", "-2147483648"], "-2147483648"),
+        ("_Z3dotDv4_cDv4_h", &["<i8 -128, i8 1, i8 2, i8 3>", "<i8 -1, i8 1, i8 1, i8 1>"], "-32634"),
+        (
+            "_Z11dot_acc_satDv4_cS_i",
+            &["<i8 127, i8 0, i8 0, i8 0>", "<i8 127, i8 0, i8 0, i8 0>", "2147483647"],
+            "2147483647",
+        ),
+    ]);
+}
+
+#[test]
 fn conversions() {
     check(&[
         ("_Z12convert_charf", &["-1.5"], "-1"),
