@@ -16,6 +16,7 @@ pub mod sampler;
 pub mod sharing;
 pub mod sub_device;
 pub mod svm;
+pub mod usm;
 
 use crate::abi::{Handle, In};
 use crate::error::{Status, fail};

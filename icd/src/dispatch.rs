@@ -12,7 +12,7 @@ use crate::api::memory::{self, Mem};
 use crate::api::program::{self, Program};
 use crate::api::queue::{self, Queue};
 use crate::api::sampler::{self, Sampler};
-use crate::api::{device, image, pipe, platform, release, retain, sharing, sub_device, svm};
+use crate::api::{device, image, pipe, platform, release, retain, sharing, sub_device, svm, usm};
 use std::ffi::c_void;
 
 /// What the first word of every handle points at.
@@ -214,19 +214,50 @@ slots! {
     clSetContextDestructorCallback = plain(context::set_destructor_callback);
 }
 
-/// cl_khr_suggested_local_work_size's function.
-static SUGGESTED_LOCAL_WORK_SIZE: opencl_sys::clGetKernelSuggestedLocalWorkSizeKHR_t =
-    plain(|| "clGetKernelSuggestedLocalWorkSizeKHR", enqueue::kernel::suggested_local_work_size);
+/// `name: type = kind(function)`: functions of extensions, which have no slot.
+macro_rules! extensions {
+    ($($name:ident: $slot:ident = $kind:ident($function:expr);)*) => {
+        /// The address of the extension's function of this name, or null.
+        fn extension(name: &str) -> *mut c_void {
+            match name {
+                $(stringify!($name) => {
+                    const FUNCTION: opencl_sys::$slot = entry!($name, $kind($function));
+                    FUNCTION.map_or(std::ptr::null_mut(), |function| function as *mut c_void)
+                })*
+                _ => std::ptr::null_mut(),
+            }
+        }
+
+        #[cfg(test)]
+        const EXTENSIONS: &[&str] = &[$(stringify!($name)),*];
+    };
+}
+
+extensions! {
+    clGetKernelSuggestedLocalWorkSizeKHR: clGetKernelSuggestedLocalWorkSizeKHR_t
+        = plain(enqueue::kernel::suggested_local_work_size);
+    clHostMemAllocINTEL: clHostMemAllocINTEL_t = creates(usm::alloc_host);
+    clDeviceMemAllocINTEL: clDeviceMemAllocINTEL_t = creates(usm::alloc_device);
+    clSharedMemAllocINTEL: clSharedMemAllocINTEL_t = creates(usm::alloc_shared);
+    clMemFreeINTEL: clMemFreeINTEL_t = plain(usm::free);
+    clMemBlockingFreeINTEL: clMemBlockingFreeINTEL_t = plain(usm::blocking_free);
+    clGetMemAllocInfoINTEL: clGetMemAllocInfoINTEL_t = plain(usm::get_info);
+    clSetKernelArgMemPointerINTEL: clSetKernelArgMemPointerINTEL_t = plain(kernel::set_arg_svm_pointer);
+    clEnqueueMemFillINTEL: clEnqueueMemFillINTEL_t = plain(usm::enqueue_fill);
+    clEnqueueMemcpyINTEL: clEnqueueMemcpyINTEL_t = plain(usm::enqueue_memcpy);
+    clEnqueueMigrateMemINTEL: clEnqueueMigrateMemINTEL_t = plain(usm::enqueue_migrate);
+    clEnqueueMemAdviseINTEL: clEnqueueMemAdviseINTEL_t = plain(usm::enqueue_advise);
+}
 
 /// clGetExtensionFunctionAddress: those of our extensions, and functions of the core are there for loaders that ask.
 pub fn function(name: &[u8]) -> *mut c_void {
     match std::str::from_utf8(name) {
         Ok("clIcdGetPlatformIDsKHR") => slot("clGetPlatformIDs"),
         Ok("clCreateCommandQueueWithPropertiesKHR") => slot("clCreateCommandQueueWithProperties"),
-        Ok("clGetKernelSuggestedLocalWorkSizeKHR") => {
-            SUGGESTED_LOCAL_WORK_SIZE.map_or(std::ptr::null_mut(), |function| function as *mut c_void)
+        Ok(name) => {
+            let core = slot(name);
+            if core.is_null() { extension(name) } else { core }
         }
-        Ok(name) => slot(name),
         Err(_) => std::ptr::null_mut(),
     }
 }
@@ -256,6 +287,7 @@ mod tests {
     #[test]
     fn extension_functions_are_found_by_name_only() {
         assert!(!function(b"clIcdGetPlatformIDsKHR").is_null());
+        assert!(EXTENSIONS.iter().all(|name| !function(name.as_bytes()).is_null()));
         assert_eq!(
             function(b"clCreateContext"),
             DISPATCH.clCreateContext.map_or(std::ptr::null_mut(), |f| f as *mut c_void)

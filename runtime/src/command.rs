@@ -62,6 +62,10 @@ command_types! {
     SvmMap = 0x120C, "CL_COMMAND_SVM_MAP";
     SvmUnmap = 0x120D, "CL_COMMAND_SVM_UNMAP";
     SvmMigrateMem = 0x120E, "CL_COMMAND_SVM_MIGRATE_MEM";
+    MemFill = 0x4204, "CL_COMMAND_MEMFILL_INTEL";
+    Memcpy = 0x4205, "CL_COMMAND_MEMCPY_INTEL";
+    MigrateMem = 0x4206, "CL_COMMAND_MIGRATEMEM_INTEL";
+    MemAdvise = 0x4207, "CL_COMMAND_MEMADVISE_INTEL";
 }
 
 /// A checked command, not yet queued. It holds the objects it works on.

@@ -10,7 +10,7 @@
 //! | `off` | nothing, as without the variable |
 //! | `error` | every error that a function of OpenCL returns or a command ends with, and what failed in the background |
 //! | `warn` | what goes on, but worse than it should: a thread that is not bound, a kernel whose code can't be made better |
-//! | `info` | each build, compilation and link: of what, how long it took, how it ended |
+//! | `info` | each build, compilation and link: of what, how long it took, how it ended; its log if it succeeded |
 //! | `debug` | what is done without being asked for: better code for a kernel; how long the stages of each build took |
 //!
 //! A line names the process and the level. It is written at once and as a whole, so that lines of different threads and

@@ -342,7 +342,10 @@ impl Program {
             .unwrap_or_else(|panic| Err(Failure::from(Error::panicked(panic.as_ref()))));
         let took = begun.elapsed();
         let how = result.as_ref().map_or_else(|failure| failure.status.name().into(), Built::summary);
-        log::info(format_args!("{} of {given} took {took:.1?}: {how}", step.function()));
+        // Remarks and warnings: not every application shows its build logs.
+        let said = result.as_ref().map_or("", |built| built.log.trim_end());
+        let said = if said.is_empty() { String::new() } else { format!("\n{said}") };
+        log::info(format_args!("{} of {given} took {took:.1?}: {how}{said}", step.function()));
         static SAID: Once = Once::new();
         SAID.call_once(|| {
             let said = [spirula_service::missing_protection(), spirula_service::ignored_level()];

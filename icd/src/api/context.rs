@@ -5,6 +5,7 @@ use crate::api::device::{self, Device};
 use crate::api::distinct;
 use crate::api::platform::Platform;
 use crate::api::queue::Queue;
+use crate::api::usm::Allocations;
 use crate::callback::{ContextNotify, ObjectNotify, Opaque};
 use crate::error::{OrFail, Status, fail, fail_if};
 use crate::handle::{ClObject, Link, NewHandle, Ref};
@@ -22,8 +23,33 @@ pub struct Context {
     pub devices: Vec<Link<Device>>,
     /// Whom it tells of errors and of its end: that it lives no longer than this.
     listener: Arc<Listener>,
-    /// Handles of queues on its devices; some may be gone.
-    on_device: Mutex<Vec<usize>>,
+    /// Queues on its devices.
+    pub on_device: Remembered,
+    /// Queues of the host.
+    pub queues: Remembered,
+    /// Allocations of cl_intel_unified_shared_memory.
+    pub usm: Allocations,
+}
+
+/// Handles of queues; some may be gone.
+#[derive(Default)]
+pub struct Remembered(Mutex<Vec<usize>>);
+
+impl Remembered {
+    /// Handles that were remembered.
+    pub fn all(&self) -> Vec<*mut c_void> {
+        let list = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        list.iter().map(|&address| std::ptr::without_provenance_mut(address)).collect()
+    }
+
+    /// Remembers a queue's handle.
+    pub fn add(&self, handle: *mut c_void) {
+        let mut list = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        list.retain(|&address| Ref::<Queue>::find(std::ptr::without_provenance_mut(address)).is_ok());
+        if !list.contains(&handle.addr()) {
+            list.push(handle.addr());
+        }
+    }
 }
 
 impl ClObject for Context {
@@ -35,21 +61,6 @@ impl ClObject for Context {
 }
 
 impl Context {
-    /// Handles that were remembered.
-    pub fn on_device(&self) -> Vec<*mut c_void> {
-        let list = self.on_device.lock().unwrap_or_else(PoisonError::into_inner);
-        list.iter().map(|&address| std::ptr::without_provenance_mut(address)).collect()
-    }
-
-    /// Remembers the handle of a queue on a device.
-    pub fn remember_on_device(&self, handle: *mut c_void) {
-        let mut list = self.on_device.lock().unwrap_or_else(PoisonError::into_inner);
-        list.retain(|&address| Ref::<Queue>::find(std::ptr::without_provenance_mut(address)).is_ok());
-        if !list.contains(&handle.addr()) {
-            list.push(handle.addr());
-        }
-    }
-
     /// This context's link to a device. Errors: CL_INVALID_DEVICE if the device is not of this context.
     pub fn device(&self, device: &Handle<Device>) -> Status<Link<Device>> {
         let device = device.get()?;
@@ -108,7 +119,14 @@ fn new(
     let cores = devices.iter().map(|device| Arc::clone(&device.core)).collect();
     let listener = Listener::new(notify.bind(user_data));
     let core = CoreContext::new(cores, properties, &listener);
-    NewHandle::new(Context { core, devices, listener, on_device: Mutex::default() })
+    NewHandle::new(Context {
+        core,
+        devices,
+        listener,
+        on_device: Remembered::default(),
+        queues: Remembered::default(),
+        usm: Allocations::default(),
+    })
 }
 
 /// clCreateContext.

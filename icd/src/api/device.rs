@@ -3,6 +3,7 @@
 use crate::abi::{Handle, HostMut, Out};
 use crate::api::platform::{PLATFORM, Platform, names};
 use crate::api::sub_device::{self, Partition};
+use crate::api::usm;
 use crate::error::{Status, fail_if};
 use crate::handle::{ClObject, Link};
 use crate::info::{self, Answer, Answered, query, unknown};
@@ -268,7 +269,7 @@ fn newer_info(info: &DeviceInfo, param_name: cl::cl_device_info, answer: Answer)
     }
 }
 
-/// What extensions of arithmetic added: cl_khr_integer_dot_product and cl_ext_float_atomics.
+/// What extensions added: cl_khr_integer_dot_product, cl_ext_float_atomics and cl_intel_unified_shared_memory.
 fn extension_info(param_name: cl::cl_device_info, answer: Answer) -> Status<Answered> {
     match param_name {
         cl::CL_DEVICE_INTEGER_DOT_PRODUCT_CAPABILITIES_KHR => answer.value(
@@ -283,6 +284,11 @@ fn extension_info(param_name: cl::cl_device_info, answer: Answer) -> Status<Answ
         CL_DEVICE_SINGLE_FP_ATOMIC_CAPABILITIES_EXT | CL_DEVICE_DOUBLE_FP_ATOMIC_CAPABILITIES_EXT => {
             answer.value(FLOAT_ATOMICS)
         }
+        cl::CL_DEVICE_HOST_MEM_CAPABILITIES_INTEL
+        | cl::CL_DEVICE_DEVICE_MEM_CAPABILITIES_INTEL
+        | cl::CL_DEVICE_SINGLE_DEVICE_SHARED_MEM_CAPABILITIES_INTEL
+        | cl::CL_DEVICE_CROSS_DEVICE_SHARED_MEM_CAPABILITIES_INTEL
+        | cl::CL_DEVICE_SHARED_SYSTEM_MEM_CAPABILITIES_INTEL => answer.value(usm::EVERY_ACCESS),
         CL_DEVICE_HALF_FP_ATOMIC_CAPABILITIES_EXT => answer.value(0 as cl::cl_bitfield),
         _ => unknown(param_name),
     }

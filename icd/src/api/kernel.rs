@@ -290,11 +290,14 @@ pub fn set_exec_info(
     kernel.get()?;
     // (No pointers at all take back those given before.)
     let fits = match param_name {
-        cl::CL_KERNEL_EXEC_INFO_SVM_PTRS => {
+        cl::CL_KERNEL_EXEC_INFO_SVM_PTRS | cl::CL_KERNEL_EXEC_INFO_USM_PTRS_INTEL => {
             param_value_size.is_multiple_of(size_of::<*mut c_void>())
                 && param_value.is_null() == (param_value_size == 0)
         }
-        cl::CL_KERNEL_EXEC_INFO_SVM_FINE_GRAIN_SYSTEM => {
+        cl::CL_KERNEL_EXEC_INFO_SVM_FINE_GRAIN_SYSTEM
+        | cl::CL_KERNEL_EXEC_INFO_INDIRECT_HOST_ACCESS_INTEL
+        | cl::CL_KERNEL_EXEC_INFO_INDIRECT_DEVICE_ACCESS_INTEL
+        | cl::CL_KERNEL_EXEC_INFO_INDIRECT_SHARED_ACCESS_INTEL => {
             param_value_size == size_of::<cl::cl_bool>() && !param_value.is_null()
         }
         _ => false,

@@ -94,7 +94,9 @@ fn create_listed(
     // CL_INVALID_QUEUE_PROPERTIES if values specified in properties are valid but are not supported by the device.
     let core = Core::new(&context.core, &device.core, profiling, out_of_order)?;
     let kind = Kind::Host(core);
-    Ok(NewHandle::new(Queue { kind, context: context.link()?, device, properties, property_list }))
+    let handle = NewHandle::new(Queue { kind, context: context.link()?, device, properties, property_list });
+    context.queues.add(handle.address());
+    Ok(handle)
 }
 
 /// clCreateCommandQueueWithProperties (OpenCL 2.0).
@@ -152,7 +154,7 @@ fn create_on_device(
     let core = DeviceQueue::new(&context.core, &device.core, size, is_default)?;
     let kind = Kind::OnDevice(core);
     let handle = NewHandle::new(Queue { kind, context: context.link()?, device, properties, property_list });
-    context.remember_on_device(handle.address());
+    context.on_device.add(handle.address());
     Ok(handle)
 }
 
@@ -160,7 +162,7 @@ fn create_on_device(
 fn default_of(context: &Context, device: &Device) -> Option<Ref<Queue>> {
     let core = context.core.device_queues.default_of(&device.core)?;
     let same = |queue: &Ref<Queue>| queue.on_device().is_some_and(|other| Arc::ptr_eq(other, &core));
-    context.on_device().into_iter().filter_map(|handle| Ref::<Queue>::find(handle).ok()).find(same)
+    context.on_device.all().into_iter().filter_map(|handle| Ref::<Queue>::find(handle).ok()).find(same)
 }
 
 /// clGetCommandQueueInfo.

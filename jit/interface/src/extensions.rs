@@ -37,6 +37,7 @@ pub const EXTENSIONS: &[Extension] = &[
     v1("cl_khr_extended_bit_ops"),
     Extension { name: "cl_khr_integer_dot_product", version: [2, 0, 0] },
     v1("cl_ext_float_atomics"),
+    v1("cl_intel_unified_shared_memory"),
     // `cl_khr_subgroups` isn't here: it promises that sub-groups make progress independently of each other.
     v1("cl_khr_subgroup_ballot"),
     v1("cl_khr_subgroup_clustered_reduce"),
@@ -81,7 +82,8 @@ mod tests {
         let names: Vec<&str> = EXTENSIONS.iter().map(|extension| extension.name).collect();
         for (index, name) in names.iter().enumerate() {
             let again = names[..index].contains(name) || NOT_REPORTED.contains(name);
-            assert!((name.starts_with("cl_khr_") || name.starts_with("cl_ext_")) && !again, "{name}");
+            let prefixed = ["cl_khr_", "cl_ext_", "cl_intel_"].iter().any(|prefix| name.starts_with(prefix));
+            assert!(prefixed && !again, "{name}");
         }
         // What OpenCL 1.2 asks of every full profile device (9.1), and what SPIR needs.
         let needed = [

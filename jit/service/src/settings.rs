@@ -82,7 +82,7 @@ pub const VARIABLES: &[Variable] = &[
     Variable {
         name: "SPIRULA_REMARKS",
         values: "anything",
-        meaning: "the build log says what was decided for each kernel",
+        meaning: "the build log says what was decided for each kernel; so does the log, from `SPIRULA_LOG=info` on",
     },
     Variable {
         name: "SPIRULA_THREADS",

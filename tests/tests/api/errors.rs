@@ -328,6 +328,12 @@ fn the_log_goes_where_its_variable_says() -> Outcome {
     assert!(on_stderr.contains(": kernels vadd, saxpy4, daxpy, copy_uchar\n"), "{on_stderr}");
     assert!(on_stderr.contains(": CL_BUILD_PROGRAM_FAILURE\n"), "{on_stderr}");
 
+    // Also what the application keeps to itself.
+    let mut remarks = isolate::child("errors::misuse")?;
+    let (_, remarked) = run(remarks.env("SPIRULA_LOG", "info").env("SPIRULA_REMARKS", "1"))?;
+    check_lines(&remarked, &all);
+    assert!(remarked.contains("\n    ") && remarked.matches("saxpy4").count() > 2, "{remarked}");
+
     let folder = tempfile::tempdir()?;
     let file = folder.path().join("log");
     let setting = |level: &str| format!("{level}:{}", file.display());

@@ -31,6 +31,7 @@ mod sub_groups;
 mod svm;
 mod threads;
 mod timeouts;
+mod usm;
 mod variables;
 mod versions;
 mod work_groups;
@@ -61,6 +62,7 @@ fn main() -> ExitCode {
         extensions::tests(),
         faults::tests(),
         timeouts::tests(),
+        usm::tests(),
         commands::tests(),
         sub_devices::tests(),
         svm::tests(),
