@@ -15,7 +15,9 @@ mod types;
 mod tests;
 
 use metadata::Metadata;
-use spirula_kir::{Attributes, ConstantData, Function, Op, Passing, Promises, Signature, Value, ValueDef};
+use spirula_kir::{
+    Attributes, ConstantData, Function, Op, Passing, Promises, Signature, Type, Value, ValueDef,
+};
 use std::collections::{BTreeSet, HashSet};
 use std::fmt::Write;
 use types::{llvm_constant, llvm_type};
@@ -89,6 +91,20 @@ fn attributes(attributes: Attributes) -> String {
     format!("nounwind{memory}{returns}{}{}", word(noinline, " noinline"), word(cold, " cold"))
 }
 
+/// Vectors that find no register are kept on the stack, where LLVM aligns them only if it knew that beforehand; else most of
+/// them would lie in two lines each.
+fn stack_alignment(function: &Function) -> String {
+    const ABI_ALIGN: u64 = 16;
+    const MOST: u64 = 64;
+    let sizes = function.insts().filter_map(|inst| function.result(inst)).map(|value| function.ty(value));
+    let widest = sizes.filter(|ty| matches!(ty, Type::Vector(..))).map(Type::size).max().unwrap_or(0);
+    if widest > ABI_ALIGN {
+        format!(" alignstack({})", widest.next_power_of_two().min(MOST))
+    } else {
+        String::new()
+    }
+}
+
 /// A constant's definition: bytes, with addresses between them.
 fn constant_text(constant: &ConstantData) -> String {
     let ConstantData { name, align, size, .. } = constant;
@@ -150,9 +166,10 @@ impl<'a> Translator<'a> {
         let name = &self.function.name;
         let _ = writeln!(
             self.out.functions,
-            "define {result} @\"{name}\"({}) {} {{\nentry:",
+            "define {result} @\"{name}\"({}) {}{} {{\nentry:",
             params.join(", "),
-            attributes(self.function.attributes)
+            attributes(self.function.attributes),
+            stack_alignment(self.function)
         );
         for (number, slot) in self.function.slots.iter().enumerate() {
             let (size, align) = (slot.size, slot.align.max(1));
