@@ -138,6 +138,8 @@ pub struct LoopHints {
     pub no_vectorize: bool,
     /// Make no copies of its body.
     pub no_unroll: bool,
+    /// Leave in it what is the same in all iterations: there is more of that than registers.
+    pub no_hoist: bool,
 }
 
 /// Size and alignment of a private slot in bytes.

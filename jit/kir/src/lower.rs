@@ -7,6 +7,7 @@
 mod body;
 mod collectives;
 mod groups;
+mod invariants;
 mod launch;
 mod layout;
 mod region;

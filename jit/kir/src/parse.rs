@@ -366,6 +366,7 @@ impl<'a> Parser<'a> {
             parallel: if self.accept("parallel") { Some(AccessGroup(self.number()?)) } else { None },
             no_vectorize: self.accept("no_vectorize"),
             no_unroll: self.accept("no_unroll"),
+            no_hoist: self.accept("no_hoist"),
         })
     }
 

@@ -249,7 +249,11 @@ impl Display for LoopHints {
         if let Some(group) = self.parallel {
             write!(f, " parallel {}", group.0)?;
         }
-        let words = [(self.no_vectorize, " no_vectorize"), (self.no_unroll, " no_unroll")];
+        let words = [
+            (self.no_vectorize, " no_vectorize"),
+            (self.no_unroll, " no_unroll"),
+            (self.no_hoist, " no_hoist"),
+        ];
         words.iter().filter(|(on, _)| *on).try_for_each(|(_, word)| f.write_str(word))
     }
 }

@@ -13,7 +13,7 @@ use crate::{
 
 /// A body on its way.
 pub(super) struct BodyCopy<'a> {
-    body: &'a Function,
+    pub body: &'a Function,
     region: &'a Region,
     /// The group of the accesses to what work-items share.
     pub parallel: Option<AccessGroup>,
@@ -21,7 +21,7 @@ pub(super) struct BodyCopy<'a> {
     values: Vec<Option<Value>>,
     /// The new blocks of those that the entry reaches.
     blocks: Vec<Option<Block>>,
-    flow: ControlFlow,
+    pub flow: ControlFlow,
     item: Option<Item>,
     /// Whom it is for.
     pub kind: Kind,

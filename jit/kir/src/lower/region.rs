@@ -2,9 +2,16 @@
 
 use super::Lowering;
 use super::body::{BodyCopy, Item, Kind};
+use super::invariants::repeated_loads;
 use super::launch::NO_WRAP;
 use crate::transform::{ContextKind, Region, RegionExit};
 use crate::{AccessGroup, BinaryOp, Block, IntPredicate, LoopHints, Target, Terminator, Type, Value};
+
+/// So many loads that are the same for all packs of a row keep their results in registers. More would be spread over lanes once,
+/// to be kept in memory, where they take as long to load again and all lanes' room.
+const MOST_HOISTED: usize = 20;
+/// Shorter vectors are not loaded and spread in one instruction on some processors.
+const LEAST_BROADCAST: u32 = 8;
 
 /// A loop over one dimension, whose header has the id as its parameter.
 struct Loop {
@@ -99,7 +106,8 @@ impl Lowering<'_, '_> {
         let ends = [(latch, item, next_row), (next_row, row, next_plane), (next_plane, plane, end)];
         for (d, (latch, of, out_of)) in ends.into_iter().enumerate() {
             // The rest of a row that goes in packs is short, and copies of the loops around would be twice as long.
-            let hints = LoopHints { parallel, no_vectorize: is_wide && d == 0, no_unroll: is_wide };
+            let hints =
+                LoopHints { parallel, no_vectorize: is_wide && d == 0, no_unroll: is_wide, no_hoist: false };
             self.out.at = latch;
             self.close_loop(&of, (1, self.sizes.local_size[d]), out_of, hints);
         }
@@ -122,7 +130,8 @@ impl Lowering<'_, '_> {
         let [latch, rest] = std::array::from_fn(|_| self.out.function.add_block());
         self.finish_copy(&mut wide, latch);
         self.out.at = latch;
-        let hints = LoopHints { no_vectorize: true, ..LoopHints::default() };
+        let no_hoist = lanes >= LEAST_BROADCAST && repeated_loads(wide.body, &wide.flow) > MOST_HOISTED;
+        let hints = LoopHints { no_vectorize: true, no_hoist, ..LoopHints::default() };
         self.close_loop(&pack, (lanes, items), rest, hints);
         self.out.at = rest;
         let left = self.out.compare(IntPredicate::Ult, items, self.sizes.local_size[0]);

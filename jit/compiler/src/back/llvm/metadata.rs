@@ -31,8 +31,9 @@ const EMPTY: usize = 0;
 const DOMAIN: usize = 1;
 const NO_VECTORIZE: usize = 2;
 const NO_UNROLL: usize = 3;
-const NONTEMPORAL: usize = 4;
-const SCOPE: usize = 5;
+const NO_HOIST: usize = 4;
+const NONTEMPORAL: usize = 5;
+const SCOPE: usize = 6;
 const LIST: usize = SCOPE + SCOPED.len();
 const OTHERS: usize = LIST + SCOPED.len();
 const FREE: usize = OTHERS + SCOPED.len();
@@ -97,6 +98,7 @@ impl Display for Metadata {
         writeln!(f, "!{EMPTY} = !{{}}\n!{DOMAIN} = distinct !{{!{DOMAIN}, !\"spirula\"}}")?;
         writeln!(f, "!{NO_VECTORIZE} = !{{!\"llvm.loop.vectorize.enable\", i1 false}}")?;
         writeln!(f, "!{NO_UNROLL} = !{{!\"llvm.loop.unroll.disable\"}}")?;
+        writeln!(f, "!{NO_HOIST} = !{{!\"llvm.licm.disable\"}}")?;
         writeln!(f, "!{NONTEMPORAL} = !{{i32 1}}")?;
         for (number, space) in SCOPED.iter().enumerate() {
             let scope = SCOPE + number;
@@ -114,8 +116,12 @@ impl Display for Metadata {
         for (index, (parallel, hints)) in self.loops.iter().enumerate() {
             let number = loop_number(index);
             let parallel = parallel.map(|group| group_number(group) + 1);
-            let properties =
-                [parallel, hints.no_vectorize.then_some(NO_VECTORIZE), hints.no_unroll.then_some(NO_UNROLL)];
+            let properties = [
+                parallel,
+                hints.no_vectorize.then_some(NO_VECTORIZE),
+                hints.no_unroll.then_some(NO_UNROLL),
+                hints.no_hoist.then_some(NO_HOIST),
+            ];
             let properties: String =
                 properties.into_iter().flatten().map(|property| format!(", !{property}")).collect();
             writeln!(f, "!{number} = distinct !{{!{number}{properties}}}")?;
