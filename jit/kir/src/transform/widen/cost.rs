@@ -4,6 +4,7 @@
 //! the next takes (`latency`), whichever is more. `price` says what each instruction costs.
 
 mod latency;
+mod pressure;
 mod price;
 
 use super::Facts;
@@ -61,7 +62,8 @@ pub(super) fn cost(
     let frequencies = Frequencies::new(body, &facts.flow, &facts.loops);
     let parts = |block: Block| facts.shapes.is_divergent_branch(block);
     let of_pack = Frequencies::of_pack(body, &facts.flow, &facts.loops, lanes, &parts);
-    Model { body, facts, lanes, costs, prices, insts, frequencies, of_pack }.whole()
+    let spills = pressure::spills(&prices);
+    Model { body, facts, lanes, costs, prices, insts, frequencies, of_pack, spills }.whole()
 }
 
 struct Model<'a> {
@@ -74,6 +76,8 @@ struct Model<'a> {
     frequencies: Frequencies,
     /// How often some lane comes to a block.
     of_pack: Frequencies,
+    /// What a pack spends in each block on values that find no register.
+    spills: Vec<f64>,
 }
 
 impl Model<'_> {
@@ -131,6 +135,7 @@ impl Model<'_> {
             // What is done for each lane in turn is done for those that come here.
             let each = self.body.block(block).insts.iter().map(|inst| self.insts[inst.index()].each_lane);
             sum.pack += each.sum::<f64>() * f64::from(self.lanes) * scalar;
+            sum.pack += self.spills[block.index()] * self.of_pack.of(block);
         }
         sum
     }

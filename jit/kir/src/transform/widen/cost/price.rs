@@ -93,8 +93,8 @@ impl Prices<'_> {
 
     fn arithmetic(&self, op: &Op, ty: &Type) -> Cost {
         let (scalar_registers, registers) = (self.scalar_registers(ty), self.registers(ty));
-        // Vectors of the kernel's own keep vector units busy as packs do.
-        let one = if ty.lanes() > 1 { self.costs.vector } else { self.costs.scalar };
+        // Floats, and vectors of the kernel's own, keep vector units busy as packs do.
+        let one = if ty.lanes() > 1 || ty.is_float() { self.costs.vector } else { self.costs.scalar };
         let plain = Cost { scalar: one * scalar_registers, pack: self.costs.vector * registers };
         let elements = f64::from(ty.lanes());
         match op {
@@ -193,7 +193,7 @@ impl Prices<'_> {
     }
 
     /// Vector registers that a value fills in all lanes.
-    fn registers(&self, ty: &Type) -> f64 {
+    pub fn registers(&self, ty: &Type) -> f64 {
         let in_lanes = |scalar: &Scalar| {
             let bits = u64::from(self.lanes) * scalar.bits().max(8);
             bits.div_ceil(u64::from(self.register_bits.max(1)))
