@@ -45,13 +45,14 @@ fn regions_and_work_group_functions() {
 }
 
 /// Passes alone: the file in `passes/`, the passes, and whether the processor approximates roots.
-const ALONE: [(&str, &[&str], bool); 7] = [
+const ALONE: [(&str, &[&str], bool); 8] = [
     ("kept_pointers", &["regions", "widen"], false),
     ("local_atomics", &["local-atomics"], false),
     ("loop_loads", &["loop-loads"], false),
     ("reciprocal_root", &["reciprocal-root"], false),
     ("reciprocal_root", &["reciprocal-root"], true),
     ("remainder", &["regions", "widen", "lower", "dead-code"], false),
+    ("shifted_sums", &["shifted-sums", "small-parameters"], false),
     ("stream", &["regions", "widen", "stream"], false),
 ];
 

@@ -191,6 +191,8 @@ pub struct Function {
     pub local_size: u64,
     /// `reqd_work_group_size`: the local sizes are these constants.
     pub required_work_group_size: Option<[u32; 3]>,
+    /// By what groups' numbers are multiplied in indices, if by constants: packs are run only if the products are ids' size.
+    pub group_factors: [u32; 3],
     /// Whether groups at the ends of the NDRange may be smaller than that.
     pub remainder_groups: bool,
     /// The blocks.

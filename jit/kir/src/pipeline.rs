@@ -37,11 +37,16 @@ enum Run {
 }
 
 /// The passes in order.
-pub const PASSES: [Pass; 11] = [
+pub const PASSES: [Pass; 12] = [
     Pass {
         name: "spaces",
         reason: "first: what else is decided goes by who may share the memory that a pointer leads to",
         run: Run::Function(|function, _| transform::infer_spaces(function)),
+    },
+    Pass {
+        name: "shifted-sums",
+        reason: "before `small-parameters` and all that asks whether lanes' indices are neighbours: sums and products stand in front of what cuts them",
+        run: Run::Function(|function, _| transform::factor_shifts(function)),
     },
     Pass {
         name: "small-parameters",

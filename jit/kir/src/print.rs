@@ -321,6 +321,11 @@ impl Display for Function {
             let remainder = if self.remainder_groups { " or_remainder" } else { "" };
             writeln!(f, "  work_group_size {x} {y} {z}{remainder}")?;
         }
+        if let [x, y, z] = self.group_factors
+            && x.max(y).max(z) > 0
+        {
+            writeln!(f, "  group_factors {x} {y} {z}")?;
+        }
         for (i, block) in self.blocks.iter().enumerate() {
             if block.params.is_empty() {
                 writeln!(f, "b{i}:")?;

@@ -1,6 +1,7 @@
 //! Passes over Kernel IR, one per file; [`crate::pipeline`] says in which order they run, and why.
 //!
-//! `spaces` finds out where generic pointers lead, `small_parameters` which parameters are added to ids, `loop_load_elimination` keeps
+//! `spaces` finds out where generic pointers lead, `shifted_sums` writes sums that are cut to 32 bits as they were meant,
+//! `small_parameters` finds out which parameters are added to ids, `loop_load_elimination` keeps
 //! sums in registers. `regions` cuts a kernel into
 //! what lies between its barriers: `collectives`
 //! makes barriers of work-group functions, `borders` says where to cut, `context` how each value gets over.
@@ -22,6 +23,7 @@ mod loop_load_elimination;
 mod offsets;
 mod reciprocal_root;
 mod regions;
+mod shifted_sums;
 mod small_parameters;
 mod spaces;
 mod streaming;
@@ -33,6 +35,7 @@ pub use local_atomics::expand_local_atomics;
 pub use loop_load_elimination::eliminate_loop_loads;
 pub use reciprocal_root::expand_reciprocal_roots;
 pub use regions::form_regions;
+pub use shifted_sums::factor_shifts;
 pub use small_parameters::find_small_parameters;
 pub use spaces::infer_spaces;
 pub use streaming::stream_stores;

@@ -434,7 +434,10 @@ fn place_limit(function: &Function, query: WorkItemQuery, dimension: u8) -> i128
         function.required_work_group_size.and_then(|sizes| sizes.get(usize::from(dimension)).copied());
     let group = group.map_or(1, |size| i128::from(size).max(1));
     match query {
-        WorkItemQuery::GroupId | WorkItemQuery::NumGroups => ID_LIMIT / group,
+        WorkItemQuery::GroupId | WorkItemQuery::NumGroups => {
+            let factor = function.group_factors.get(usize::from(dimension)).copied().unwrap_or(0);
+            ID_LIMIT / group.max(factor.into())
+        }
         WorkItemQuery::LocalId | WorkItemQuery::LocalSize | WorkItemQuery::EnqueuedLocalSize => {
             if group > 1 {
                 group

@@ -3,6 +3,7 @@
 use super::collectives::{alignment, in_lanes};
 use super::layout::{Layout, SCRATCH_ALIGN, SlotPlace};
 use super::spaces::Spaces;
+use crate::analysis::ID_LIMIT;
 use crate::builder::Builder;
 use crate::transform::{ContextKind, WorkGroup};
 use crate::{
@@ -91,6 +92,7 @@ impl Sizes {
             None => (vector(offset_of!(Launch, local_size)), vector(offset_of!(Launch, enqueued_local_size))),
         };
         let small_parameters = small_parameters(out, parameters, body);
+        let small_parameters = small_group_starts(out, body, total_groups, small_parameters);
         let cached_stores = streams.then(|| {
             let place = out.offset(launch, offset_of!(Launch, streams) as u64);
             let wanted = out.load(Type::I32, place, 4);
@@ -145,6 +147,16 @@ fn small_parameters(out: &mut Builder, parameters: &Parameters, body: &Function)
         all = out.binary(BinaryOp::And, 0, all, fits);
     }
     all
+}
+
+/// The same, and whether groups' numbers are so small that their products in indices are ids' size.
+fn small_group_starts(out: &mut Builder, body: &Function, groups: [Value; 3], small: Value) -> Value {
+    let factors = groups.into_iter().zip(body.group_factors).filter(|(_, factor)| *factor > 1);
+    factors.fold(small, |before, (count, factor)| {
+        let limit = out.int(ID_LIMIT as u64 / u64::from(factor));
+        let fits = out.compare(IntPredicate::Ule, count, limit);
+        out.binary(BinaryOp::And, 0, before, fits)
+    })
 }
 
 /// Where everything lies.

@@ -2,10 +2,11 @@
 //!
 //! In `int i = get_global_id(0) + k` the sum may wrap for some work-items, so that lanes would not be neighbours. Programs
 //! don't: if indices are made of such a sum, the parameter is called small, and the launch asks once whether it is before it runs
-//! packs.
+//! packs. The same holds for `get_group_id(0) * 256 + get_local_id(0)`: it asks whether the groups are so few.
 
 use crate::analysis::{interval, sees_sub_groups};
-use crate::{BinaryOp, CastOp, Flags, Function, Op, Passing, Type, Value, ValueDef};
+use crate::transform::shifted_sums::CUT_BITS;
+use crate::{BinaryOp, CastOp, Flags, Function, Op, Passing, Type, Value, ValueDef, WorkItemQuery};
 use std::collections::HashSet;
 
 /// Marks them.
@@ -18,6 +19,7 @@ pub fn find_small_parameters(function: &mut Function) {
         Op::Cast { op: CastOp::SExt, value, .. } => Some(*value),
         _ => None,
     };
+    function.group_factors = group_factors(function);
     let mut work: Vec<Value> = function.insts().filter_map(|inst| extended(function.op(inst))).collect();
     let mut seen: HashSet<Value> = HashSet::new();
     let mut small: HashSet<u32> = HashSet::new();
@@ -39,6 +41,60 @@ pub fn find_small_parameters(function: &mut Function) {
     }
     for number in small {
         function.params[number as usize].passing = Passing::Small;
+    }
+}
+
+/// Larger factors are no group's size.
+const MOST_PER_GROUP: u128 = 1 << 12;
+
+/// By what groups' numbers are multiplied in sums that are cut to 32 bits.
+fn group_factors(function: &Function) -> [u32; 3] {
+    let mut factors = [0; 3];
+    let cut = |op: &Op| match *op {
+        Op::Cast { op: CastOp::SExt, value, .. } if *function.ty(value) == Type::I32 => Some(value),
+        Op::Binary { op: BinaryOp::AShr, lhs, .. } => match *function.defining_op(lhs)? {
+            Op::Binary { op: BinaryOp::Shl, lhs: sum, rhs: by, .. }
+                if function.constant_int(by).is_some_and(|by| by >= CUT_BITS) =>
+            {
+                Some(sum)
+            }
+            _ => None,
+        },
+        _ => None,
+    };
+    let mut work: Vec<Value> = function.insts().filter_map(|inst| cut(function.op(inst))).collect();
+    let mut seen: HashSet<Value> = HashSet::new();
+    while let Some(value) = work.pop() {
+        let Some(&Op::Binary { op, lhs, rhs, .. }) =
+            function.defining_op(value).filter(|_| seen.insert(value))
+        else {
+            continue;
+        };
+        let factor = function.constant_int(rhs).and_then(|constant| match op {
+            BinaryOp::Mul => Some(constant),
+            BinaryOp::Shl => 1_u128.checked_shl(constant.try_into().ok()?),
+            _ => None,
+        });
+        match (op, factor, group_id(function, lhs)) {
+            (_, Some(factor), Some(dimension)) if factor <= MOST_PER_GROUP => {
+                let largest = &mut factors[usize::from(dimension)];
+                *largest = (*largest).max(factor as u32);
+            }
+            (BinaryOp::Add | BinaryOp::Sub | BinaryOp::Mul | BinaryOp::Shl | BinaryOp::Or, ..) => {
+                work.extend([lhs, rhs]);
+            }
+            _ => {}
+        }
+    }
+    factors
+}
+
+/// The dimension whose group's number a value is, of whatever width.
+fn group_id(function: &Function, value: Value) -> Option<u8> {
+    match *function.defining_op(value)? {
+        Op::WorkItem { query: WorkItemQuery::GroupId, dimension } if dimension < 3 => Some(dimension),
+        Op::Cast { op: CastOp::Trunc | CastOp::SExt | CastOp::ZExt, value, .. } => group_id(function, value),
+        _ => None,
     }
 }
 
@@ -75,6 +131,23 @@ mod tests {
         let mut function = parse(&text).unwrap_or_else(|e| panic!("{e}\n{text}"));
         find_small_parameters(&mut function);
         function.params[1].passing == Passing::Small
+    }
+
+    #[test]
+    fn groups_numbers_in_indices_have_factors() {
+        let factors = |index: &str| {
+            let text = format!(
+                "kernel \"k\"(%0: ptr(global) @ 0) {{\nb0:\n  %1: i64 = group_id 1\n  %2: i32 = trunc %1\n  %3: i64 = local_id 0\n  %4: i32 = trunc %3\n{index}  return\n}}"
+            );
+            let mut function = parse(&text).unwrap_or_else(|e| panic!("{e}\n{text}"));
+            find_small_parameters(&mut function);
+            function.group_factors
+        };
+        let narrow = "  %5: i32 = mul %2, 66:i32\n  %6: i32 = add %5, %4\n  %7: i64 = sext %6\n";
+        let shifted = "  %5: i64 = shl %1, 9:i64\n  %6: i64 = add %5, %3\n  %7: i64 = shl %6, 32:i64\n  %8: i64 = ashr %7, 29:i64\n";
+        let whole = "  %5: i64 = shl %1, 9:i64\n  %6: i64 = add %5, %3\n";
+        let huge = "  %5: i32 = mul %2, 6600:i32\n  %7: i64 = sext %5\n";
+        assert_eq!([narrow, shifted, whole, huge].map(factors), [[0, 66, 0], [0, 512, 0], [0; 3], [0; 3]]);
     }
 
     #[test]

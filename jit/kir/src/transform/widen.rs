@@ -87,6 +87,7 @@ pub fn widen(
     function.local_size = body.local_size;
     function.required_work_group_size = body.required_work_group_size;
     function.remainder_groups = body.remainder_groups;
+    function.group_factors = body.group_factors;
     let left = left_behind(body, &facts.shapes);
     let mut widener = Widener {
         body,
