@@ -46,6 +46,20 @@ fn extensions_need_that_nothing_wraps() {
 }
 
 #[test]
+fn groups_that_are_few_enough_begin_within_an_int() {
+    let text = "%2: i64 = group_id 0
+  %3: i32 = trunc %2
+  %4: i32 = mul %3, 512:i32
+  %5: i64 = local_id 0
+  %6: i32 = trunc %5
+  %7: i32 = add %4, %6
+  %8: i64 = sext %7";
+    assert!(shapes(text).ends_with("%8 ~"));
+    let few = line(text).replace("slot $0", "group_factors 512 0 0\nslot $0");
+    assert!(Analysed::new(&few, &[16]).shapes().ends_with("%8 +1!"));
+}
+
+#[test]
 fn cutting_to_a_width_changes_nothing_that_fits() {
     let text = "%2: i64 = local_id 0
   %3: i64 = shl %2, 32:i64
