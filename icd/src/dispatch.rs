@@ -254,6 +254,7 @@ pub fn function(name: &[u8]) -> *mut c_void {
     match std::str::from_utf8(name) {
         Ok("clIcdGetPlatformIDsKHR") => slot("clGetPlatformIDs"),
         Ok("clCreateCommandQueueWithPropertiesKHR") => slot("clCreateCommandQueueWithProperties"),
+        Ok("clCreateProgramWithILKHR") => slot("clCreateProgramWithIL"),
         Ok(name) => {
             let core = slot(name);
             if core.is_null() { extension(name) } else { core }

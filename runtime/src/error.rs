@@ -91,6 +91,7 @@ statuses! {
     InvalidDevicePartitionCount = -68, "CL_INVALID_DEVICE_PARTITION_COUNT";
     InvalidPipeSize = -69, "CL_INVALID_PIPE_SIZE";
     InvalidDeviceQueue = -70, "CL_INVALID_DEVICE_QUEUE";
+    InvalidSpecId = -71, "CL_INVALID_SPEC_ID";
     InvalidGlSharegroupReference = -1000, "CL_INVALID_GL_SHAREGROUP_REFERENCE_KHR";
 }
 

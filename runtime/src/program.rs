@@ -2,6 +2,7 @@
 
 mod background;
 mod container;
+mod il;
 mod options;
 mod source;
 mod steps;
@@ -15,6 +16,7 @@ use crate::execute::tiers::{Maker, Tiers, Version};
 use crate::log;
 use background::Background;
 use container::Contents;
+use il::Il;
 use options::{Options, Step};
 use spirula_interface::options::CompileOptions;
 use spirula_interface::program::{CompiledProgram, KernelInfo};
@@ -37,6 +39,8 @@ pub struct Program {
     pub context: Arc<Context>,
     /// CL_PROGRAM_SOURCE, if it has one.
     pub source: Option<String>,
+    /// SPIR-V, if it was made of that.
+    il: Option<Mutex<Il>>,
     state: Mutex<State>,
 }
 
@@ -107,6 +111,11 @@ pub enum BinaryType {
 /// The first bytes of SPIR: bitcode, raw or in a wrapper.
 const BITCODE_MAGICS: [&[u8]; 2] = [b"BC\xC0\xDE", &0x0B17_C0DE_u32.to_le_bytes()];
 
+/// What a mutex holds: nothing leaves it half done.
+fn unpoisoned<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
 /// A build's callback as a link's.
 fn without_program(notify: BuildNotify) -> LinkNotify {
     Box::new(move |_| notify())
@@ -131,12 +140,33 @@ impl Program {
             attached: 0,
             binary: None,
         };
-        Program { context: context.clone(), source, state: Mutex::new(state) }
+        Program { context: context.clone(), source, il: None, state: Mutex::new(state) }
     }
 
     /// clCreateProgramWithSource, the strings joined.
     pub fn with_source(context: &Arc<Context>, source: String) -> Arc<Program> {
         Arc::new(Program::new(context, Some(source), BinaryType::None, Vec::new()))
+    }
+
+    /// clCreateProgramWithIL. CL_INVALID_VALUE for what is no SPIR-V.
+    pub fn with_il(context: &Arc<Context>, bytes: &[u8]) -> Result<Arc<Program>> {
+        let il = Il::read(bytes)?;
+        let program = Program::new(context, None, BinaryType::None, vec![bytes.to_vec()]);
+        Ok(Arc::new(Program { il: Some(Mutex::new(il)), ..program }))
+    }
+
+    /// CL_PROGRAM_IL: as it was given; empty if the program was made of something else.
+    pub fn il(&self) -> Vec<u8> {
+        self.il.as_ref().map_or_else(Vec::new, |il| unpoisoned(il).bytes.clone())
+    }
+
+    /// clSetProgramSpecializationConstant: what is built from now on has the value. CL_INVALID_PROGRAM for a program of no SPIR-V,
+    /// CL_INVALID_SPEC_ID, CL_INVALID_VALUE.
+    pub fn specialize(&self, id: u32, value: &[u8]) -> Result<()> {
+        let Some(il) = &self.il else {
+            return Err(Status::InvalidProgram.because("the program was not made of an intermediate language"));
+        };
+        unpoisoned(il).specialize(id, value)
     }
 
     /// clCreateProgramWithBinary for one device: SPIR bitcode or what [`Program::binary`] gave. CL_INVALID_BINARY.
@@ -206,7 +236,7 @@ impl Program {
         let parsed = self.parse(options, Step::Compile)?;
         let failed = Status::CompileProgramFailure;
         let binary = matches!(self.binary_type(), BinaryType::Library | BinaryType::Executable);
-        if binary && self.source.is_none() {
+        if binary && self.source.is_none() && self.il.is_none() {
             return Err(
                 Status::InvalidOperation.because("the program is neither source nor SPIR to be compiled")
             );
@@ -306,6 +336,10 @@ impl Program {
             source::translation(text, headers, parsed, &self.context.device().info)
         });
         let translation = translation.transpose().inspect_err(|error| state.fail(options, error))?;
+        if let Some(il) = &self.il {
+            state.modules = Arc::from([unpoisoned(il).specialized()]);
+            state.compiled = None;
+        }
         state.options = options.to_string();
         state.status = BuildStatus::InProgress;
         state.log.clear();
@@ -460,7 +494,7 @@ impl Program {
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        unpoisoned(&self.state)
     }
 
     /// A program with these kernels.

@@ -12,8 +12,9 @@ use spirula_runtime::context::Context as CoreContext;
 use spirula_runtime::machine::timer;
 use spirula_runtime::platform::Platform as CorePlatform;
 use spirula_runtime::platform::device::{Device as Core, DeviceInfo, ImageLimits, driver_uuid};
-use std::ffi::c_void;
-use std::sync::Arc;
+use spirula_runtime::spirv;
+use std::ffi::{CString, c_void};
+use std::sync::{Arc, LazyLock};
 
 /// A `cl_device_id`.
 pub struct Device {
@@ -36,6 +37,22 @@ const CL_DEVICE_DOUBLE_FP_ATOMIC_CAPABILITIES_EXT: cl::cl_device_info = 0x4232;
 const CL_DEVICE_HALF_FP_ATOMIC_CAPABILITIES_EXT: cl::cl_device_info = 0x4233;
 /// cl_ext_float_atomics: loads and stores, sums, extremes, in global memory and, 16 bits up, in local memory.
 const FLOAT_ATOMICS: cl::cl_bitfield = 0b111 | 0b111 << 16;
+/// What cl_khr_spirv_queries asks: CL_DEVICE_SPIRV_EXTENDED_INSTRUCTION_SETS_KHR, CL_DEVICE_SPIRV_EXTENSIONS_KHR and
+/// CL_DEVICE_SPIRV_CAPABILITIES_KHR.
+const SPIRV_INSTRUCTION_SETS: cl::cl_device_info = 0x12B9;
+const SPIRV_EXTENSIONS: cl::cl_device_info = 0x12BA;
+const SPIRV_CAPABILITIES: cl::cl_device_info = 0x12BB;
+
+/// Names that live as long as the process, as the answers to these questions point to them.
+static SPIRV_NAMES: LazyLock<[Vec<CString>; 2]> = LazyLock::new(|| {
+    [spirv::INSTRUCTION_SETS, spirv::EXTENSIONS]
+        .map(|list| list.iter().filter_map(|&name| CString::new(name).ok()).collect())
+});
+
+/// The addresses of the names.
+fn spirv_names(list: usize) -> Vec<usize> {
+    SPIRV_NAMES[list].iter().map(|name| name.as_ptr().addr()).collect()
+}
 
 /// Which queues can be made.
 const QUEUE_PROPERTIES: cl::cl_command_queue_properties =
@@ -230,9 +247,13 @@ fn newer_info(info: &DeviceInfo, param_name: cl::cl_device_info, answer: Answer)
         cl::CL_DEVICE_LUID_VALID => answer.flag(false),
         cl::CL_DEVICE_LUID => answer.list(&[0_u8; cl::CL_LUID_SIZE as usize]),
         cl::CL_DEVICE_NODE_MASK => answer.value(0_u32),
-        // Intermediate languages besides SPIR (which is a binary): none.
-        cl::CL_DEVICE_IL_VERSION => answer.text(""),
-        cl::CL_DEVICE_ILS_WITH_VERSION | cl::CL_DEVICE_BUILT_IN_KERNELS_WITH_VERSION => answer.versions(&[]),
+        // SPIR is none of them, but a binary.
+        cl::CL_DEVICE_IL_VERSION => answer.text(spirv::VERSION_NAMES),
+        cl::CL_DEVICE_ILS_WITH_VERSION => answer.versions(spirv::VERSIONS),
+        SPIRV_INSTRUCTION_SETS => answer.list(&spirv_names(0)),
+        SPIRV_EXTENSIONS => answer.list(&spirv_names(1)),
+        SPIRV_CAPABILITIES => answer.list(&spirv::CAPABILITIES.iter().map(|row| row.0).collect::<Vec<_>>()),
+        cl::CL_DEVICE_BUILT_IN_KERNELS_WITH_VERSION => answer.versions(&[]),
         cl::CL_DEVICE_MAX_READ_WRITE_IMAGE_ARGS => {
             answer.value(info.images.map_or(0, |images| images.max_read_write_args))
         }

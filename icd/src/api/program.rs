@@ -202,9 +202,12 @@ pub fn create_with_built_in_kernels(
 }
 
 /// clCreateProgramWithIL (OpenCL 2.1).
-pub fn create_with_il(context: Handle<Context>, _il: HostConst, _length: usize) -> Status<NewHandle> {
-    context.get()?;
-    fail(cl::CL_INVALID_OPERATION, "no device supports intermediate languages: SPIR 1.2 is a program binary")
+pub fn create_with_il(context: Handle<Context>, il: HostConst, length: usize) -> Status<NewHandle> {
+    let context = context.get()?;
+    let bytes = il.bytes(length).filter(|bytes| !bytes.is_empty());
+    let bytes = bytes.or_fail(cl::CL_INVALID_VALUE, "il is NULL or length is 0")?;
+    // CL_INVALID_VALUE if it doesn't contain well-formed intermediate language.
+    Ok(Program::publish(Core::with_il(&context.core, bytes)?, context.link()?))
 }
 
 /// clBuildProgram.
@@ -343,7 +346,7 @@ pub fn get_info(
         cl::CL_PROGRAM_BINARY_SIZES => answer.list(&vec![core.binary().len(); program.devices.len()]),
         cl::CL_PROGRAM_BINARIES => answer.scattered(&vec![core.binary(); program.devices.len()]),
         // "If program is created with clCreateProgramWithSource, … Binary": nothing.
-        cl::CL_PROGRAM_IL => answer.list::<u8>(&[]),
+        cl::CL_PROGRAM_IL => answer.list(&core.il()),
         cl::CL_PROGRAM_SCOPE_GLOBAL_CTORS_PRESENT | cl::CL_PROGRAM_SCOPE_GLOBAL_DTORS_PRESENT => {
             answer.flag(false)
         }
@@ -392,10 +395,12 @@ pub fn set_release_callback(program: Handle<Program>, _notify: ObjectNotify, _us
 /// clSetProgramSpecializationConstant (OpenCL 2.2).
 pub fn set_specialization_constant(
     program: Handle<Program>,
-    _spec_id: u32,
-    _spec_size: usize,
-    _spec_value: HostConst,
+    spec_id: u32,
+    spec_size: usize,
+    spec_value: HostConst,
 ) -> Status {
-    program.get()?;
-    fail(cl::CL_INVALID_OPERATION, "no device supports intermediate language programs")
+    let program = program.get()?;
+    let value = spec_value.bytes(spec_size).or_fail(cl::CL_INVALID_VALUE, "spec_value is NULL")?;
+    // CL_INVALID_PROGRAM, CL_INVALID_SPEC_ID, CL_INVALID_VALUE.
+    Ok(program.core.specialize(spec_id, value)?)
 }

@@ -28,6 +28,7 @@ mod relational;
 #[cfg(test)]
 mod report;
 mod shuffle;
+pub mod spirv;
 mod sub_group;
 mod table;
 #[cfg(test)]
@@ -99,6 +100,9 @@ pub enum Resolution {
 /// Defines the builtin that `symbol` names; of functions that a program may have less accurate, a quicker one.
 pub fn resolve(symbol: &str, declared: &Signature, math: MathOptions) -> Resolution {
     let Some((row, overload, parameters)) = find(symbol) else {
+        if let Some(definition) = spirv::find(symbol, declared) {
+            return Resolution::Definition(definition);
+        }
         return match named::find(symbol, declared) {
             Some(named::Found::Definition(definition)) => Resolution::Definition(definition),
             Some(named::Found::Other(expected)) => Resolution::WrongSignature { expected },
@@ -227,7 +231,9 @@ pub fn parameters(symbol: &str) -> Option<(String, Vec<String>)> {
 
 /// Whether calls of `symbol` synchronize a work-group: they must be marked convergent before any pass runs.
 pub fn is_barrier(symbol: &str) -> bool {
-    find(symbol).is_some_and(|(row, ..)| row.effect == Effect::Barrier) || named::is_barrier(symbol)
+    find(symbol).is_some_and(|(row, ..)| row.effect == Effect::Barrier)
+        || named::is_barrier(symbol)
+        || spirv::is_barrier(symbol)
 }
 
 /// Whether `symbol` is pure (`memory(none)`), whatever the module's stale attributes say.

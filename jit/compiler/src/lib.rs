@@ -1,6 +1,7 @@
 //! The compiler: SPIR bytes in, object files and what the host must know of their kernels out. The only crate that knows LLVM.
 //!
 //! ```text
+//! spirv     SPIR-V -> the text of LLVM IR, which the front takes as any other
 //! front     bytes -> checked SPIR -> hardened -> linked with the builtins -> cleaned -> Kernel IR
 //! back      Kernel IR, lowered to work-group functions by `spirula_kir::pipeline`, -> the text of LLVM IR
 //! codegen   -> passes and code of LLVM -> object files
@@ -15,6 +16,7 @@ pub mod compile;
 pub mod front;
 mod large_stack;
 pub mod llvm;
+mod spirv;
 pub mod worker;
 
 /// Inputs for the machine that tests run on.

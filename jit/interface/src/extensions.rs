@@ -48,6 +48,8 @@ pub const EXTENSIONS: &[Extension] = &[
     v1("cl_khr_subgroup_shuffle"),
     v1("cl_khr_subgroup_shuffle_relative"),
     v1("cl_khr_suggested_local_work_size"),
+    v1("cl_khr_il_program"),
+    v1("cl_khr_spirv_queries"),
 ];
 
 /// What a module may name besides: optional features of the core, what concerns the host alone, as sharing with other

@@ -10,6 +10,7 @@ pub mod printf;
 pub mod program;
 pub mod protocol;
 pub mod settings;
+pub mod spirv;
 pub mod target;
 pub mod tier;
 pub mod translation;

@@ -1,6 +1,7 @@
 //! Opaque types: today's clang writes images, samplers and events as `target("spirv.…")` types.
 //! They become what SPIR has in their place, so that later stages know one form: pointers, and 32 bits for a sampler.
 
+use crate::builtin::spirv::SAMPLED_IMAGE;
 use crate::llvm::{self, Module, Session, Type};
 use spirula_interface::options::CompileError;
 
@@ -10,7 +11,7 @@ const PREFIX: &str = "target(\"spirv.";
 /// What stands for a type, by the word behind "spirv.".
 const REPLACEMENTS: [(&str, &str); 8] = [
     ("Image\"", "ptr addrspace(1)"),
-    ("SampledImage\"", "ptr addrspace(1)"),
+    ("SampledImage\"", SAMPLED_IMAGE),
     ("Sampler\"", "i32"),
     ("Event\"", "ptr"),
     ("Pipe\"", "ptr addrspace(1)"),

@@ -3,11 +3,15 @@
 use super::check::rules;
 use super::container;
 use crate::llvm::{self, Module, Session};
+use crate::spirv;
 use spirula_interface::options::CompileError;
 
 /// Reads a module of any bitcode version that LLVM upgrades, raw or wrapped. Errors: `InvalidBinary`, with the
 /// reason in words of ours (the container) or LLVM's (what's in it).
 pub(crate) fn read<'s>(session: &'s Session, bytes: &[u8]) -> Result<Module<'s>, CompileError> {
+    if spirv::is_spirv(bytes) {
+        return read_spirv(session, bytes);
+    }
     let stream = container::raw_stream(bytes)
         .map_err(|error| invalid(format!("The binary is no readable SPIR: {error}.")))?;
     let module = llvm::parse_bitcode(session, stream)
@@ -15,6 +19,16 @@ pub(crate) fn read<'s>(session: &'s Session, bytes: &[u8]) -> Result<Module<'s>,
     llvm::verify(&module).map_err(|error| {
         invalid(format!("The binary is not well-formed LLVM IR:\n{}", error.0.trim_end()))
     })?;
+    Ok(module)
+}
+
+/// Reads a SPIR-V binary, whose text LLVM has to take as well.
+fn read_spirv<'s>(session: &'s Session, bytes: &[u8]) -> Result<Module<'s>, CompileError> {
+    let refused = |why: String| CompileError::InvalidBinary(format!("The SPIR-V module is refused: {why}."));
+    let text = spirv::to_llvm(bytes).map_err(|error| refused(error.0))?;
+    let wrong = |error: llvm::LlvmError| refused(format!("what it says has no meaning: {}", error.0.trim_end()));
+    let module = llvm::parse_text(session, &text).map_err(wrong)?;
+    llvm::verify(&module).map_err(wrong)?;
     Ok(module)
 }
 
