@@ -34,7 +34,7 @@ pub mod program;
 pub mod queue;
 
 pub use error::{Error, Result, Status};
-pub use spirula_interface::spirv;
 pub use spirula_interface::program::{
     AccessQualifier, AddressQualifier, ArgumentInfo, ArgumentKind, ImageKind, KernelInfo, TypeQualifiers,
 };
+pub use spirula_interface::spirv;

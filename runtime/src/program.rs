@@ -164,7 +164,9 @@ impl Program {
     /// CL_INVALID_SPEC_ID, CL_INVALID_VALUE.
     pub fn specialize(&self, id: u32, value: &[u8]) -> Result<()> {
         let Some(il) = &self.il else {
-            return Err(Status::InvalidProgram.because("the program was not made of an intermediate language"));
+            return Err(
+                Status::InvalidProgram.because("the program was not made of an intermediate language")
+            );
         };
         unpoisoned(il).specialize(id, value)
     }

@@ -4,5 +4,5 @@ mod run;
 mod schema;
 mod value;
 
-pub use run::run;
+pub use run::{Form, run};
 pub use schema::{Case, load};

@@ -150,6 +150,71 @@ fn blocks_of(block: &Block, id: u64, found: &mut Vec<Block>) {
     });
 }
 
+/// A damaged copy of one of several SPIR-V modules: of its bytes, or of its instructions, so that more of it gets behind the first
+/// reader.
+pub fn spirv_mutant(originals: &[Vec<u8>], seed: u64) -> Vec<u8> {
+    let random = &mut Random::new(seed);
+    let bytes = originals[random.below(originals.len())].clone();
+    let other = &originals[random.below(originals.len())];
+    if random.below(4) == 0 {
+        return damage_bytes(bytes, other, random);
+    }
+    let mut list = spirv_instructions(&bytes);
+    let others = spirv_instructions(other);
+    if list.len() < 2 || others.is_empty() {
+        return damage_bytes(bytes, other, random);
+    }
+    for _ in 0..1 + random.below(3) {
+        let at = random.below(list.len());
+        match random.below(6) {
+            0 => drop(list.remove(at)),
+            1 => list.insert(at, others[random.below(others.len())].clone()),
+            2 => {
+                let to = random.below(list.len());
+                list.swap(at, to);
+            }
+            3 => {
+                let copy = list[random.below(list.len())].clone();
+                list.insert(at, copy);
+            }
+            _ => {
+                let word = random.below(list[at].len());
+                let value = match random.below(3) {
+                    0 => random.below(300) as u32,
+                    1 => list[at][word] ^ 1 << random.below(32),
+                    _ => list[random.below(list.len())].last().copied().unwrap_or(0),
+                };
+                list[at][word] = value;
+            }
+        }
+        if list.is_empty() {
+            break;
+        }
+    }
+    let words = list.into_iter().flatten().flat_map(u32::to_le_bytes);
+    bytes[..SPIRV_HEADER * 4].iter().copied().chain(words).collect()
+}
+
+/// Words before a module's first instruction.
+const SPIRV_HEADER: usize = 5;
+
+/// The instructions of a module as far as it can be taken apart.
+fn spirv_instructions(bytes: &[u8]) -> Vec<Vec<u32>> {
+    let (chunks, _) = bytes.as_chunks::<4>();
+    let words: Vec<u32> = chunks.iter().map(|chunk| u32::from_le_bytes(*chunk)).collect();
+    let mut rest = words.get(SPIRV_HEADER..).unwrap_or_default();
+    let mut list = Vec::new();
+    while let Some(&first) = rest.first() {
+        let count = (first >> 16) as usize;
+        if count == 0 || count > rest.len() {
+            break;
+        }
+        list.push(rest[..count].to_vec());
+        rest = &rest[count..];
+    }
+    list
+}
+
 /// A damaged copy of one of `originals`: bits flipped, the end cut off, a part overwritten from another one, a part
 /// left out, or a 32-bit word set to an extreme.
 pub fn mutant(originals: &[Vec<u8>], seed: u64) -> Vec<u8> {
@@ -217,6 +282,21 @@ mod tests {
         let differ = mutants.iter().filter(|m| !originals.contains(m)).count();
         let whole = mutants.iter().filter(|m| Stream::parse(m).is_some()).count();
         assert!(differ > 350 && whole > 150, "{differ} differ, {whole} can be taken apart");
+    }
+
+    #[test]
+    fn spirv_is_damaged_in_its_instructions() {
+        let originals: Vec<Vec<u8>> =
+            crate::fixtures::spirv().iter().map(|path| crate::fixtures::load(path)).collect();
+        let mutants: Vec<_> = (0..400).map(|seed| spirv_mutant(&originals, seed)).collect();
+        assert!(mutants.iter().enumerate().all(|(seed, m)| *m == spirv_mutant(&originals, seed as u64)));
+        let differ = mutants.iter().filter(|m| !originals.contains(m)).count();
+        let whole = |bytes: &&Vec<u8>| {
+            let words: usize = spirv_instructions(bytes).iter().map(Vec::len).sum();
+            (words + SPIRV_HEADER) * 4 == bytes.len()
+        };
+        let whole = mutants.iter().filter(whole).count();
+        assert!(differ > 350 && whole > 200, "{differ} differ, {whole} can be taken apart");
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! From SPIR bytes to Kernel IR, one stage a file, in this order:
 //!
-//! bytes -> `read` -> `check` -> `memory_orders` -> `opaque` -> `link::join` -> `metadata` -> [`SpirModule`] -> `harden` -> [`HardenedModule`]
+//! bytes -> `read` -> `check` -> `memory_orders` -> `opaque` -> `variables` -> `link::join` -> `metadata` -> [`SpirModule`] -> `harden` -> [`HardenedModule`]
 //! -> `printf` -> `link` (the builtins) -> [`LinkedModule`] -> `cleanup` -> [`CleanModule`] -> `import` -> [`Imported`]
 //!
 //! LLVM's C API is touched in `crate::llvm` only.
@@ -25,6 +25,7 @@ mod read;
 mod recorded_options;
 #[cfg(test)]
 pub(crate) mod testing;
+mod variables;
 
 use crate::llvm::{Module, Session};
 pub use cleanup::clean_up;
@@ -92,7 +93,9 @@ pub fn read_modules<'s>(
         module.strip_debug_info();
         contraction::allow(&mut module);
         memory_orders::tell_apart(&mut module);
-        list.push(opaque::replace(session, module)?);
+        let mut module = opaque::replace(session, module)?;
+        variables::replace(session, &mut module)?;
+        list.push(module);
     }
     let several = list.len() > 1;
     let compiled_with = recorded_options::common(&mut list);
@@ -193,6 +196,37 @@ mod tests {
         let options = CompileOptions::default();
         let spir = read_modules(&session, &[&testing::bitcode(&text)], &options).unwrap();
         lower(&session, spir, &machine, &options).unwrap().module.to_string()
+    }
+
+    /// SPIR-V's calls are decided by their constants: what is left is what OpenCL C's functions leave.
+    #[test]
+    fn spirv_in_llvm_ir_is_as_opencl_c() {
+        let text = "@__spirv_BuiltInLocalInvocationId = external addrspace(1) constant <3 x i64>
+            declare spir_func i64 @_Z33__spirv_BuiltInGlobalInvocationIdi(i32)
+            declare spir_func i32 @_Z18__spirv_AtomicIAddPU3AS1iiii(ptr addrspace(1), i32, i32, i32)
+            declare spir_func void @_Z22__spirv_ControlBarrieriii(i32, i32, i32)
+            declare spir_func i32 @_Z17__spirv_ocl_u_maxjj(i32, i32)
+            declare spir_func i32 @_Z17__spirv_GroupIAddiii(i32, i32, i32)
+            define spir_kernel void @k(ptr addrspace(1) %p) {
+             %x = call spir_func i64 @_Z33__spirv_BuiltInGlobalInvocationIdi(i32 0)
+             %id = load <3 x i64>, ptr addrspace(1) @__spirv_BuiltInLocalInvocationId
+             %y = extractelement <3 x i64> %id, i32 1\n %a = trunc i64 %x to i32\n %b = trunc i64 %y to i32
+             %c = call spir_func i32 @_Z17__spirv_ocl_u_maxjj(i32 %a, i32 %b)
+             %d = call spir_func i32 @_Z18__spirv_AtomicIAddPU3AS1iiii(ptr addrspace(1) %p, i32 1, i32 8, i32 %c)
+             call spir_func void @_Z22__spirv_ControlBarrieriii(i32 2, i32 2, i32 272)
+             %e = call spir_func i32 @_Z17__spirv_GroupIAddiii(i32 2, i32 0, i32 %d)
+             store i32 %e, ptr addrspace(1) %p\n ret void\n}";
+        let (session, options) = (Session::new(), CompileOptions::default());
+        let machine = llvm::machine(&llvm::host(), true).unwrap();
+        let spir = read_modules(&session, &[&testing::bitcode(text)], &options).unwrap();
+        let imported = lower(&session, spir, &machine, &options).unwrap().module.to_string();
+        for part in ["global_id", "local_id", "umax", " acq_rel", "barrier", "group_reduce"] {
+            assert!(imported.contains(part), "{part}: {imported}");
+        }
+        // No way for another order, scope or operation is left.
+        for other in ["sub_group", "seq_cst", "scan", "switch"] {
+            assert!(!imported.contains(other), "{other}: {imported}");
+        }
     }
 
     #[test]

@@ -43,7 +43,8 @@ struct Constant {
 impl Il {
     /// Reads as much of a module as this needs. CL_INVALID_VALUE for what is no SPIR-V.
     pub(crate) fn read(bytes: &[u8]) -> Result<Il> {
-        let invalid = |why: &str| Status::InvalidValue.because(format!("no SPIR-V: {why} ({} bytes)", bytes.len()));
+        let invalid =
+            |why: &str| Status::InvalidValue.because(format!("no SPIR-V: {why} ({} bytes)", bytes.len()));
         let (chunks, rest) = bytes.as_chunks::<4>();
         if !rest.is_empty() || chunks.len() < HEADER {
             return Err(invalid("no whole number of words, or no header"));
@@ -62,7 +63,9 @@ impl Il {
     /// Sets a constant's value. CL_INVALID_SPEC_ID for one that there isn't, CL_INVALID_VALUE for another size than it has.
     pub(crate) fn specialize(&mut self, id: u32, value: &[u8]) -> Result<()> {
         let Some(&Constant { at, size, is_bool }) = self.constants.get(&id) else {
-            return Err(Status::InvalidSpecId.because(format!("the module has no specialization constant {id}")));
+            return Err(
+                Status::InvalidSpecId.because(format!("the module has no specialization constant {id}"))
+            );
         };
         if value.len() != size {
             return Err(Status::InvalidValue.because(format!(
@@ -71,7 +74,8 @@ impl Il {
             )));
         }
         if is_bool {
-            let opcode = if value.iter().any(|&byte| byte != 0) { SPEC_CONSTANT_TRUE } else { SPEC_CONSTANT_FALSE };
+            let opcode =
+                if value.iter().any(|&byte| byte != 0) { SPEC_CONSTANT_TRUE } else { SPEC_CONSTANT_FALSE };
             self.words[at] = self.words[at] & 0xFFFF_0000 | opcode;
             return Ok(());
         }

@@ -1,4 +1,5 @@
-//! Builds damaged SPIR binaries for as long as it may, and goes on from there the next time: `spirula-fuzz-binaries FOLDER --seconds 180`.
+//! Builds damaged SPIR binaries, or with `--il` SPIR-V, for as long as it may, and goes on from there the next time:
+//! `spirula-fuzz-binaries FOLDER --seconds 180`.
 //!
 //! A binary that makes the library behave in a new way is kept, and damaged further. Behaviour is what the application gets to see: the
 //! outcome, and the build log's lines without names and numbers, those that say what was decided for each kernel included. In the folder:
@@ -13,7 +14,7 @@
 
 use clap::Parser;
 use spirula_tests::cl::{Context, Device, Program};
-use spirula_tests::mutate::bitcode_mutant;
+use spirula_tests::mutate::{bitcode_mutant, spirv_mutant};
 use spirula_tests::supervise::{Lost, Worker};
 use spirula_tests::{cycle, fixtures, icd};
 use std::collections::BTreeMap;
@@ -33,6 +34,8 @@ const WARM: u64 = 500;
 const GROWTH_KIB: u64 = 64 << 10;
 /// Behaviours of many bytes say little.
 const MAX_BEHAVIOUR: usize = 400;
+/// How SPIR-V begins.
+const SPIRV_MAGIC: [u8; 4] = [3, 2, 0x23, 7];
 /// Bytes of a binary that is worth to be damaged further.
 const MAX_BINARY: usize = 256 << 10;
 
@@ -50,6 +53,9 @@ struct Arguments {
     /// Applications at a time; 0 is one for each processor
     #[arg(long, default_value_t = 0)]
     jobs: usize,
+    /// SPIR-V instead of SPIR
+    #[arg(long)]
+    il: bool,
     /// Build this binary only, and print what the fuzzer sees
     #[arg(long)]
     show: Option<PathBuf>,
@@ -88,7 +94,10 @@ fn serve() {
 }
 
 fn behaviour(context: &Context, device: Device, bytes: &[u8]) -> String {
-    let program = match Program::from_binary(context, device, bytes) {
+    let is_il = bytes.starts_with(&SPIRV_MAGIC);
+    let made =
+        if is_il { Program::from_il(context, bytes) } else { Program::from_binary(context, device, bytes) };
+    let program = match made {
         Ok(program) => program,
         Err(error) => return format!("not made: {error}"),
     };
@@ -175,6 +184,7 @@ struct Kind {
 /// The state of all runs.
 struct State {
     folder: PathBuf,
+    is_il: bool,
     tried: u64,
     corpus: Vec<Vec<u8>>,
     behaviours: BTreeMap<String, Kind>,
@@ -206,11 +216,12 @@ fn write_kinds(path: &Path, kinds: &BTreeMap<String, Kind>) -> Result<(), String
 }
 
 impl State {
-    fn open(folder: &Path) -> Result<State, String> {
+    fn open(folder: &Path, is_il: bool) -> Result<State, String> {
         for name in ["corpus", "crashes", "failures"] {
             fs::create_dir_all(folder.join(name)).map_err(|e| format!("{}: {e}", folder.display()))?;
         }
-        let mut corpus: Vec<Vec<u8>> = fixtures::spir12().iter().map(|path| fixtures::load(path)).collect();
+        let paths = if is_il { fixtures::spirv() } else { fixtures::spir12() };
+        let mut corpus: Vec<Vec<u8>> = paths.iter().map(|path| fixtures::load(path)).collect();
         let behaviours = read_kinds(&folder.join("behaviours.txt"));
         let kept =
             behaviours.values().filter_map(|kind| fs::read(folder.join("corpus").join(&kind.file)).ok());
@@ -218,6 +229,7 @@ impl State {
         let tried = fs::read_to_string(folder.join("tried.txt")).unwrap_or_default();
         Ok(State {
             folder: folder.to_path_buf(),
+            is_il,
             tried: tried.trim().parse().unwrap_or(0),
             corpus,
             behaviours,
@@ -264,7 +276,7 @@ impl State {
 
 fn run(arguments: &Arguments) -> Result<bool, String> {
     let environment = environment()?;
-    let state = Mutex::new(State::open(&arguments.folder)?);
+    let state = Mutex::new(State::open(&arguments.folder, arguments.il)?);
     let end = Instant::now() + Duration::from_secs(arguments.seconds);
     let jobs = match arguments.jobs {
         0 => thread::available_parallelism().map_or(1, usize::from),
@@ -309,7 +321,8 @@ fn work(
             }
             state.tried += 1;
             let seed = state.tried;
-            (seed, bitcode_mutant(&state.corpus, seed))
+            let mutant = if state.is_il { spirv_mutant } else { bitcode_mutant };
+            (seed, mutant(&state.corpus, seed))
         };
         fs::write(&file, &bytes).map_err(|e| e.to_string())?;
         match worker.ask(&file.display().to_string(), PATIENCE) {

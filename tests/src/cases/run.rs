@@ -12,12 +12,40 @@ use crate::cl::{
 use crate::fixtures;
 use crate::isolate::{Failure, Outcome};
 
+/// What a program is made of.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Form {
+    /// A binary: SPIR.
+    Spir,
+    /// An intermediate language: SPIR-V.
+    SpirV,
+}
+
+impl Form {
+    /// The path of a case's file.
+    pub fn path(self, file: &str) -> String {
+        match self {
+            Form::Spir => format!("{file}.bc64"),
+            Form::SpirV => format!("spirv/{file}.spv"),
+        }
+    }
+
+    /// Options without those that only SPIR takes.
+    fn options(self, options: &str) -> String {
+        let mut words: Vec<&str> = options.split_whitespace().collect();
+        if self == Form::SpirV {
+            words.retain(|word| !word.starts_with("-spir-std=") && !["-x", "spir"].contains(word));
+        }
+        words.join(" ")
+    }
+}
+
 /// Runs the case; what its kernels print goes to standard output, for the caller to compare.
-pub fn run(case: &Case) -> Outcome {
+pub fn run(case: &Case, form: Form) -> Outcome {
     let device = Device::first();
     check_requirements(case, device)?;
     let context = Context::new(device)?;
-    let session = Session { case, device, queue: Queue::new(&context, device)?, context };
+    let session = Session { case, form, device, queue: Queue::new(&context, device)?, context };
     if case.build_fails {
         return match session.build() {
             Ok(_) => Err("the build succeeded; it must fail".into()),
@@ -79,6 +107,7 @@ enum Value {
 
 struct Session<'a> {
     case: &'a Case,
+    form: Form,
     device: Device,
     context: Context,
     queue: Queue,
@@ -88,15 +117,20 @@ impl Session<'_> {
     /// The executable program, or what the build said.
     fn build(&self) -> Result<Program, String> {
         let load = |file: &str| {
-            let binary = fixtures::load(&format!("{file}.bc64"));
-            Program::from_binary(&self.context, self.device, &binary).map_err(|e| e.to_string())
+            let binary = fixtures::load(&self.form.path(file));
+            let program = match self.form {
+                Form::Spir => Program::from_binary(&self.context, self.device, &binary),
+                Form::SpirV => Program::from_il(&self.context, &binary),
+            };
+            program.map_err(|e| e.to_string())
         };
         let explain = |program: &Program, error: Error| {
             format!("{error}: {}", program.log(self.device).unwrap_or_default().trim_end())
         };
+        let options = self.form.options(&self.case.options);
         let program = load(&self.case.file)?;
         let Some(others) = &self.case.link else {
-            program.build(&self.case.options).map_err(|e| explain(&program, e))?;
+            program.build(&options).map_err(|e| explain(&program, e))?;
             return Ok(program);
         };
         let mut parts = vec![program];
@@ -104,7 +138,7 @@ impl Session<'_> {
             parts.push(load(file)?);
         }
         for part in &parts {
-            part.compile(&self.case.options).map_err(|e| explain(part, e))?;
+            part.compile(&options).map_err(|e| explain(part, e))?;
         }
         let parts: Vec<&Program> = parts.iter().collect();
         Program::link(&self.context, &self.case.link_options, &parts).map_err(|e| e.to_string())

@@ -31,6 +31,11 @@ impl Program {
         Ok(Program(handle))
     }
 
+    /// A program from SPIR-V.
+    pub fn from_il(context: &Context, il: &[u8]) -> Result<Program> {
+        Ok(Program(create!(clCreateProgramWithIL(context.raw(), il.as_ptr().cast(), il.len()))?))
+    }
+
     /// A program from OpenCL C source.
     pub fn from_source(context: &Context, source: &str) -> Result<Program> {
         let (length, mut start) = (source.len(), source.as_ptr().cast());

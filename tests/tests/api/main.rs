@@ -16,6 +16,7 @@ mod half;
 mod handles;
 mod images;
 mod images_of_2_0;
+mod intermediate;
 mod kernels;
 mod lent;
 mod math_options;
@@ -47,6 +48,7 @@ fn main() -> ExitCode {
         memory::tests(),
         images::tests(),
         images_of_2_0::tests(),
+        intermediate::tests(),
         programs::tests(),
         forged::tests(),
         sources::tests(),

@@ -51,9 +51,22 @@ fn query_of(name: &str) -> Option<(u32, bool)> {
     QUERIES.iter().find(|(known, _)| *known == stem).map(|(_, number)| (*number, is_clang))
 }
 
+/// SPIR-V's instructions of that kind, as calls: they name the function, and its captures with their size.
+const SPIRV_ENQUEUE: &str = "__spirv_EnqueueKernel";
+const SPIRV_QUERIES: [(&str, u32); 4] = [
+    ("__spirv_GetKernelWorkGroupSize", query::WORK_GROUP_SIZE),
+    ("__spirv_GetKernelPreferredWorkGroupSizeMultiple", query::PREFERRED_MULTIPLE),
+    ("__spirv_GetKernelNDrangeSubGroupCount", query::SUB_GROUP_COUNT),
+    ("__spirv_GetKernelNDrangeMaxSubGroupSize", query::MAX_SUB_GROUP_SIZE),
+];
+
 /// Whether a name is that of a function that takes blocks to enqueue or to ask about.
 pub fn is_one(name: &str) -> bool {
-    name == "enqueue_kernel" || name.starts_with("__enqueue_kernel_") || query_of(name).is_some()
+    name == "enqueue_kernel"
+        || name == SPIRV_ENQUEUE
+        || SPIRV_QUERIES.iter().any(|row| row.0 == name)
+        || name.starts_with("__enqueue_kernel_")
+        || query_of(name).is_some()
 }
 
 /// Defines `symbol` as a call of the function `name` with these types; None if it doesn't take them.
@@ -69,9 +82,12 @@ pub fn define(symbol: &str, name: &str, types: &[String]) -> Option<Definition> 
             _ => value,
         });
     }
-    let result = match query_of(name) {
-        Some((what, is_clang)) => ask(e, what, is_clang, &arguments)?,
-        None => enqueue(e, name, &arguments)?,
+    let spirv = SPIRV_QUERIES.iter().find(|row| row.0 == name);
+    let result = match (query_of(name), spirv) {
+        (Some((what, is_clang)), _) => ask(e, what, is_clang, &arguments)?,
+        (None, Some((_, what))) => ask_spirv(e, *what, &arguments)?,
+        (None, None) if name == SPIRV_ENQUEUE => enqueue_spirv(e, &arguments)?,
+        (None, None) => enqueue(e, name, &arguments)?,
     };
     let (body, declarations) = emitter.finish();
     let parameters: Vec<String> =
@@ -120,6 +136,28 @@ fn ask(e: &mut Emitter, what: u32, is_clang: bool, arguments: &[Value]) -> Optio
     let [function, ..] = block(e, is_clang.then(|| &arguments[count - 2]), arguments.last()?);
     let what = e.int(INT, what.into());
     Some(e.call(QUERY, INT, &[what, range, function], ""))
+}
+
+/// An optional range, and the function. What SPIR-V says of its captures besides doesn't matter.
+fn ask_spirv(e: &mut Emitter, what: u32, arguments: &[Value]) -> Option<Value> {
+    let (range, function) = match arguments {
+        [function, ..] if what < query::SUB_GROUP_COUNT => (null(), function),
+        [range, function, ..] => (range.clone(), function),
+        _ => return None,
+    };
+    let what = e.int(INT, what.into());
+    let all = [what, range, function.clone()];
+    are(&all, &QUERY_TYPES).then(|| e.call(QUERY, INT, &all, ""))
+}
+
+/// Queue, flags, range, number of waits, waits, event, function, captures, their size, and sizes of local memory.
+fn enqueue_spirv(e: &mut Emitter, arguments: &[Value]) -> Option<Value> {
+    let (front, sizes) = arguments.split_at_checked(9)?;
+    let mut all = front.to_vec();
+    let Lane::Int(_) = all[8].ir.lane else { return None };
+    all[8] = e.cast("zext", &all[8], Lane::Int(64));
+    all.extend(spir_sizes(e, sizes)?);
+    are(&all, &ENQUEUE_TYPES).then(|| e.call(ENQUEUE, INT, &all, ""))
 }
 
 fn enqueue(e: &mut Emitter, name: &str, arguments: &[Value]) -> Option<Value> {
@@ -320,7 +358,26 @@ fn ranges() -> Vec<Named> {
             })
         })
     });
-    list.collect()
+    list.chain((1..=3).map(spirv_range)).collect()
+}
+
+/// The same of SPIR-V's instruction, in which a local size of zero is none.
+fn spirv_range(dimensions: i128) -> Named {
+    let form = if dimensions == 1 { "plll" } else { "pppp" };
+    Named::new(&format!("__spirv_ndrange_{dimensions}D"), 'v', form, move |e, arguments| {
+        let place = |e: &mut Emitter, size: &Value| match dimensions {
+            1 => array(e, std::slice::from_ref(size)).unwrap_or_else(null),
+            _ => size.clone(),
+        };
+        let [offset, global, local] = [1, 2, 3].map(|index| place(e, &arguments[index]));
+        let (first, zero) = (e.load(LONG, &local, 8), e.int(LONG, 0));
+        let is_none = e.compare("icmp eq", &first, &zero);
+        let local = e.select(&is_none, &null(), &local);
+        let dimensions = e.int(INT, dimensions);
+        let all = [arguments[0].clone(), dimensions, offset, global, local];
+        e.call("spirula_ndrange", VOID, &all, "nounwind willreturn");
+        nothing()
+    })
 }
 
 /// Calls a function of the library with the launch's parent in front.

@@ -68,7 +68,8 @@ pub fn symbol(name: &str, parameters: &[Mangled]) -> String {
 /// A type as names have it behind `_R`.
 pub fn type_name(ty: &Mangled) -> String {
     match ty {
-        Mangled::Pointer(..) | Mangled::Named(_) | Mangled::Void => "ptr".to_string(),
+        Mangled::Pointer(space, _) => format!("ptr{space}"),
+        Mangled::Named(_) | Mangled::Void => "ptr".to_string(),
         _ => ty.ty().to_string(),
     }
 }
@@ -101,10 +102,8 @@ struct Call<'a> {
     /// What stands behind the name: `Rint4`, `sat`, `rte`.
     postfixes: Vec<&'a str>,
     arguments: &'a [Argument],
-    /// `None` for a sampled image or a structure.
+    /// `None` for a sampled image.
     result: Option<Ir>,
-    /// The result's type, as text.
-    result_text: &'a str,
 }
 
 impl Call<'_> {
@@ -128,15 +127,22 @@ pub fn find(symbol: &str, declared: &Signature) -> Option<Definition> {
     let arguments = arguments(symbol, declared)?;
     let is_extended = name.starts_with("ocl_");
     let (op, postfixes) = match name.strip_prefix("ocl_") {
-        Some(name) => name.split_once("__").unwrap_or((name, "")),
+        // One underscore or two, as translators and the document have it; no instruction is called so.
+        Some(name) => match name.split_once("_R") {
+            Some((op, postfixes)) => (op.trim_end_matches('_'), postfixes),
+            None => name.split_once("__").unwrap_or((name, "")),
+        },
         None => name.split_once('_').unwrap_or((name, "")),
     };
     let postfixes = postfixes.split('_').filter(|postfix| !postfix.is_empty()).collect();
     let result = Ir::parse(&declared.ret);
-    let call = Call { op, postfixes, arguments: &arguments, result, result_text: &declared.ret };
+    let call = Call { op, postfixes, arguments: &arguments, result };
     let mut emitter = Emitter::default();
     let e = &mut emitter;
     e.label("entry");
+    if result.is_none() && declared.ret != SAMPLED_IMAGE {
+        return None;
+    }
     let value = match op.strip_prefix("BuiltIn") {
         Some(variable) => variable::read(e, variable, &call),
         None if is_extended => extended::call(e, &call),
@@ -184,8 +190,7 @@ fn arguments(symbol: &str, declared: &Signature) -> Option<Vec<Argument>> {
             let value = Value { ir: VOID, text: format!("%a{index}") };
             return Some(Argument { ty: given?, value });
         }
-        // A structure or an array is passed on as it is.
-        let ir = Ir::parse(text).unwrap_or(VOID);
+        let ir = Ir::parse(text)?;
         let value = Value { ir, text: format!("%a{index}") };
         Some(Argument { ty: given.unwrap_or_else(|| suggested(ir)), value })
     });
@@ -234,8 +239,11 @@ fn forward(e: &mut Emitter, name: &str, result: Ir, arguments: &[(Type, Value)])
     e.call(&mangle::mangle(&signature, Spelling::Spir), result, &values, "")
 }
 
-/// An integer in another width.
+/// An integer in another width. What is none stays as it is, which no builtin takes.
 fn resized(e: &mut Emitter, value: &Value, lane: Lane) -> Value {
+    if !matches!((value.ir.lane, lane), (Lane::Int(_), Lane::Int(_))) {
+        return value.clone();
+    }
     let op = if value.ir.lane.bits() > lane.bits() { "trunc" } else { "zext" };
     e.cast(op, value, lane)
 }

@@ -110,8 +110,9 @@ fn invalid(rule: &'static Rule, text: String) -> Result<(), CompileError> {
 fn target(module: View) -> Result<(), CompileError> {
     let triple = module.triple();
     match triple.split('-').next().unwrap_or("") {
-        "spir64" => {}
-        "spir" => {
+        // SPIR-V's own name for the same.
+        "spir64" | "spirv64" => {}
+        "spir" | "spirv" | "spirv32" => {
             return invalid(
                 &rules::TRIPLE,
                 format!(

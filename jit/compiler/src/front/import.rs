@@ -11,6 +11,8 @@ mod memory;
 mod tests;
 mod types;
 
+pub(super) use data::place_in_variable;
+
 use super::CleanModule;
 use super::harden::kernel_symbol;
 use crate::llvm::{Block, Function as Source, Global, Layout, Symbol, Value, View};

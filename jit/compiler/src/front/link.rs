@@ -4,7 +4,7 @@
 use super::call_graph::CallGraph;
 use super::harden::{kernel_symbol, own_globals};
 use super::opaque::SAMPLER_INITIALIZER;
-use super::{HardenedModule, LinkedModule, blocks, printf};
+use super::{HardenedModule, LinkedModule, blocks, printf, variables};
 use crate::builtin::enqueue::Options;
 use crate::builtin::{self, Resolution, Signature};
 use crate::llvm::{self, Function, LlvmError, Module, Session, Symbol, Type, Value, View};
@@ -175,7 +175,9 @@ fn resolve(
         }
     }
     for variable in module.globals() {
-        if variable.is_declaration() && variable.has_uses() {
+        // Constants that nobody uses any longer may be of a built-in variable.
+        let is_gone = variables::is_one(variable) && variable.using_functions().is_empty();
+        if variable.is_declaration() && variable.has_uses() && !is_gone {
             unresolved.push((*variable, format!("the variable `{}` is not defined", variable.name())));
         }
     }

@@ -35,11 +35,15 @@ pub(crate) fn kernels(module: &Module) -> Result<Vec<KernelSignature>, CompileEr
             list.push(kernel(function, &Nodes::listed(&operands[1..]), layout)?);
         }
     }
+    let modes: Vec<Vec<Option<Value>>> =
+        module.named_metadata(c"spirv.ExecutionMode").into_iter().map(|mode| mode.operands()).collect();
     for function in module.defined_functions() {
         // Of a kernel only clang takes the address, if it calls a block that is enqueued: nobody else can launch it.
         let is_blocks = check::has_address_taken(function);
         if function.calling_convention() == SPIR_KERNEL && !is_blocks && seen.insert(function) {
-            list.push(kernel(function, &Nodes::attached(function), layout)?);
+            let mut nodes = Nodes::attached(function);
+            nodes.add_modes(function, &modes);
+            list.push(kernel(function, &nodes, layout)?);
         }
     }
     Ok(list)
@@ -47,6 +51,9 @@ pub(crate) fn kernels(module: &Module) -> Result<Vec<KernelSignature>, CompileEr
 
 /// A kernel's metadata nodes by their names, without these.
 struct Nodes<'m>(HashMap<String, Vec<Option<Value<'m>>>>, Vec<String>);
+
+/// SPIR-V's execution modes, by their numbers, that say what these attributes do.
+const MODES: [(u64, &str); 2] = [(17, "reqd_work_group_size"), (18, "work_group_size_hint")];
 
 const ATTRIBUTES: [&str; 3] = ["reqd_work_group_size", "work_group_size_hint", "vec_type_hint"];
 
@@ -73,6 +80,18 @@ impl<'m> Nodes<'m> {
         let names: Vec<String> = names.chain(ATTRIBUTES.map(str::to_owned)).collect();
         let node = |name: &String| Some((name.clone(), function.attachment(name)?.operands()));
         Nodes(names.iter().filter_map(node).collect(), names)
+    }
+
+    /// Adds what `!spirv.ExecutionMode` says of a function: the function, the mode's number, and its operands.
+    fn add_modes(&mut self, function: Function<'m>, modes: &[Vec<Option<Value<'m>>>]) {
+        for mode in modes {
+            let [Some(subject), Some(number), operands @ ..] = &mode[..] else { continue };
+            let number = number.constant_bits();
+            let row = MODES.iter().find(|row| Some(row.0) == number);
+            if let Some((_, name)) = row.filter(|_| subject.as_function() == Some(function)) {
+                self.0.entry((*name).to_string()).or_insert_with(|| operands.to_vec());
+            }
+        }
     }
 
     fn get(&self, name: &str) -> Option<&[Option<Value<'m>>]> {
@@ -349,6 +368,16 @@ mod tests {
         let session = Session::new();
         let module = testing::module(&session, text);
         kernels(&module).map(|mut list| list.remove(0)).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn execution_modes_are_attributes() {
+        let kernel = one("define spir_kernel void @k() {\n ret void\n}
+            !spirv.ExecutionMode = !{!0, !1}
+            !0 = !{ptr @k, i32 17, i32 8, i32 4, i32 2}\n!1 = !{ptr @k, i32 31}")
+        .unwrap();
+        assert_eq!(kernel.required_work_group_size, Some([8, 4, 2]));
+        assert_eq!(kernel.attributes, "reqd_work_group_size(8,4,2)");
     }
 
     #[test]

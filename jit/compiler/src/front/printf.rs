@@ -88,7 +88,9 @@ fn symbol(number: u32) -> String {
 fn is_printf(function: &Function) -> bool {
     let name = function.name();
     function.is_declaration()
-        && (name == "printf" || builtin::demangle(&name).is_some_and(|text| text.starts_with("printf(")))
+        && (name == "printf"
+            || builtin::source_name(&name) == "__spirv_ocl_printf"
+            || builtin::demangle(&name).is_some_and(|text| text.starts_with("printf(")))
 }
 
 /// Gives each kernel the calls that it may reach, and a place for the buffer's address behind its arguments.

@@ -26,7 +26,8 @@ pub(crate) fn read<'s>(session: &'s Session, bytes: &[u8]) -> Result<Module<'s>,
 fn read_spirv<'s>(session: &'s Session, bytes: &[u8]) -> Result<Module<'s>, CompileError> {
     let refused = |why: String| CompileError::InvalidBinary(format!("The SPIR-V module is refused: {why}."));
     let text = spirv::to_llvm(bytes).map_err(|error| refused(error.0))?;
-    let wrong = |error: llvm::LlvmError| refused(format!("what it says has no meaning: {}", error.0.trim_end()));
+    let wrong =
+        |error: llvm::LlvmError| refused(format!("what it says has no meaning: {}", error.0.trim_end()));
     let module = llvm::parse_text(session, &text).map_err(wrong)?;
     llvm::verify(&module).map_err(wrong)?;
     Ok(module)

@@ -106,7 +106,11 @@ impl Body<'_, '_> {
                 let line = match op {
                     Op::FNegate => format!("fneg {}{value}", self.flags("fneg", result)),
                     Op::SNegate => {
-                        format!("sub {}{ty} {}, {text}", self.flags("sub", result), self.splat(instruction.ty, "0")?)
+                        format!(
+                            "sub {}{ty} {}, {text}",
+                            self.flags("sub", result),
+                            self.splat(instruction.ty, "0")?
+                        )
                     }
                     Op::Not => format!("xor {value}, {}", self.splat(instruction.ty, "-1")?),
                     _ => format!("xor {value}, {}", self.splat(instruction.ty, "true")?),
@@ -116,22 +120,44 @@ impl Body<'_, '_> {
             Op::SMod => self.modulo(instruction)?,
             Op::Select => {
                 let ([condition, a, b], _) = instruction.words()?;
-                let line =
-                    format!("select {}, {}, {}", self.operand(condition)?, self.operand(a)?, self.operand(b)?);
+                let line = format!(
+                    "select {}, {}, {}",
+                    self.operand(condition)?,
+                    self.operand(a)?,
+                    self.operand(b)?
+                );
                 self.set(result, &line);
             }
             Op::Bitcast => self.reinterpret(instruction)?,
-            Op::CopyObject | Op::ExpectKHR | Op::CopyLogical => {
+            Op::CopyLogical => self.copy_logically(instruction)?,
+            Op::CopyObject | Op::ExpectKHR => {
                 let value = self.operand(instruction.word(0)?)?;
                 self.set(result, &format!("select i1 true, {value}, {value}"));
             }
-            Op::UConvert | Op::SConvert | Op::FConvert | Op::ConvertFToU | Op::ConvertFToS | Op::ConvertUToF
+            Op::UConvert
+            | Op::SConvert
+            | Op::FConvert
+            | Op::ConvertFToU
+            | Op::ConvertFToS
+            | Op::ConvertUToF
             | Op::ConvertSToF => return self.convert(instruction),
             Op::IAddCarry | Op::ISubBorrow => self.carry(instruction)?,
             Op::UMulExtended | Op::SMulExtended => self.extended_product(instruction)?,
             _ => return Ok(false),
         }
         Ok(true)
+    }
+
+    /// A composite as one of another type with the same members, by way of memory.
+    fn copy_logically(&mut self, instruction: &Instruction) -> Result<()> {
+        let from = instruction.word(0)?;
+        let (value, memory) = (self.operand(from)?, self.fresh());
+        let [from, to] =
+            [self.type_of(from)?, instruction.ty].map(|ty| self.types().text(ty).map(str::to_string));
+        self.line(&format!("{memory} = alloca {}", from?));
+        self.line(&format!("store {value}, ptr {memory}"));
+        self.set(instruction.result, &format!("load {}, ptr {memory}", to?));
+        Ok(())
     }
 
     /// A constant of a scalar or, in every lane, a vector type.
@@ -164,7 +190,9 @@ impl Body<'_, '_> {
     /// An integer as one of another integer type, without the type.
     fn resized(&mut self, id: Id, to: Id) -> Result<String> {
         let from = self.type_of(id)?;
-        let (Type::Int(a), Type::Int(b)) = (self.types().scalar(from)?.clone(), self.types().scalar(to)?.clone()) else {
+        let (Type::Int(a), Type::Int(b)) =
+            (self.types().scalar(from)?.clone(), self.types().scalar(to)?.clone())
+        else {
             return refuse("a shift is of something that is no integer");
         };
         if a == b {
@@ -206,7 +234,8 @@ impl Body<'_, '_> {
             Type::Int(bits) | Type::Float(bits) => *bits,
             _ => 0,
         };
-        let (source, target) = (bits(self.types().scalar(self.type_of(from)?)?), bits(self.types().scalar(ty)?));
+        let (source, target) =
+            (bits(self.types().scalar(self.type_of(from)?)?), bits(self.types().scalar(ty)?));
         if saturates || rounding {
             return Ok(false);
         }

@@ -22,7 +22,7 @@ static OPENCL: LazyLock<HashMap<u32, Extended>> = LazyLock::new(|| {
 });
 
 /// What is passed to a builtin.
-pub enum Passed {
+enum Passed {
     Value(Id),
     Literal(u32),
 }
@@ -98,7 +98,8 @@ impl Body<'_, '_> {
             .enumerate()
             .map(|(index, &word)| if is_literal(index) { Passed::Literal(word) } else { Passed::Value(word) })
             .collect();
-        let postfix = if name.starts_with("vload") { self.returned("__", instruction.ty)? } else { String::new() };
+        let postfix =
+            if name.starts_with("vload") { self.returned("__", instruction.ty)? } else { String::new() };
         self.call_builtin(&format!("ocl_{name}{postfix}"), &passed, instruction)
     }
 
@@ -160,7 +161,8 @@ impl Body<'_, '_> {
         let name = format!("{:?}", instruction.op);
         if name.contains("Convert") {
             let module = self.module();
-            let sat = if module.has(instruction.result, Decoration::SaturatedConversion) { "_sat" } else { "" };
+            let sat =
+                if module.has(instruction.result, Decoration::SaturatedConversion) { "_sat" } else { "" };
             let rounding = module.decoration(instruction.result, Decoration::FPRoundingMode);
             let rounding = match rounding.and_then(|mode| mode.first()) {
                 None => "",
@@ -173,6 +175,13 @@ impl Body<'_, '_> {
                 },
             };
             return Ok(format!("{}{sat}{rounding}", self.returned("_", instruction.ty)?));
+        }
+        if instruction.op == Op::GenericCastToPtrExplicit {
+            return Ok(match self.types().space(instruction.ty)? {
+                0 => "_ToPrivate".into(),
+                1 => "_ToGlobal".into(),
+                _ => "_ToLocal".into(),
+            });
         }
         if name.starts_with("Image") && instruction.ty != 0 {
             return self.returned("_", instruction.ty);

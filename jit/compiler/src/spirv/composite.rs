@@ -155,13 +155,8 @@ impl Body<'_, '_> {
             _ => refuse("OpVectorShuffle chooses a component that isn't there"),
         });
         let mask: Vec<String> = mask.collect::<Result<_>>()?;
-        let line = format!(
-            "shufflevector {}, {}, <{} x i32> <{}>",
-            sides[0],
-            sides[1],
-            mask.len(),
-            mask.join(", ")
-        );
+        let line =
+            format!("shufflevector {}, {}, <{} x i32> <{}>", sides[0], sides[1], mask.len(), mask.join(", "));
         self.set(instruction.result, &line);
         Ok(())
     }

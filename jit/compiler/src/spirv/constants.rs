@@ -140,7 +140,9 @@ impl Constants {
                 Type::Vector(..) | Type::Array(..) | Type::Struct(_) | Type::SampledImage(_) => {
                     "zeroinitializer".into()
                 }
-                Type::Void | Type::Function(..) => return refuse("there is no null of that type"),
+                Type::Void | Type::Function(..) | Type::Opaque => {
+                    return refuse("there is no null of that type");
+                }
                 _ => "null".into(),
             },
             Constant::Bits(bits) => match ty_of {

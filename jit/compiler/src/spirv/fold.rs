@@ -56,7 +56,8 @@ pub fn specialized(
             Ok(Constant::Text(text.into()))
         }
         Op::Bitcast | Op::ConvertPtrToU | Op::ConvertUToPtr | Op::PtrCastToGeneric | Op::GenericCastToPtr
-            if folding.is_pointer(instruction.ty) || folding.is_pointer(constants.expect(operand(operands, 0)?)?.0) =>
+            if folding.is_pointer(instruction.ty)
+                || folding.is_pointer(constants.expect(operand(operands, 0)?)?.0) =>
         {
             folding.cast_pointer(operand(operands, 0)?)
         }
@@ -206,7 +207,9 @@ fn one(op: Op, to: &Type, row: &[(&Type, &Constant)]) -> Result<Constant> {
             _ => None,
         })
         .collect();
-    let Some(bits) = bits else { return refuse(format!("OpSpecConstantOp {op:?} isn't supported of addresses")) };
+    let Some(bits) = bits else {
+        return refuse(format!("OpSpecConstantOp {op:?} isn't supported of addresses"));
+    };
     let from = row.first().map_or(to, |(ty, _)| *ty);
     let value = match bits[..] {
         [a] => unary(op, from, to, a),

@@ -11,13 +11,16 @@ use spirv::Op;
 use std::collections::{BTreeMap, HashMap};
 use std::rc::Rc;
 
+/// Characters of a function: one that has a value for each of many ways to come to a block would be of any length.
+const MAX_TEXT: usize = 256 << 20;
+
 /// A function that is being written.
 pub struct Body<'b, 'm> {
     globals: &'b Globals<'m>,
     /// What is called and isn't the module's: names and declarations.
     declarations: &'b mut BTreeMap<String, String>,
-    /// Where each block goes, and how often.
-    edges: HashMap<Id, Vec<Id>>,
+    /// How often a block goes to another.
+    edges: HashMap<(Id, Id), usize>,
     out: String,
     next: u32,
     /// The block that is being written.
@@ -80,6 +83,9 @@ pub fn body<'m>(
     let variables = variables(globals, function);
     let mut is_open = false;
     for instruction in &function.body {
+        if body.out.len() > MAX_TEXT {
+            return refuse("a function is too large");
+        }
         match instruction.op {
             Op::Label if is_open => return refuse("a block begins where another has no end"),
             Op::Label => {
@@ -164,7 +170,7 @@ impl<'b, 'm> Body<'b, 'm> {
     }
 
     /// Where the blocks of a function go, one for each edge.
-    fn edges(&self, function: &Function) -> Result<HashMap<Id, Vec<Id>>> {
+    fn edges(&self, function: &Function) -> Result<HashMap<(Id, Id), usize>> {
         let mut edges = HashMap::new();
         let mut block = 0;
         for instruction in &function.body {
@@ -181,7 +187,9 @@ impl<'b, 'm> Body<'b, 'm> {
                 }
                 _ => continue,
             };
-            edges.insert(block, targets);
+            for target in targets {
+                *edges.entry((block, target)).or_default() += 1;
+            }
         }
         Ok(edges)
     }
@@ -354,8 +362,7 @@ impl<'b, 'm> Body<'b, 'm> {
         for pair in instruction.operands.chunks(2) {
             let [value, from] = *pair else { return refuse("OpPhi has a value without a block") };
             let value = self.text(value)?;
-            let targets = self.edges.get(&from).into_iter().flatten();
-            let count = targets.filter(|&&target| target == self.block).count();
+            let count = self.edges.get(&(from, self.block)).copied().unwrap_or(0);
             list.extend((0..count).map(|_| format!("[ {value}, %b{from} ]")));
         }
         if list.is_empty() {

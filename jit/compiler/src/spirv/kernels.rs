@@ -61,7 +61,8 @@ fn said(globals: &Globals, function: Id, list: &str) -> Option<Vec<String>> {
     let module = globals.module;
     let name = &module.entry_points.iter().find(|(id, _)| *id == function)?.1;
     let prefix = format!("{list}.{name}.");
-    let mut texts: Vec<&str> = module.strings.values().filter_map(|text| text.strip_prefix(&prefix)).collect();
+    let mut texts: Vec<&str> =
+        module.strings.values().filter_map(|text| text.strip_prefix(&prefix)).collect();
     texts.sort_unstable();
     let text = texts.first()?;
     Some(text.split_terminator(',').map(str::to_string).collect())
@@ -116,7 +117,7 @@ fn type_name(globals: &Globals, ty: Id, depth: u32) -> String {
         Type::Event => "event_t".into(),
         Type::DeviceEvent => "clk_event_t".into(),
         Type::ReserveId => "reserve_id_t".into(),
-        Type::Struct(_) | Type::Array(..) | Type::Pipe => {
+        Type::Struct(_) | Type::Opaque | Type::Array(..) | Type::Pipe => {
             let name = globals.module.names.get(&ty).map_or("", String::as_str);
             let name = name.trim_start_matches("struct.");
             if name.is_empty() { "struct".into() } else { name.to_string() }

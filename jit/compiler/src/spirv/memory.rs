@@ -44,7 +44,9 @@ impl Body<'_, '_> {
         let Instruction { op, result, ty, operands } = *instruction;
         match op {
             Op::Variable => self.variable(result, self.types().pointee(ty)?, operands.get(1).copied())?,
-            Op::UntypedVariableKHR => self.variable(result, instruction.word(1)?, operands.get(2).copied())?,
+            Op::UntypedVariableKHR => {
+                self.variable(result, instruction.word(1)?, operands.get(2).copied())?
+            }
             Op::Load => {
                 let access = access(&operands[1.min(operands.len())..])?;
                 let (place, ty) = (self.pointer(instruction.word(0)?)?, self.types().text(ty)?);
@@ -116,7 +118,8 @@ impl Body<'_, '_> {
         let types = [to_space, from_space].map(super::types::pointer_text);
         self.declare(&name, format!("declare void @{name}({}, {}, i64, i1)", types[0], types[1]))?;
         let align = access.align.trim_start_matches(", ").to_string();
-        let parts = [(to, &types[0]), (from, &types[1])].map(|(id, ty)| Ok(format!("{ty} {align} {}", self.text(id)?)));
+        let parts = [(to, &types[0]), (from, &types[1])]
+            .map(|(id, ty)| Ok(format!("{ty} {align} {}", self.text(id)?)));
         let [to, from] = parts;
         let is_volatile = !access.volatile.is_empty();
         let line = format!("call void @{name}({}, {}, {size}, i1 {is_volatile})", to?, from?);
@@ -155,11 +158,23 @@ impl Body<'_, '_> {
         let from = instruction.word(0)?;
         let (from_ty, to_ty) = (self.type_of(from)?, instruction.ty);
         let to = self.types().text(to_ty)?.to_string();
-        let value = self.operand(from)?;
+        let mut value = self.operand(from)?;
+        // A vector as large as a pointer goes by an integer.
+        let number = self.fresh();
         let op = match (self.types().get(from_ty)?, self.types().get(to_ty)?) {
             (Type::Pointer(a, _), Type::Pointer(b, _)) if a != b => "addrspacecast",
-            (Type::Pointer(..), Type::Int(_) | Type::Vector(..)) => "ptrtoint",
-            (Type::Int(_) | Type::Vector(..), Type::Pointer(..)) => "inttoptr",
+            (Type::Pointer(..), Type::Int(_)) => "ptrtoint",
+            (Type::Int(_), Type::Pointer(..)) => "inttoptr",
+            (Type::Pointer(..), Type::Vector(..)) => {
+                self.line(&format!("{number} = ptrtoint {value} to i64"));
+                value = format!("i64 {number}");
+                "bitcast"
+            }
+            (Type::Vector(..), Type::Pointer(..)) => {
+                self.line(&format!("{number} = bitcast {value} to i64"));
+                value = format!("i64 {number}");
+                "inttoptr"
+            }
             _ => "bitcast",
         };
         let line = format!("{op} {value} to {to}");

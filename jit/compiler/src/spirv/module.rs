@@ -170,8 +170,7 @@ fn global<'a>(
         | Op::ModuleProcessed
         | Op::Line
         | Op::NoLine
-        | Op::Nop
-        | Op::TypeForwardPointer => {}
+        | Op::Nop => {}
         Op::ExtInst => {
             let set = instruction.word(0)?;
             if module.sets.get(&set) != Some(&Set::Silent) {

@@ -82,7 +82,8 @@ pub fn words(bytes: &[u8]) -> Result<Vec<u32>> {
     }
     let is_swapped = bytes.starts_with(&spirv::MAGIC_NUMBER.to_be_bytes());
     let (chunks, _) = bytes.as_chunks::<4>();
-    let word = |chunk: &[u8; 4]| if is_swapped { u32::from_be_bytes(*chunk) } else { u32::from_le_bytes(*chunk) };
+    let word =
+        |chunk: &[u8; 4]| if is_swapped { u32::from_be_bytes(*chunk) } else { u32::from_le_bytes(*chunk) };
     let words: Vec<u32> = chunks.iter().map(word).collect();
     let [_, version, _, bound, _, ..] = words[..] else { return refuse("its header is incomplete") };
     let [_, major, minor, _] = version.to_be_bytes();
@@ -104,10 +105,15 @@ pub fn instructions(words: &[u32]) -> Result<Vec<Instruction<'_>>> {
         let at = words.len() - rest.len();
         let (count, number) = ((first >> 16) as usize, first & 0xFFFF);
         if count == 0 || count > rest.len() {
-            return refuse(format!("the instruction at word {at} has {count} words, of which {} are there", rest.len()));
+            return refuse(format!(
+                "the instruction at word {at} has {count} words, of which {} are there",
+                rest.len()
+            ));
         }
         let Some(form) = FORMS.get(&number) else {
-            return refuse(format!("the instruction at word {at} has the opcode {number}, which isn't known"));
+            return refuse(format!(
+                "the instruction at word {at} has the opcode {number}, which isn't known"
+            ));
         };
         let (own, behind) = rest.split_at(count);
         rest = behind;

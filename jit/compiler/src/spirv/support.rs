@@ -7,11 +7,8 @@ use spirula_interface::spirv::{EXTENSIONS, has_capability};
 use spirv::{AddressingModel, Capability, ExecutionMode, MemoryModel};
 
 /// Extensions that ask for nothing by themselves, whose capabilities are what counts.
-const UNREPORTED: [&str; 3] = [
-    "SPV_KHR_float_controls2",
-    "SPV_KHR_uniform_group_instructions",
-    "SPV_EXT_shader_atomic_float_add",
-];
+const UNREPORTED: [&str; 3] =
+    ["SPV_KHR_float_controls2", "SPV_KHR_uniform_group_instructions", "SPV_EXT_shader_atomic_float_add"];
 
 pub fn capability(number: u32) -> Result<()> {
     match Capability::from_u32(number) {
@@ -58,8 +55,16 @@ pub fn mode(number: u32) -> Result<()> {
     use ExecutionMode::*;
     match ExecutionMode::from_u32(number) {
         Some(
-            LocalSize | LocalSizeHint | LocalSizeId | LocalSizeHintId | VecTypeHint | ContractionOff
-            | DenormPreserve | SignedZeroInfNanPreserve | RoundingModeRTE | FPFastMathDefault,
+            LocalSize
+            | LocalSizeHint
+            | LocalSizeId
+            | LocalSizeHintId
+            | VecTypeHint
+            | ContractionOff
+            | DenormPreserve
+            | SignedZeroInfNanPreserve
+            | RoundingModeRTE
+            | FPFastMathDefault,
         ) => Ok(()),
         Some(other) => refuse(format!("it has the execution mode {other:?}, which isn't supported")),
         None => refuse(format!("it has the execution mode {number}, which isn't known")),

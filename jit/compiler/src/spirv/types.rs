@@ -21,6 +21,8 @@ pub enum Type {
     Vector(Id, u32),
     Array(Id, u64),
     Struct(Vec<Id>),
+    /// A structure of which nothing is known.
+    Opaque,
     /// An address space, and what it leads to, where that is said.
     Pointer(u32, Option<Id>),
     Function(Id, Vec<Id>),
@@ -110,7 +112,7 @@ impl Types {
 
     /// Whether a type may lie in memory and be passed.
     pub fn is_value(&self, id: Id) -> Result<bool> {
-        Ok(!matches!(self.get(id)?, Type::Void | Type::Function(..)))
+        Ok(!matches!(self.get(id)?, Type::Void | Type::Function(..) | Type::Opaque))
     }
 
     /// What a pointer leads to. Refuses what is no such pointer.
@@ -132,7 +134,9 @@ impl Types {
     /// The members that an index may choose of: a structure's member of that number, any element of an array or vector.
     pub fn member(&self, id: Id, index: u64) -> Result<Id> {
         let chosen = match self.get(id)? {
-            Type::Struct(members) => usize::try_from(index).ok().and_then(|index| members.get(index)).copied(),
+            Type::Struct(members) => {
+                usize::try_from(index).ok().and_then(|index| members.get(index)).copied()
+            }
             Type::Array(element, count) => (index < *count).then_some(*element),
             Type::Vector(element, count) => (index < u64::from(*count)).then_some(*element),
             _ => None,
@@ -143,7 +147,7 @@ impl Types {
     /// The type as names of builtins spell it.
     pub fn mangled(&self, id: Id) -> Result<Mangled> {
         Ok(match self.get(id)? {
-            Type::Void | Type::Function(..) => Mangled::Void,
+            Type::Void | Type::Function(..) | Type::Opaque => Mangled::Void,
             Type::Bool => Mangled::Number('b', 1, 1),
             Type::Int(bits) => Mangled::Number('i', *bits, 1),
             Type::Float(bits) => Mangled::Number('f', *bits, 1),
@@ -155,7 +159,9 @@ impl Types {
             Type::Pointer(space, pointee) => {
                 let pointee = pointee.map(|pointee| self.get(pointee).map(|ty| (pointee, ty))).transpose();
                 let inner = match pointee {
-                    Ok(Some((id, Type::Int(_) | Type::Float(_) | Type::Vector(..) | Type::Event))) => self.mangled(id)?,
+                    Ok(Some((id, Type::Int(_) | Type::Float(_) | Type::Vector(..) | Type::Event))) => {
+                        self.mangled(id)?
+                    }
                     _ => Mangled::Number('i', 8, 1),
                 };
                 Mangled::Pointer(*space, Box::new(inner))
@@ -176,10 +182,26 @@ impl Types {
         })
     }
 
+    /// Adds a pointer that is defined later: structures may have it before that.
+    pub fn declare(&mut self, instruction: &Instruction) -> Result<()> {
+        let ([id, class], _) = instruction.words()?;
+        let space = address_space(class)?;
+        self.known.entry(id).or_insert((Type::Pointer(space, None), pointer_text(space)));
+        Ok(())
+    }
+
     /// Adds the type that an instruction defines.
-    pub fn define(&mut self, module: &Module, constants: &Constants, instruction: &Instruction) -> Result<()> {
+    pub fn define(
+        &mut self,
+        module: &Module,
+        constants: &Constants,
+        instruction: &Instruction,
+    ) -> Result<()> {
         let ty = self.read(constants, instruction)?;
         let text = self.write(module, instruction.result, &ty)?;
+        if self.known.get(&instruction.result).is_some_and(|(_, declared)| *declared != text) {
+            return refuse("a forward pointer is defined as another type");
+        }
         if text.len() > MAX_TEXT {
             return refuse("a type is nested too deeply");
         }
@@ -200,7 +222,9 @@ impl Types {
                 (bits @ (16 | 32 | 64), None) => Type::Float(bits),
                 (bits, None) => return refuse(format!("floats of {bits} bits aren't supported")),
                 (bits, Some(encoding)) => {
-                    return refuse(format!("floats of {bits} bits in the encoding {encoding} aren't supported"));
+                    return refuse(format!(
+                        "floats of {bits} bits in the encoding {encoding} aren't supported"
+                    ));
                 }
             },
             Op::TypeVector => {
@@ -222,6 +246,7 @@ impl Types {
                 let members = instruction.operands.iter().map(|&id| self.value(id));
                 Type::Struct(members.collect::<Result<_>>()?)
             }
+            Op::TypeOpaque => Type::Opaque,
             // The type may be a later one's: it matters where the pointer is used.
             Op::TypePointer => Type::Pointer(address_space(word(0)?)?, Some(word(1)?)),
             Op::TypeUntypedPointerKHR => Type::Pointer(address_space(word(0)?)?, None),
@@ -232,11 +257,14 @@ impl Types {
                 Type::Function(returned, parameters)
             }
             Op::TypeImage => {
-                let ([_, dimension, depth, arrayed, multisampled, sampled, format], access) = instruction.words()?;
+                let ([_, dimension, depth, arrayed, multisampled, sampled, format], access) =
+                    instruction.words()?;
                 let access = access.first().copied().unwrap_or(0);
                 let image = ImageType { dimension, depth, arrayed, multisampled, sampled, format, access };
                 if image.name().is_none() {
-                    return refuse(format!("an image of dimension {dimension}, arrayed {arrayed}, multisampled {multisampled} isn't supported"));
+                    return refuse(format!(
+                        "an image of dimension {dimension}, arrayed {arrayed}, multisampled {multisampled} isn't supported"
+                    ));
                 }
                 Type::Image(image)
             }
@@ -281,6 +309,10 @@ impl Types {
                     self.packed.insert(id);
                 }
                 self.definitions += &line;
+                format!("%s{id}")
+            }
+            Type::Opaque => {
+                self.definitions += &format!("%s{id} = type opaque\n");
                 format!("%s{id}")
             }
             Type::Pointer(space, _) => pointer_text(*space),

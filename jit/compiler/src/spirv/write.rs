@@ -71,7 +71,9 @@ pub fn module(module: &Module) -> Result<String> {
 fn metadata(module: &Module, has_lines: bool) -> String {
     // 3 is OpenCL C; other languages' modules may use all that there is.
     let version = match module.source {
-        Some((3, version)) if (100_000..400_000).contains(&version) => [version / 100_000, version / 1000 % 100],
+        Some((3, version)) if (100_000..400_000).contains(&version) => {
+            [version / 100_000, version / 1000 % 100]
+        }
         _ => [2, 0],
     };
     let version = if [[1, 0], [1, 1], [1, 2], [2, 0], [3, 0]].contains(&version) { version } else { [2, 0] };
@@ -125,6 +127,7 @@ fn globals<'m>(module: &'m Module<'m>) -> Result<Globals<'m>> {
         let op = format!("{:?}", instruction.op);
         match instruction.op {
             Op::Variable | Op::UntypedVariableKHR => variable(&mut globals, instruction)?,
+            Op::TypeForwardPointer => globals.types.declare(instruction)?,
             _ if op.starts_with("Type") => globals.types.define(module, &globals.constants, instruction)?,
             _ => globals.constants.define(module, &globals.types, instruction)?,
         }
@@ -226,7 +229,8 @@ fn attributes(globals: &Globals, parameter: &Instruction) -> Result<String> {
     let module = globals.module;
     let mut list = Vec::new();
     for attribute in module.decorations(parameter.result, Decoration::FuncParamAttr) {
-        let Some(attribute) = attribute.first().and_then(|&number| FunctionParameterAttribute::from_u32(number))
+        let Some(attribute) =
+            attribute.first().and_then(|&number| FunctionParameterAttribute::from_u32(number))
         else {
             continue;
         };
@@ -253,7 +257,9 @@ fn write_function(
     let module = globals.module;
     let id = function.head.result;
     let Some((own, ty)) = globals.functions.get(&id) else { return refuse("a function has no name") };
-    let Type::Function(_, types) = globals.types.get(*ty)? else { return refuse("a function's type is none") };
+    let Type::Function(_, types) = globals.types.get(*ty)? else {
+        return refuse("a function's type is none");
+    };
     if types.len() != function.parameters.len() {
         return refuse("a function has another number of parameters than its type says");
     }
@@ -284,8 +290,11 @@ fn write_function(
     let mut text = String::new();
     let names: Vec<&str> =
         module.entry_points.iter().filter(|(entry, _)| *entry == id).map(|(_, name)| name.as_str()).collect();
-    let is_kernel = !names.is_empty();
-    let symbols: Vec<String> = if is_kernel { names.iter().map(|name| symbol(name)).collect() } else { vec![own.clone()] };
+    // A generic pointer is a block's captures: a kernel that only kernels can launch, which name the function.
+    let is_block = types.iter().any(|&ty| matches!(globals.types.get(ty), Ok(Type::Pointer(4, _))));
+    let is_kernel = !names.is_empty() && !is_block;
+    let symbols: Vec<String> =
+        if is_kernel { names.iter().map(|name| symbol(name)).collect() } else { vec![own.clone()] };
     for name in symbols {
         let scope = match &mut lines {
             Some(lines) => subprogram(lines, &name),
@@ -298,7 +307,8 @@ fn write_function(
             (_, Some(_)) if !own.starts_with("@\"spirv.") => ("spir_func".to_string(), String::new()),
             _ => ("internal spir_func".to_string(), String::new()),
         };
-        text += &format!("define {head} {returned} {name}({parameters}){inlining}{kernel}{scope} {{\n{body}}}\n");
+        text +=
+            &format!("define {head} {returned} {name}({parameters}){inlining}{kernel}{scope} {{\n{body}}}\n");
     }
     Ok(text)
 }
@@ -314,4 +324,3 @@ fn subprogram(lines: &mut Lines, name: &str) -> String {
     );
     format!(" !dbg !{number}")
 }
-

@@ -84,8 +84,7 @@ fn load(e: &mut Emitter, call: &Call) -> Option<Value> {
     let [offset, place, ..] = call.arguments else { return None };
     let result = call.ir()?;
     let offset = resized(e, &offset.value, LONG.lane);
-    let place =
-        (pointer(space(&place.value)?, pointee(call.op, result.lane)?), place.value.clone());
+    let place = (pointer(space(&place.value)?, pointee(call.op, result.lane)?), place.value.clone());
     let name = of_width(call.op, result.width);
     Some(forward(e, &name, result, &[(Type::scalar(Element::ULong), offset), place]))
 }

@@ -98,9 +98,7 @@ fn of_scope(
     scope: &Value,
     mut write: impl FnMut(&mut Emitter, &str) -> Option<Value>,
 ) -> Option<Value> {
-    by_number(e, scope, &[SUB_GROUP], |e, way| {
-        write(e, if way == 0 { "sub_group" } else { "work_group" })
-    })
+    by_number(e, scope, &[SUB_GROUP], |e, way| write(e, if way == 0 { "sub_group" } else { "work_group" }))
 }
 
 fn broadcast(e: &mut Emitter, call: &Call, [scope, value, id]: [&Value; 3]) -> Option<Value> {
@@ -119,12 +117,13 @@ fn broadcast(e: &mut Emitter, call: &Call, [scope, value, id]: [&Value; 3]) -> O
                     let ids = ids.iter().map(|id| resized(e, id, LONG.lane));
                     let ids: Vec<Value> = ids.collect();
                     let ids = ids.into_iter().map(|id| (Type::scalar(Element::ULong), id));
-                    [own].into_iter().chain(ids).collect()
+                    [widened(e, &own, true)?].into_iter().chain(ids).collect()
                 }
             };
-            forward(e, &format!("{group}_broadcast"), scalar, &arguments)
+            let sent = forward(e, &format!("{group}_broadcast"), arguments[0].1.ir, &arguments);
+            Some(resized(e, &sent, scalar.lane))
         });
-        let lanes: Vec<Value> = lanes.collect();
+        let lanes: Vec<Value> = lanes.collect::<Option<_>>()?;
         Some(e.gather(&lanes)).filter(|value| Some(value.ir) == call.ir())
     })
 }
@@ -152,22 +151,31 @@ fn combine(
     form: &Value,
     value: &Value,
 ) -> Option<Value> {
-    let (op, signed) = operation(name)?;
+    // Of work-groups there are no others.
+    let (op, signed) = operation(name).filter(|(op, _)| ["add", "min", "max"].contains(op))?;
     let result = call.ir()?;
     let argument = operand(e, op, signed, value)?;
-    let is_of_sub_groups_only = !["add", "min", "max"].contains(&op);
     by_number(e, form, &[1, 2], |e, way| {
         let form = FORMS[(way + 1) % FORMS.len()];
-        let one = |e: &mut Emitter, group: &str| {
-            let all =
-                forward(e, &format!("{group}_{form}_{op}"), argument.1.ir, std::slice::from_ref(&argument));
-            Some(if all.ir == result { all } else { as_result(e, &all, result) })
-        };
-        match is_of_sub_groups_only {
-            true => one(e, "sub_group_non_uniform"),
-            false => of_scope(e, scope, one),
-        }
+        of_scope(e, scope, |e, group| {
+            let name = format!("{group}_{form}_{op}");
+            let argument =
+                if group == "work_group" { widened(e, &argument, signed)? } else { argument.clone() };
+            let all = forward(e, &name, argument.1.ir, std::slice::from_ref(&argument));
+            Some(if all.ir == result { all } else { resized(e, &all, result.lane) })
+        })
     })
+}
+
+/// A value as work-groups take it: they have no integers of less than 32 bits.
+fn widened(e: &mut Emitter, (ty, value): &(Type, Value), signed: bool) -> Option<(Type, Value)> {
+    match value.ir.lane {
+        super::Lane::Int(8 | 16) => {
+            let wide = e.cast(if signed { "sext" } else { "zext" }, value, INT.lane);
+            Some((number(wide.ir, signed)?, wide))
+        }
+        _ => Some((ty.clone(), value.clone())),
+    }
 }
 
 fn non_uniform(e: &mut Emitter, name: &str, call: &Call) -> Option<Value> {

@@ -2,7 +2,7 @@
 
 use super::super::emit::{Emitter, Lane, Value};
 use super::super::types::Type;
-use super::{Argument, Call, INT, Ir, SAMPLED_IMAGE, by_number, forward, number, opaque, resized};
+use super::{Argument, Call, INT, Ir, LONG, SAMPLED_IMAGE, by_number, forward, number, opaque, resized};
 
 /// CL_SNORM_INT8 and CL_R: SPIR-V numbers data types and orders from these on.
 const FIRST_TYPE: i128 = 0x10D0;
@@ -20,6 +20,8 @@ struct Shape {
 
 impl Shape {
     fn of(ty: &Type) -> Option<Shape> {
+        // Translators have images as pointers to what is called so.
+        let ty = if let Type::Pointer(_, pointee) = ty { pointee } else { ty };
         let Type::Named(name) = ty else { return None };
         let name = name.strip_prefix("__spirv_").unwrap_or(name);
         let postfix = name.strip_prefix("SampledImage__").or_else(|| name.strip_prefix("Image__"))?;
@@ -76,16 +78,10 @@ pub fn call(e: &mut Emitter, call: &Call) -> Option<Value> {
                 Lane::Pointer(_) => e.cast("ptrtoint", &sampler.value, INT.lane),
                 _ => sampler.value.clone(),
             };
-            let none = Value { ir: super::VOID, text: format!("{SAMPLED_IMAGE} poison") };
-            let pair = format!("insertvalue {}, {}, 0", none.text, first.value);
-            let image = e.value(super::VOID, &pair);
-            Some(e.value(super::VOID, &format!("insertvalue {SAMPLED_IMAGE} {}, {sampler}, 1", image.text)))
+            Some(join(e, &first.value, &sampler, call.result))
         }
         ("ImageSampleExplicitLod", [place, ..]) => {
-            let pair = format!("{SAMPLED_IMAGE} {}", first.value.text);
-            let image =
-                e.value(Ir::scalar(Lane::Pointer(1)), &format!("extractvalue {pair}, 0"));
-            let sampler = e.value(INT, &format!("extractvalue {pair}, 1"));
+            let (image, sampler) = part(e, &first.value);
             let sampler = (opaque("ocl_sampler"), sampler);
             read(e, &Shape::of(&first.ty)?, image, Some(sampler), place, call.ir()?)
         }
@@ -106,6 +102,40 @@ pub fn call(e: &mut Emitter, call: &Call) -> Option<Value> {
         }
         _ => None,
     }
+}
+
+/// Where a sampler's bits are beside an image's address, which has fewer, where a sampled image is a pointer.
+const SAMPLER_SHIFT: i128 = 48;
+
+/// A sampled image: a pair, or a pointer if the result is one.
+fn join(e: &mut Emitter, image: &Value, sampler: &Value, result: Option<Ir>) -> Value {
+    let Some(pointer) = result else {
+        let first = e.value(super::VOID, &format!("insertvalue {SAMPLED_IMAGE} poison, {image}, 0"));
+        return e.value(super::VOID, &format!("insertvalue {SAMPLED_IMAGE} {}, {sampler}, 1", first.text));
+    };
+    let address = e.value(LONG, &format!("ptrtoint {image} to i64"));
+    let bits = resized(e, sampler, LONG.lane);
+    let shift = e.int(LONG, SAMPLER_SHIFT);
+    let bits = e.binary("shl", &bits, &shift);
+    let both = e.binary("or", &address, &bits);
+    e.value(pointer, &format!("inttoptr {both} to {pointer}"))
+}
+
+/// A sampled image's image and sampler.
+fn part(e: &mut Emitter, both: &Value) -> (Value, Value) {
+    let global = Ir::scalar(Lane::Pointer(1));
+    if !matches!(both.ir.lane, Lane::Pointer(_)) {
+        let pair = format!("{SAMPLED_IMAGE} {}", both.text);
+        return (
+            e.value(global, &format!("extractvalue {pair}, 0")),
+            e.value(INT, &format!("extractvalue {pair}, 1")),
+        );
+    }
+    let bits = e.value(LONG, &format!("ptrtoint {both} to i64"));
+    let (shift, mask) = (e.int(LONG, SAMPLER_SHIFT), e.int(LONG, (1 << SAMPLER_SHIFT) - 1));
+    let address = e.binary("and", &bits, &mask);
+    let sampler = e.binary("lshr", &bits, &shift);
+    (e.value(global, &format!("inttoptr {address} to {global}")), resized(e, &sampler, INT.lane))
 }
 
 /// Coordinates as OpenCL C has them: of three components it takes four.
@@ -208,7 +238,7 @@ fn sizes(e: &mut Emitter, image: &Argument, result: Ir) -> Option<Value> {
         .sizes()
         .into_iter()
         .map(|what| {
-            let ir = if what == "array_size" { super::LONG } else { INT };
+            let ir = if what == "array_size" { LONG } else { INT };
             let size = forward(e, &format!("get_image_{what}"), ir, std::slice::from_ref(&image));
             resized(e, &size, result.lane)
         })
@@ -216,4 +246,3 @@ fn sizes(e: &mut Emitter, image: &Argument, result: Ir) -> Option<Value> {
     lanes.resize_with(usize::from(result.width), || e.int(scalar, 0));
     Some(e.gather(&lanes))
 }
-

@@ -2,7 +2,7 @@
 
 use super::super::emit::{Emitter, Lane, Value};
 use super::super::types::Type;
-use super::{Call, INT, Ir, LONG, POINTER, VOID, as_result, by_number, forward, pointer};
+use super::{Call, INT, as_result, by_number, forward, pointer};
 
 /// Instructions that are builtins of the kind that is told by names alone: that name, and the order of the arguments.
 const NAMED: [(&str, &str); 20] = [
@@ -73,34 +73,6 @@ pub fn call(e: &mut Emitter, call: &Call) -> Option<Value> {
             let [local, global] = SEMANTICS.map(|bits| e.int(INT, bits));
             Some(e.select(&is_local, &local, &global))
         }
-        "BuildNDRange" => build_range(e, call),
         _ => None,
     }
-}
-
-/// Global size, local size and offset, each a number or an array, to a structure that holds an `ndrange_t`.
-fn build_range(e: &mut Emitter, call: &Call) -> Option<Value> {
-    let [global, local, offset] = call.arguments else { return None };
-    let dimensions = call.postfixes.iter().find_map(|postfix| postfix.strip_suffix('D')?.parse::<u8>().ok());
-    let dimensions = dimensions.unwrap_or(1);
-    let range = e.value(POINTER, &format!("alloca {}, align 8", call.result_text));
-    let sizes = [offset, global, local].map(|argument| match dimensions {
-        1 => argument.value.clone(),
-        // An array goes by its address.
-        _ => {
-            let ty = format!("[{dimensions} x i64]");
-            let memory = e.value(POINTER, &format!("alloca {ty}, align 8"));
-            e.effect(&format!("store {ty} {}, {memory}, align 8", argument.value.text));
-            memory
-        }
-    });
-    let wanted = if dimensions == 1 { LONG } else { POINTER };
-    if sizes.iter().any(|size| size.ir != wanted) {
-        return None;
-    }
-    let arguments: Vec<Value> = [range.clone()].into_iter().chain(sizes).collect();
-    e.call(&format!("ndrange_{dimensions}D"), VOID, &arguments, "");
-    let ty = call.result_text;
-    let text = format!("load {ty}, {range}, align 8");
-    Some(e.value(Ir::scalar(Lane::Void), &text))
 }

@@ -61,9 +61,7 @@ pub fn read(e: &mut Emitter, name: &str, call: &Call) -> Option<Value> {
         [index] => {
             let index = resized(e, &index.value, INT.lane);
             match find(&VECTORS) {
-                Some(function) => {
-                    forward(e, function, LONG, &[(Type::scalar(Element::UInt), index)])
-                }
+                Some(function) => forward(e, function, LONG, &[(Type::scalar(Element::UInt), index)]),
                 None => {
                     let all = forward(e, find(&MASKS)?, super::Ir { width: 4, ..INT }, &[]);
                     e.value(INT, &format!("extractelement {all}, {index}"))

@@ -236,6 +236,25 @@ fn element_offset<'m>(ty: Type<'m>, index: u32, layout: Layout<'m>) -> Option<u6
     }
 }
 
+/// The variable that an address leads into and how far behind its start, by constants alone: those of an expression, and of
+/// instructions that lead there.
+pub(in crate::front) fn place_in_variable<'m>(
+    address: Value<'m>,
+    layout: Layout<'m>,
+) -> Option<(Value<'m>, i64)> {
+    let (mut address, mut sum) = (address, 0_i64);
+    while let Some(instruction) = address.as_instruction() {
+        match instruction.opcode() {
+            LLVMBitCast | LLVMAddrSpaceCast => {}
+            LLVMGetElementPtr => sum = sum.wrapping_add(walked(address, layout)?),
+            _ => return None,
+        }
+        address = address.operand(0)?;
+    }
+    let (base, offset) = resolve(address, layout)?;
+    Some((base?, sum.wrapping_add(offset)))
+}
+
 /// An address as a variable and an offset, or a number alone.
 fn resolve<'m>(value: Value<'m>, layout: Layout<'m>) -> Option<(Option<Value<'m>>, i64)> {
     if value.as_global().is_some() {
