@@ -35,7 +35,7 @@ fn main() -> ExitCode {
     let expected = ExpectedFailures::parse(include_str!("../expected-failures.txt"));
     let cases = cases::load();
     let complaints = complaints(&cases, &expected);
-    let in_il = cases.clone().into_iter().filter(|case| has_il(case));
+    let in_il = cases.clone().into_iter().filter(has_il);
     let mut tests: Vec<Test> = in_il.map(|case| test(case, Form::SpirV)).collect();
     tests.extend(cases.into_iter().map(|case| test(case, Form::Spir)));
     tests.push(Test::new("expected_failures_are_in_order", move || match complaints.as_slice() {

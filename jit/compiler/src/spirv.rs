@@ -8,7 +8,7 @@
 //! support      what is supported, by name
 //! types, constants, fold    what globals are
 //! write        the module's text: globals, functions, kernels' metadata
-//! function     a function's blocks; `arithmetic`, `memory`, `composite`, `calls`, `images` its instructions
+//! function     a function's blocks; `arithmetic`, `memory`, `composite`, `enqueue`, `calls` its instructions
 //! ```
 //!
 //! Nothing here panics or recurses by what a module says, and nothing takes more memory than a few times the module's size:
@@ -21,7 +21,6 @@ mod constants;
 mod enqueue;
 mod fold;
 mod function;
-mod images;
 mod kernels;
 mod memory;
 mod module;

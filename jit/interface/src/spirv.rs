@@ -32,6 +32,8 @@ pub const EXTENSIONS: &[&str] = &[
     "SPV_KHR_subgroup_rotate",
     "SPV_KHR_non_semantic_info",
     "SPV_KHR_relaxed_extended_instruction",
+    "SPV_EXT_shader_atomic_float_add",
+    "SPV_EXT_shader_atomic_float_min_max",
     "SPV_EXT_relaxed_printf_string_address_space",
 ];
 
@@ -73,11 +75,15 @@ pub const CAPABILITIES: &[(u32, &str)] = &[
     (6019, "DotProduct"),
     (6025, "BitInstructions"),
     (6026, "GroupNonUniformRotateKHR"),
+    (6033, "AtomicFloat32AddEXT"),
+    (6034, "AtomicFloat64AddEXT"),
     (71, "UniformDecoration"),
     (4464, "DenormPreserve"),
     (4466, "SignedZeroInfNanPreserve"),
     (4467, "RoundingModeRTE"),
     (4473, "UntypedPointersKHR"),
+    (5612, "AtomicFloat32MinMaxEXT"),
+    (5613, "AtomicFloat64MinMaxEXT"),
     (5629, "ExpectAssumeKHR"),
 ];
 

@@ -22,6 +22,9 @@ tests![
 const CL_DEVICE_SPIRV_EXTENDED_INSTRUCTION_SETS: cl_uint = 0x12B9;
 const CL_DEVICE_SPIRV_CAPABILITIES: cl_uint = 0x12BB;
 
+/// CL_INVALID_SPEC_ID, which `cl-sys` does not know.
+const INVALID_SPEC_ID: &str = "status -71";
+
 /// Opcodes of SPIR-V.
 mod op {
     pub const MEMORY_MODEL: u32 = 14;
@@ -115,7 +118,7 @@ fn what_is_no_module_is_refused() -> Outcome {
     let context = setup.context.raw();
     let whole = specializable(KERNEL);
     assert_eq!(refused!(clCreateProgramWithIL(context, null(), 4)), "CL_INVALID_VALUE");
-    for bytes in [&whole[..0], &whole[..3], &whole[..whole.len() - 4], b"not SPIR-V, but rather long"] {
+    for bytes in [&whole[..0], &whole[..3], &whole[..whole.len() - 12], b"not SPIR-V, but rather long"] {
         let made = create!(clCreateProgramWithIL(context, bytes.as_ptr().cast(), bytes.len()));
         assert_eq!(status(made.map(Program::from_raw)), "CL_INVALID_VALUE", "{} bytes", bytes.len());
     }
@@ -146,7 +149,7 @@ fn the_module_is_there_as_given() -> Outcome {
     assert_eq!(il(&program)?, bytes);
     program.build("")?;
     assert_eq!(il(&program)?, bytes);
-    assert_eq!(il(&Program::from_source(&setup.context, "")?)?, b"");
+    assert_eq!(il(&Program::from_source(&setup.context, "kernel void k() {}")?)?, b"");
     Ok(())
 }
 
@@ -156,7 +159,7 @@ fn specialization_makes_another_program() -> Outcome {
     let set = |id, value: &[u8]| specialize(&program, id, value);
     program.build("")?;
     assert_eq!(written(&setup, &program)?, 40);
-    assert_eq!(set(6, &[0; 4]), "CL_INVALID_SPEC_ID");
+    assert_eq!(set(6, &[0; 4]), INVALID_SPEC_ID);
     assert_eq!(set(5, &[0; 8]), "CL_INVALID_VALUE");
     for value in [2_u32, 40, 7] {
         assert_eq!(set(5, &value.to_le_bytes()), "CL_SUCCESS");

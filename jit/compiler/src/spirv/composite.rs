@@ -1,4 +1,4 @@
-//! Vectors, arrays and structures as values.
+//! Vectors, arrays and structures as values, and sampled images, which are pairs.
 
 use super::function::Body;
 use super::stream::Instruction;
@@ -29,6 +29,11 @@ impl Body<'_, '_> {
                 self.set(result, &line);
             }
             Op::VectorShuffle => self.shuffle(instruction)?,
+            // Of the pair that a sampled image is.
+            Op::Image => {
+                let line = format!("extractvalue {}, 0", self.operand(instruction.word(0)?)?);
+                self.set(result, &line);
+            }
             _ => return Ok(false),
         }
         Ok(true)

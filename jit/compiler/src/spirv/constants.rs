@@ -1,7 +1,6 @@
 //! Constants: values that the reader knows, and LLVM's text for them.
 
 use super::fold;
-use super::module::Module;
 use super::stream::Instruction;
 use super::types::{Type, Types};
 use super::{Id, Result, refuse, spirv};
@@ -60,8 +59,8 @@ impl Constants {
     }
 
     /// Adds the constant of an instruction.
-    pub fn define(&mut self, module: &Module, types: &Types, instruction: &Instruction) -> Result<()> {
-        let constant = self.read(module, types, instruction)?;
+    pub fn define(&mut self, types: &Types, instruction: &Instruction) -> Result<()> {
+        let constant = self.read(types, instruction)?;
         self.insert(types, instruction.result, instruction.ty, constant)
     }
 
@@ -76,7 +75,7 @@ impl Constants {
         Ok(())
     }
 
-    fn read(&self, module: &Module, types: &Types, instruction: &Instruction) -> Result<Constant> {
+    fn read(&self, types: &Types, instruction: &Instruction) -> Result<Constant> {
         let ty = types.get(instruction.ty)?;
         Ok(match instruction.op {
             Op::ConstantTrue | Op::SpecConstantTrue => Constant::Bits(1),
@@ -103,7 +102,7 @@ impl Constants {
                 Constant::Bits(sampler(addressing, normalized, filter)?)
             }
             Op::ConstantPipeStorage => return refuse("OpConstantPipeStorage isn't supported"),
-            Op::SpecConstantOp => fold::specialized(self, module, types, instruction)?,
+            Op::SpecConstantOp => fold::specialized(self, types, instruction)?,
             op => return refuse(format!("Op{op:?} isn't supported")),
         })
     }

@@ -1,7 +1,6 @@
 //! OpSpecConstantOp: operations on constants, which the reader computes where they are of numbers. Addresses LLVM computes.
 
 use super::constants::{Constant, Constants};
-use super::module::Module;
 use super::stream::{self, Instruction};
 use super::types::{Type, Types};
 use super::{Id, Result, memory, refuse, spirv};
@@ -19,12 +18,7 @@ pub fn signed(value: u64, bits: u32) -> i64 {
 }
 
 /// The value of an instruction.
-pub fn specialized(
-    constants: &Constants,
-    module: &Module,
-    types: &Types,
-    instruction: &Instruction,
-) -> Result<Constant> {
+pub fn specialized(constants: &Constants, types: &Types, instruction: &Instruction) -> Result<Constant> {
     let ([number], operands) = instruction.words()?;
     let Some(op) = stream::opcode(number) else {
         return refuse(format!("OpSpecConstantOp has the opcode {number}, which isn't known"));
@@ -61,10 +55,7 @@ pub fn specialized(
         {
             folding.cast_pointer(operand(operands, 0)?)
         }
-        _ => {
-            let _ = module;
-            folding.by_lane(op, operands)
-        }
+        _ => folding.by_lane(op, operands),
     }
 }
 

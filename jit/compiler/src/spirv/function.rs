@@ -347,7 +347,6 @@ impl<'b, 'm> Body<'b, 'm> {
                 let known = self.arithmetic(instruction)?
                     || self.memory(instruction)?
                     || self.composite(instruction)?
-                    || self.images(instruction)?
                     || self.enqueue(instruction)?
                     || self.calls(instruction)?;
                 if known { Ok(()) } else { refuse(format!("Op{:?} isn't supported", instruction.op)) }

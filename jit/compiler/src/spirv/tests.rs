@@ -154,15 +154,27 @@ fn what_is_not_supported_is_refused_by_name() {
 }
 
 #[test]
+fn capabilities_have_their_numbers() {
+    for (number, name) in spirula_interface::spirv::CAPABILITIES {
+        let known = spirv::Capability::from_u32(*number).map(|known| format!("{known:?}"));
+        assert_eq!(known.as_deref(), Some(*name));
+    }
+}
+
+#[test]
 fn what_nests_without_end_is_refused() {
     // Arrays of arrays, each of which would be written out.
     let mut list: Vec<Vec<u32>> = vec![vec![op(Op::Constant), 3, 9, 2]];
-    for id in 20..90 {
+    for id in 20..80 {
         let of = if id == 20 { 3 } else { id - 1 };
         list.push(vec![op(Op::TypeArray), id, of, 9]);
     }
     let globals: Vec<&[u32]> = list.iter().map(Vec::as_slice).collect();
-    assert!(to_llvm(&kernel(&globals, &[])).is_ok(), "2^70 elements are a number");
+    assert!(to_llvm(&kernel(&globals, &[])).is_ok(), "2^60 elements are a number");
+    let more: Vec<Vec<u32>> = (80..90).map(|id| vec![op(Op::TypeArray), id, id - 1, 9]).collect();
+    let globals: Vec<&[u32]> = list.iter().chain(&more).map(Vec::as_slice).collect();
+    let why = to_llvm(&kernel(&globals, &[])).unwrap_err().0;
+    assert!(why.contains("a type is nested too deeply"), "{why}");
     // A composite of two of the one before, which has 2^60 parts.
     let mut list: Vec<Vec<u32>> = vec![vec![op(Op::Constant), 3, 9, 2]];
     for step in 0..30 {

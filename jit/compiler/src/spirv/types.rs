@@ -11,6 +11,9 @@ use std::collections::{HashMap, HashSet};
 /// Characters of a type's text: arrays of arrays of structures would be of any length.
 const MAX_TEXT: usize = 4096;
 
+/// Arrays and structures in others: what walks through constants goes as deep.
+const MAX_DEPTH: u32 = 64;
+
 /// A type.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Type {
@@ -54,7 +57,8 @@ pub struct ImageType {
 /// All types of a module.
 #[derive(Debug, Default)]
 pub struct Types {
-    known: HashMap<Id, (Type, String)>,
+    /// With LLVM's text, and how deep parts are within it.
+    known: HashMap<Id, (Type, String, u32)>,
     packed: HashSet<Id>,
     /// LLVM's definitions of structures.
     pub definitions: String,
@@ -81,7 +85,7 @@ pub fn pointer_text(space: u32) -> String {
 impl Types {
     pub fn get(&self, id: Id) -> Result<&Type> {
         match self.known.get(&id) {
-            Some((ty, _)) => Ok(ty),
+            Some((ty, ..)) => Ok(ty),
             None => refuse(format!("the id {id} is used as a type and is none, or none yet")),
         }
     }
@@ -89,7 +93,7 @@ impl Types {
     /// LLVM's text for a type.
     pub fn text(&self, id: Id) -> Result<&str> {
         self.get(id)?;
-        Ok(self.known.get(&id).map_or("", |(_, text)| text))
+        Ok(self.known.get(&id).map_or("", |(_, text, _)| text))
     }
 
     /// Whether a structure has no padding.
@@ -186,7 +190,7 @@ impl Types {
     pub fn declare(&mut self, instruction: &Instruction) -> Result<()> {
         let ([id, class], _) = instruction.words()?;
         let space = address_space(class)?;
-        self.known.entry(id).or_insert((Type::Pointer(space, None), pointer_text(space)));
+        self.known.entry(id).or_insert((Type::Pointer(space, None), pointer_text(space), 0));
         Ok(())
     }
 
@@ -199,14 +203,25 @@ impl Types {
     ) -> Result<()> {
         let ty = self.read(constants, instruction)?;
         let text = self.write(module, instruction.result, &ty)?;
-        if self.known.get(&instruction.result).is_some_and(|(_, declared)| *declared != text) {
+        if self.known.get(&instruction.result).is_some_and(|(_, declared, _)| *declared != text) {
             return refuse("a forward pointer is defined as another type");
         }
-        if text.len() > MAX_TEXT {
+        let depth = self.depth(&ty);
+        if text.len() > MAX_TEXT || depth > MAX_DEPTH {
             return refuse("a type is nested too deeply");
         }
-        self.known.insert(instruction.result, (ty, text));
+        self.known.insert(instruction.result, (ty, text, depth));
         Ok(())
+    }
+
+    /// One more than that of the deepest part.
+    fn depth(&self, ty: &Type) -> u32 {
+        let of = |id: &Id| self.known.get(id).map_or(0, |(.., depth)| *depth);
+        match ty {
+            Type::Array(element, _) => 1 + of(element),
+            Type::Struct(members) => 1 + members.iter().map(of).max().unwrap_or(0),
+            _ => 0,
+        }
     }
 
     fn read(&self, constants: &Constants, instruction: &Instruction) -> Result<Type> {

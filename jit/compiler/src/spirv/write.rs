@@ -122,14 +122,13 @@ fn globals<'m>(module: &'m Module<'m>) -> Result<Globals<'m>> {
         contracts,
         variables: String::new(),
     };
-    // What initializers of variables mention before it is there: other variables.
     for instruction in &module.globals {
         let op = format!("{:?}", instruction.op);
         match instruction.op {
             Op::Variable | Op::UntypedVariableKHR => variable(&mut globals, instruction)?,
             Op::TypeForwardPointer => globals.types.declare(instruction)?,
             _ if op.starts_with("Type") => globals.types.define(module, &globals.constants, instruction)?,
-            _ => globals.constants.define(module, &globals.types, instruction)?,
+            _ => globals.constants.define(&globals.types, instruction)?,
         }
     }
     Ok(globals)

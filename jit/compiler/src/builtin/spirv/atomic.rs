@@ -15,7 +15,7 @@ const ORDERS: [(i128, i128); 4] = [(0x2, 2), (0x4, 3), (0x8, 4), (0x10, 5)];
 const MEMORIES: [(i128, i128); 2] = [(0x100, 1), (0x200, 2)];
 
 /// Instructions that change memory by an operand: OpenCL C's operation, and whether the operand is signed.
-const FETCHES: [(&str, &str, bool); 10] = [
+const FETCHES: [(&str, &str, bool); 13] = [
     ("AtomicIAdd", "fetch_add", true),
     ("AtomicISub", "fetch_sub", true),
     ("AtomicSMin", "fetch_min", true),
@@ -26,6 +26,9 @@ const FETCHES: [(&str, &str, bool); 10] = [
     ("AtomicOr", "fetch_or", true),
     ("AtomicXor", "fetch_xor", true),
     ("AtomicExchange", "exchange", true),
+    ("AtomicFAddEXT", "fetch_add", true),
+    ("AtomicFMinEXT", "fetch_min", true),
+    ("AtomicFMaxEXT", "fetch_max", true),
 ];
 
 /// The number of a list in which a number is found by an index that inlining makes known.

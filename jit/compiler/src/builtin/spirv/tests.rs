@@ -123,6 +123,11 @@ fn core_instructions_are_there_with_their_types() {
                 );
             }
         }
+        for op in ["AtomicFAddEXT", "AtomicFMinEXT", "AtomicFMaxEXT"] {
+            for ty in ["float", "double"] {
+                assert!(define(op, (&[place, "i32", "i32", ty], ty)).is_some(), "{op} {place}");
+            }
+        }
         for op in ["AtomicIIncrement", "AtomicIDecrement", "AtomicLoad"] {
             assert!(define(op, (&[place, "i32", "i32"], "i32")).is_some(), "{op}");
         }
