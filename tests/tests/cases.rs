@@ -1,5 +1,5 @@
 //! Every case of `fixtures/cases.json` as a test, each in a process of its own: from SPIR, and from the SPIR-V that translators
-//! make of the same source.
+//! make of the same source, as such and as LLVM IR.
 
 use spirula_tests::cases::{self, Case, Form};
 use spirula_tests::fixtures;
@@ -35,9 +35,10 @@ fn main() -> ExitCode {
     let expected = ExpectedFailures::parse(include_str!("../expected-failures.txt"));
     let cases = cases::load();
     let complaints = complaints(&cases, &expected);
-    let in_il = cases.clone().into_iter().filter(has_il);
-    let mut tests: Vec<Test> = in_il.map(|case| test(case, Form::SpirV)).collect();
-    tests.extend(cases.into_iter().map(|case| test(case, Form::Spir)));
+    let of = |form| {
+        cases.iter().filter(move |case| is_there(case, form)).map(move |case| test(case.clone(), form))
+    };
+    let mut tests: Vec<Test> = of(Form::SpirV).chain(of(Form::Friendly)).chain(of(Form::Spir)).collect();
     tests.push(Test::new("expected_failures_are_in_order", move || match complaints.as_slice() {
         [] => Ok(()),
         some => Err(some.join("\n").into()),
@@ -46,17 +47,21 @@ fn main() -> ExitCode {
 }
 
 fn test(case: Case, form: Form) -> Test {
-    let prefix = if form == Form::SpirV { "il_" } else { "" };
+    let prefix = match form {
+        Form::Spir => "",
+        Form::SpirV => "il_",
+        Form::Friendly => "friendly_",
+    };
     let (name, stdout) = (format!("{prefix}{}", case.name), case.stdout.clone());
     Test { stdout, limit: Duration::from_secs(30), ..Test::new(name, move || cases::run(&case, form)) }
 }
 
-/// Whether there is SPIR-V of all a case's files, from a translator that got them right.
-fn has_il(case: &Case) -> bool {
+/// Whether there are all of a case's files in this form, from a translator that got them right.
+fn is_there(case: &Case, form: Form) -> bool {
     // OpImageQueryFormat yields SPIR-V's numbers; clang 22's translator compares them with OpenCL C's.
-    let is_wrong = case.name == "spir12_images_queries";
+    let is_wrong = form == Form::SpirV && case.name == "spir12_images_queries";
     let mut files = std::iter::once(&case.file).chain(case.link.iter().flatten());
-    !is_wrong && files.all(|file| fixtures::folder().join(Form::SpirV.path(file)).exists())
+    !is_wrong && files.all(|file| fixtures::folder().join(form.path(file)).exists())
 }
 
 /// What is wrong with the list: promised cases on it, and entries that no case has.

@@ -19,6 +19,8 @@ pub enum Form {
     Spir,
     /// An intermediate language: SPIR-V.
     SpirV,
+    /// A binary: SPIR-V as LLVM IR.
+    Friendly,
 }
 
 impl Form {
@@ -27,13 +29,14 @@ impl Form {
         match self {
             Form::Spir => format!("{file}.bc64"),
             Form::SpirV => format!("spirv/{file}.spv"),
+            Form::Friendly => format!("spirv/friendly/{file}.bc"),
         }
     }
 
     /// Options without those that only SPIR takes.
     fn options(self, options: &str) -> String {
         let mut words: Vec<&str> = options.split_whitespace().collect();
-        if self == Form::SpirV {
+        if self != Form::Spir {
             words.retain(|word| !word.starts_with("-spir-std=") && !["-x", "spir"].contains(word));
         }
         words.join(" ")
@@ -119,7 +122,7 @@ impl Session<'_> {
         let load = |file: &str| {
             let binary = fixtures::load(&self.form.path(file));
             let program = match self.form {
-                Form::Spir => Program::from_binary(&self.context, self.device, &binary),
+                Form::Spir | Form::Friendly => Program::from_binary(&self.context, self.device, &binary),
                 Form::SpirV => Program::from_il(&self.context, &binary),
             };
             program.map_err(|e| e.to_string())

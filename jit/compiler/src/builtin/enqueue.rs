@@ -150,13 +150,18 @@ fn ask_spirv(e: &mut Emitter, what: u32, arguments: &[Value]) -> Option<Value> {
     are(&all, &QUERY_TYPES).then(|| e.call(QUERY, INT, &all, ""))
 }
 
-/// Queue, flags, range, number of waits, waits, event, function, captures, their size, and sizes of local memory.
+/// Queue, flags, range, number of waits, waits, event, function, captures, their size and alignment, and sizes of local memory,
+/// which translators pass by address.
 fn enqueue_spirv(e: &mut Emitter, arguments: &[Value]) -> Option<Value> {
-    let (front, sizes) = arguments.split_at_checked(9)?;
-    let mut all = front.to_vec();
+    let (front, sizes) = arguments.split_at_checked(10)?;
+    let mut all = front[..9].to_vec();
     let Lane::Int(_) = all[8].ir.lane else { return None };
     all[8] = e.cast("zext", &all[8], Lane::Int(64));
-    all.extend(spir_sizes(e, sizes)?);
+    let mut values = Vec::new();
+    for size in sizes {
+        values.push(if size.ir == POINTER { e.load(LONG, size, 8) } else { size.clone() });
+    }
+    all.extend(spir_sizes(e, &values)?);
     are(&all, &ENQUEUE_TYPES).then(|| e.call(ENQUEUE, INT, &all, ""))
 }
 
@@ -361,10 +366,44 @@ fn ranges() -> Vec<Named> {
     list.chain((1..=3).map(spirv_range)).collect()
 }
 
+/// What [`spirv_range_call`] calls, by the number of dimensions.
+fn spirv_range_name(dimensions: i128) -> String {
+    format!("__spirv_ndrange_{dimensions}D")
+}
+
+/// Defines `__spirv_BuildNDRange_1D` and its like: the range's address, global size, local size and offset, which are numbers or
+/// arrays.
+pub fn spirv_range_call(symbol: &str, dimensions: i128, params: &[String]) -> Option<Definition> {
+    let ty = if dimensions == 1 { "i64".to_string() } else { format!("[{dimensions} x i64]") };
+    let [range, sizes @ ..] = params else { return None };
+    if !range.starts_with("ptr") || sizes.len() != 3 || sizes.iter().any(|size| *size != ty) {
+        return None;
+    }
+    let mut body = String::new();
+    let mut passed = Vec::new();
+    for (name, argument) in [("offset", 3), ("global", 1), ("local", 2)] {
+        if dimensions == 1 {
+            passed.push(format!("i64 %a{argument}"));
+            continue;
+        }
+        body +=
+            &format!("  %{name} = alloca {ty}, align 8\n  store {ty} %a{argument}, ptr %{name}, align 8\n");
+        passed.push(format!("ptr %{name}"));
+    }
+    let (name, passed) = (spirv_range_name(dimensions), passed.join(", "));
+    let size = if dimensions == 1 { "i64" } else { "ptr" };
+    let declaration = format!("declare void @{name}({range}, {size}, {size}, {size})");
+    let ir = format!(
+        "define linkonce_odr spir_func void @{symbol}({range} %a0, {ty} %a1, {ty} %a2, {ty} %a3) alwaysinline nounwind {{\n\
+         {body}  call void @{name}({range} %a0, {passed})\n  ret void\n}}\n"
+    );
+    Some(Definition { ir, declarations: [declaration].into() })
+}
+
 /// The same of SPIR-V's instruction, in which a local size of zero is none.
 fn spirv_range(dimensions: i128) -> Named {
     let form = if dimensions == 1 { "plll" } else { "pppp" };
-    Named::new(&format!("__spirv_ndrange_{dimensions}D"), 'v', form, move |e, arguments| {
+    Named::new(&spirv_range_name(dimensions), 'v', form, move |e, arguments| {
         let place = |e: &mut Emitter, size: &Value| match dimensions {
             1 => array(e, std::slice::from_ref(size)).unwrap_or_else(null),
             _ => size.clone(),

@@ -24,7 +24,7 @@ use super::emit::{Emitter, Ir, Lane, Value};
 use super::mangle::{self, Spelling};
 use super::named::source_name;
 use super::types::{Element, Qualifiers, Type};
-use super::{Definition, Signature};
+use super::{Definition, Signature, enqueue};
 
 pub use variable::components;
 
@@ -124,6 +124,10 @@ impl Call<'_> {
 /// The definition of a symbol of this spelling; `None` if it is none, or not with these types.
 pub fn find(symbol: &str, declared: &Signature) -> Option<Definition> {
     let name = source_name(symbol).strip_prefix(PREFIX)?;
+    if let Some(dimensions) = name.strip_prefix("BuildNDRange_") {
+        let dimensions = ["1D", "2D", "3D"].iter().position(|known| *known == dimensions)?;
+        return enqueue::spirv_range_call(symbol, dimensions as i128 + 1, &declared.params);
+    }
     let arguments = arguments(symbol, declared)?;
     let is_extended = name.starts_with("ocl_");
     let (op, postfixes) = match name.strip_prefix("ocl_") {

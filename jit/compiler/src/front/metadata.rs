@@ -212,7 +212,7 @@ fn argument<'m>(
         match ty.address_space() {
             1 | 2 => ArgumentKind::Buffer,
             3 => ArgumentKind::Local,
-            0 if base_type == "queue_t" || type_name == "queue_t" => ArgumentKind::Queue,
+            0 if is_queue(&base_type) || is_queue(&type_name) => ArgumentKind::Queue,
             0 => return Err("is a private pointer".into()),
             _ => return Err("is a generic pointer".into()),
         }
@@ -243,6 +243,11 @@ fn value_size<'m>(ty: Type<'m>, layout: Layout<'m>) -> Result<u32, String> {
         return Err(format!("has the type {ty}, which can't be passed"));
     }
     u32::try_from(layout.size(ty)).map_err(|_| format!("has the type {ty}, which is too large"))
+}
+
+/// Whether it is the type of a queue, as OpenCL C or as translators call it.
+fn is_queue(name: &str) -> bool {
+    ["queue_t", "opencl.queue_t", "spirv.Queue"].contains(&name)
 }
 
 /// The image that a type of OpenCL C names.

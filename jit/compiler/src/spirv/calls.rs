@@ -36,7 +36,7 @@ impl Body<'_, '_> {
                 let ([set, number], operands) = instruction.words()?;
                 match self.module().sets.get(&set) {
                     // Nobody uses what it yields but others of the kind.
-                    Some(Set::Silent) => {}
+                    Some(Set::Silent | Set::Lines) => {}
                     Some(Set::OpenCl) => self.extended(instruction, number, operands)?,
                     None => return refuse(format!("OpExtInst is of the set {set}, which isn't imported")),
                 }

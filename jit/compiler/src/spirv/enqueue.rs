@@ -11,7 +11,7 @@ impl Body<'_, '_> {
     pub fn enqueue(&mut self, instruction: &Instruction) -> Result<bool> {
         match instruction.op {
             Op::EnqueueKernel => {
-                let ([queue, flags, range, count, waits, event, invoke, captures, size, _], sizes) =
+                let ([queue, flags, range, count, waits, event, invoke, captures, size, alignment], sizes) =
                     instruction.words()?;
                 let mut passed = vec![
                     self.operand(queue)?,
@@ -23,9 +23,10 @@ impl Body<'_, '_> {
                     self.function(invoke)?,
                     self.operand(captures)?,
                     self.operand(size)?,
+                    self.operand(alignment)?,
                 ];
                 for &size in sizes {
-                    passed.push(self.size(size)?);
+                    passed.push(self.operand(size)?);
                 }
                 self.call_by_types("EnqueueKernel", instruction.result, &passed)?;
             }
@@ -43,30 +44,23 @@ impl Body<'_, '_> {
         Ok(true)
     }
 
-    /// Sizes, each a number or an array, as OpenCL C's functions take them: in the order offset, global, local.
+    /// A range, which the builtin writes to memory.
     fn build_range(&mut self, instruction: &Instruction) -> Result<()> {
         let ([global, local, offset], _) = instruction.words()?;
-        let dimensions = match *self.types().get(self.type_of(global)?)? {
-            Type::Array(_, count @ 2..=3) => count,
-            _ => 1,
+        let (dimensions, mangled) = match *self.types().get(self.type_of(global)?)? {
+            Type::Array(_, count @ 2..=3) => (count, "PlS_S_"),
+            _ => (1, "lll"),
         };
         let ty = self.types().text(instruction.ty)?.to_string();
         let range = self.fresh();
         self.line(&format!("{range} = alloca {ty}, align 8"));
         let mut passed = vec![format!("ptr {range}")];
-        for size in [offset, global, local] {
-            if dimensions == 1 {
-                passed.push(self.long(size)?);
-                continue;
-            }
-            let (value, memory) = (self.operand(size)?, self.fresh());
-            self.line(&format!("{memory} = alloca [{dimensions} x i64], align 8"));
-            self.line(&format!("store {value}, ptr {memory}, align 8"));
-            passed.push(format!("ptr {memory}"));
+        for size in [global, local, offset] {
+            passed.push(if dimensions == 1 { self.long(size)? } else { self.operand(size)? });
         }
-        let symbol = format!("__spirv_ndrange_{dimensions}D");
-        let parameter = if dimensions == 1 { "i64" } else { "ptr" };
-        self.declare(&symbol, format!("declare spir_func void @{symbol}(ptr, {0}, {0}, {0})", parameter))?;
+        let symbol = format!("_Z23__spirv_BuildNDRange_{dimensions}D{mangled}");
+        let size = if dimensions == 1 { "i64".to_string() } else { format!("[{dimensions} x i64]") };
+        self.declare(&symbol, format!("declare spir_func void @{symbol}(ptr, {size}, {size}, {size})"))?;
         self.line(&format!("call spir_func void @{symbol}({})", passed.join(", ")));
         self.set(instruction.result, &format!("load {ty}, ptr {range}, align 8"));
         Ok(())
@@ -83,16 +77,6 @@ impl Body<'_, '_> {
         self.line(&line);
         self.line(&format!("store {value}, ptr {memory}, align 8"));
         Ok(format!("ptr {memory}"))
-    }
-
-    /// A size of local memory; translators pass where it lies.
-    fn size(&mut self, size: Id) -> Result<String> {
-        let ty = self.type_of(size)?;
-        let Type::Pointer(_, Some(pointee)) = *self.types().get(ty)? else { return self.operand(size) };
-        let (name, place, pointee) =
-            (self.fresh(), self.operand(size)?, self.types().text(pointee)?.to_string());
-        self.line(&format!("{name} = load {pointee}, {place}"));
-        Ok(format!("{pointee} {name}"))
     }
 
     /// The address of a function.

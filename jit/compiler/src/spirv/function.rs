@@ -86,6 +86,11 @@ pub fn body<'m>(
         if body.out.len() > MAX_TEXT {
             return refuse("a function is too large");
         }
+        if let Some((line, column)) = globals.module.line(instruction) {
+            let number = |id| globals.constants.unsigned(id).unwrap_or(0) as u32;
+            body.locate(number(line), number(column));
+            continue;
+        }
         match instruction.op {
             Op::Label if is_open => return refuse("a block begins where another has no end"),
             Op::Label => {

@@ -30,6 +30,8 @@ pub struct Module<'a> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Set {
     OpenCl,
+    /// NonSemantic.Shader.DebugInfo.100, which has lines.
+    Lines,
     /// What it says changes no result: debug information and the like.
     Silent,
 }
@@ -43,6 +45,18 @@ pub struct Function<'a> {
 }
 
 impl Module<'_> {
+    /// The line and column, as constants, that an instruction says those behind it are of.
+    pub fn line(&self, instruction: &Instruction) -> Option<(Id, Id)> {
+        /// The extended instruction DebugLine: source, first and last line, first and last column.
+        const DEBUG_LINE: u32 = 103;
+        match *instruction.operands {
+            [set, DEBUG_LINE, _, line, _, column, ..] if instruction.op == Op::ExtInst => {
+                (self.sets.get(&set) == Some(&Set::Lines)).then_some((line, column))
+            }
+            _ => None,
+        }
+    }
+
     /// The operands of an id's decoration; the first one's, if there are several.
     pub fn decoration(&self, id: Id, decoration: Decoration) -> Option<&[u32]> {
         let own = self.decorations.get(&id)?;
@@ -173,7 +187,7 @@ fn global<'a>(
         | Op::Nop => {}
         Op::ExtInst => {
             let set = instruction.word(0)?;
-            if module.sets.get(&set) != Some(&Set::Silent) {
+            if !matches!(module.sets.get(&set), Some(Set::Silent | Set::Lines)) {
                 return refuse("it has an extended instruction outside of functions");
             }
         }

@@ -27,6 +27,7 @@ pub fn extension(name: &str) -> Result<()> {
 pub fn instruction_set(name: &str) -> Result<Set> {
     match name {
         "OpenCL.std" => Ok(Set::OpenCl),
+        "NonSemantic.Shader.DebugInfo.100" => Ok(Set::Lines),
         "OpenCL.DebugInfo.100" | "SPIRV.debug" | "DebugInfo" => Ok(Set::Silent),
         _ if name.starts_with("NonSemantic.") => Ok(Set::Silent),
         _ => refuse(format!("it needs the instruction set {}, which isn't supported", short(name))),

@@ -119,6 +119,21 @@ fn a_block_that_is_reached_twice_has_its_value_twice() {
 }
 
 #[test]
+fn lines_of_debug_information_are_locations() {
+    let name: Vec<u32> = "NonSemantic.Shader.DebugInfo.100\0\0\0\0"
+        .as_bytes()
+        .chunks(4)
+        .map(|word| u32::from_le_bytes(word.try_into().expect("four bytes")))
+        .collect();
+    let set: Vec<u32> = [op(Op::ExtInstImport), 9].into_iter().chain(name).collect();
+    let constants: [&[u32]; 2] = [&[op(Op::Constant), 3, 20, 42], &[op(Op::Constant), 3, 21, 5]];
+    let body: [&[u32]; 2] =
+        [&[op(Op::ExtInst), 1, 30, 9, 103, 20, 20, 20, 21, 21], &[op(Op::IAdd), 3, 31, 20, 21]];
+    let text = text(&kernel(&[&[&set[..]][..], &constants].concat(), &body));
+    assert!(text.contains("!DILocation(line: 42, column: 5"), "{text}");
+}
+
+#[test]
 fn what_is_not_supported_is_refused_by_name() {
     let why = |bytes: &[u8]| to_llvm(bytes).unwrap_err().0;
     let capability: &[u32] = &[op(Op::Capability), 1];

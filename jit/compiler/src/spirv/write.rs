@@ -41,7 +41,8 @@ pub fn module(module: &Module) -> Result<String> {
     name_functions(&mut globals)?;
     let mut declarations = BTreeMap::new();
     let mut text = String::new();
-    let has_lines = module.functions.iter().any(|f| f.body.iter().any(|i| i.op == Op::Line));
+    let mut instructions = module.functions.iter().flat_map(|function| &function.body);
+    let has_lines = instructions.any(|i| i.op == Op::Line || module.line(i).is_some());
     let mut lines = Lines::from(FIRST_FREE_NODE);
     for function in &module.functions {
         let lines = has_lines.then_some(&mut lines);
@@ -317,9 +318,9 @@ fn subprogram(lines: &mut Lines, name: &str) -> String {
     let number = lines.next;
     lines.next += 1;
     lines.scope = number;
-    let name = support::short(name.trim_start_matches('@'));
+    let name = support::short(name.trim_start_matches("@\"").trim_end_matches('"'));
     lines.text += &format!(
-        "!{number} = distinct !DISubprogram(name: {name}, scope: !3, file: !3, line: 1, type: !4, unit: !2, spFlags: DISPFlagDefinition)\n"
+        "!{number} = distinct !DISubprogram(name: \"{name}\", scope: !3, file: !3, line: 1, type: !4, unit: !2, spFlags: DISPFlagDefinition)\n"
     );
     format!(" !dbg !{number}")
 }

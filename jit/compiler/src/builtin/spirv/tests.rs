@@ -244,6 +244,16 @@ fn translators_forms_are_known() {
 }
 
 #[test]
+fn ranges_are_of_numbers_or_arrays() {
+    for (symbol, ty) in
+        [("_Z23__spirv_BuildNDRange_1Dlll", "i64"), ("_Z23__spirv_BuildNDRange_3DPlS_S_", "[3 x i64]")]
+    {
+        assert!(define_as(symbol, (&["ptr", ty, ty, ty], "void")).is_some(), "{symbol}");
+        assert!(define_as(symbol, (&["ptr", ty, ty, "i32"], "void")).is_none(), "{symbol}");
+    }
+}
+
+#[test]
 fn variables_have_their_components() {
     for name in ["GlobalInvocationId", "WorkgroupSize", "NumWorkgroups"] {
         assert!(define(&format!("BuiltIn{name}"), (&["i32"], "i64")).is_some(), "{name}");
