@@ -50,6 +50,9 @@ struct State {
     live: usize,
     /// How many there may be: as many as CPUs.
     limit: usize,
+    /// Those that are being started before anybody needs one, and callers that wait for one of these.
+    coming: usize,
+    awaiting: usize,
     /// What the first worker said of the machine.
     target: Option<Target>,
     /// What it said that can't be kept from it.
@@ -59,7 +62,7 @@ struct State {
 impl State {
     fn new() -> Self {
         let limit = std::thread::available_parallelism().map_or(1, |count| count.get());
-        State { idle: Vec::new(), live: 0, limit, target: None, missing: Vec::new() }
+        State { idle: Vec::new(), live: 0, limit, coming: 0, awaiting: 0, target: None, missing: Vec::new() }
     }
 }
 
@@ -104,10 +107,20 @@ impl Pool {
 
     /// Starts a worker unless there is one.
     pub fn warm_up(&self) {
-        if self.is_empty() {
-            // The first request meets the same failure, and reports it.
-            let _ = self.take_seat();
+        let mut state = self.lock();
+        if state.live > 0 {
+            return;
         }
+        state.live += 1;
+        state.coming += 1;
+        drop(state);
+        // The first request meets the same failure, and reports it.
+        let started = self.start();
+        let mut state = self.lock();
+        state.coming = state.coming.saturating_sub(1);
+        state.idle.extend(started.ok());
+        drop(state);
+        self.returned.notify_all();
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -131,31 +144,49 @@ impl Pool {
             if let Some(worker) = state.idle.pop() {
                 return Ok(Seat { pool: self, worker: Some(worker), was_idle: true });
             }
+            // Another one would come later, and take the processor from the one that is coming.
+            if state.awaiting < state.coming {
+                state.awaiting += 1;
+                state = self.returned.wait(state).unwrap_or_else(PoisonError::into_inner);
+                state.awaiting -= 1;
+                continue;
+            }
             if failure.is_none() && state.live < state.limit {
                 state.live += 1;
                 drop(state);
-                let started = (self.locate)().and_then(|program| Worker::start(program, self.role));
-                state = self.lock();
-                match started {
-                    Ok(worker) => {
-                        state.target.get_or_insert_with(|| worker.host.clone());
-                        state.missing.clone_from(&worker.missing);
-                        return Ok(Seat { pool: self, worker: Some(worker), was_idle: false });
-                    }
-                    Err(error) => {
-                        state.live = state.live.saturating_sub(1);
-                        failure = Some(error);
-                        // Whoever waits for this place must learn that it is free, and that it may stay so.
-                        self.returned.notify_all();
-                        continue;
-                    }
+                match self.start() {
+                    Ok(worker) => return Ok(Seat { pool: self, worker: Some(worker), was_idle: false }),
+                    Err(error) => failure = Some(error),
                 }
+                state = self.lock();
+                continue;
             }
             match failure.take_if(|_| state.live == 0) {
                 Some(error) => return Err(error),
                 None => state = self.returned.wait(state).unwrap_or_else(PoisonError::into_inner),
             }
         }
+    }
+}
+
+impl Pool {
+    /// Starts a worker, which counts as live already.
+    fn start(&self) -> Result<Worker, String> {
+        let started = (self.locate)().and_then(|program| Worker::start(program, self.role));
+        let mut state = self.lock();
+        match &started {
+            Ok(worker) => {
+                state.target.get_or_insert_with(|| worker.host.clone());
+                state.missing.clone_from(&worker.missing);
+            }
+            Err(_) => {
+                state.live = state.live.saturating_sub(1);
+                drop(state);
+                // Whoever waits for this place must learn that it is free, and that it may stay so.
+                self.returned.notify_all();
+            }
+        }
+        started
     }
 }
 
@@ -293,5 +324,42 @@ impl Read for UntilDeadline<'_> {
         }
         self.socket.set_read_timeout(Some(left))?;
         self.socket.read(buffer)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::Barrier;
+    use std::sync::atomic::{AtomicU32, Ordering::SeqCst};
+
+    #[test]
+    fn who_comes_while_a_worker_is_started_ahead_waits_for_that_one() {
+        static STARTED: AtomicU32 = AtomicU32::new(0);
+        static GO_ON: Barrier = Barrier::new(2);
+        let locate = || {
+            if STARTED.fetch_add(1, SeqCst) == 0 {
+                GO_ON.wait();
+            }
+            Err("of the test".to_owned())
+        };
+        let pool = Pool::new(Role::Compiler, locate);
+        std::thread::scope(|scope| {
+            scope.spawn(|| pool.warm_up());
+            while STARTED.load(SeqCst) == 0 {
+                std::thread::yield_now();
+            }
+            let caller = scope.spawn(|| pool.target());
+            while pool.lock().awaiting == 0 {
+                std::thread::yield_now();
+            }
+            assert_eq!(STARTED.load(SeqCst), 1, "another one is on its way");
+            GO_ON.wait();
+            // None came, so it tries for itself.
+            assert_eq!(caller.join().unwrap(), Err("of the test".to_owned()));
+            assert_eq!(STARTED.load(SeqCst), 2);
+        });
+        let state = pool.lock();
+        assert_eq!((state.live, state.coming, state.awaiting), (0, 0, 0));
     }
 }
