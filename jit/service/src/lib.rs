@@ -7,6 +7,7 @@
 
 pub mod cache;
 mod clang;
+mod includes;
 mod loader;
 pub mod per_process;
 pub mod process;
@@ -19,6 +20,7 @@ pub use loader::{LoadError, LoadedProgram};
 pub use process::{cache_problem, ignored_level, keeps_code, missing_protection, warm_up};
 pub use variables::{Variables, VariablesError};
 
+use includes::Includes;
 use process::Request;
 use spirula_interface::inputs::Inputs;
 use spirula_interface::options::{CompileError, CompileOptions};
@@ -87,13 +89,15 @@ pub fn known(modules: &[&[u8]], options: &CompileOptions, tier: Tier) -> Option<
 /// Translates OpenCL C to SPIR. Errors: [`CompileError::Failed`] with the compiler's diagnostics.
 pub fn translate(translation: Translation) -> Result<Translated, CompileError> {
     // What is asked says where clang is; what it is may change.
-    let clang = clang::fingerprint(&translation.clang).filter(|_| process::is_repeatable(&translation));
-    let job = Job::Translate(translation);
-    let request = match clang {
-        Some(clang) => Request::repeatable(&job, &clang)?,
+    let depends_on = || Some((clang::fingerprint(&translation.clang)?, Includes::now(&translation)?));
+    let before = depends_on();
+    let job = Job::Translate(translation.clone());
+    let request = match &before {
+        Some((clang, includes)) => Request::repeatable(&job, &[&clang[..], &includes.to_bytes()].concat())?,
         None => Request::anew(&job)?,
     };
-    match process::run(request)? {
+    // A file that changed meanwhile may have been read before or after that.
+    match process::answer_while(request, || depends_on() == before)?.product {
         Product::Translated(translated) => Ok(translated),
         _ => Err(wrong_product()),
     }

@@ -28,7 +28,6 @@ use crate::processor;
 use crate::settings;
 use pool::{Pool, PoolError};
 use recent::Recent;
-pub use recent::is_repeatable;
 use serde::de::DeserializeOwned;
 use spirula_interface::options::CompileError;
 use spirula_interface::protocol::{self, Conditions, Job, Product, Reply, Role, Stage};
@@ -92,11 +91,17 @@ pub fn run(request: Request) -> Result<Product, CompileError> {
 
 /// As [`run`], with what is known of how it was done.
 pub fn answer(request: Request) -> Result<Answer, CompileError> {
+    answer_while(request, || true)
+}
+
+/// The same. The answer is kept if what the key says still holds when it is there.
+pub fn answer_while(request: Request, holds: impl FnOnce() -> bool) -> Result<Answer, CompileError> {
     if let Some(product) = known(&request) {
         return Ok(Answer { product, stages: Vec::new() });
     }
     let answer = run_anew(&request)?;
-    if let Some((key, bytes)) = request.key().zip(protocol::encode(&answer.product).ok()) {
+    if let Some((key, bytes)) = request.key().filter(|_| holds()).zip(protocol::encode(&answer.product).ok())
+    {
         cache().inspect(|cache| cache.keep(&key, &bytes));
         RECENT.get().keep(key, bytes);
     }
