@@ -3,9 +3,12 @@
 
 use rustix::process::{Pid, Signal, kill_process};
 use spirula_tests::cl::{Buffer, Context, Device, Kernel, NdRange, Program, Queue, SPIR12};
-use spirula_tests::isolate::{self, ExpectedFailures, Outcome, Test};
+use spirula_tests::isolate::{self, ExpectedFailures, Failure, Outcome, Test};
 use spirula_tests::{cycle, fixtures, icd, supervise};
 use std::fs;
+use std::io::ErrorKind;
+use std::os::unix::fs::{PermissionsExt, chown};
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitCode, Stdio};
 use std::time::Duration;
@@ -20,13 +23,16 @@ const FOLDER: &str = "SPIRULA_CACHE_TEST_FOLDER";
 
 fn main() -> ExitCode {
     type Body = fn() -> Outcome;
-    let tests: [(&str, Body); 6] = [
+    let tests: [(&str, Body); 9] = [
         ("what_was_built_needs_no_compiler", no_compiler),
         ("nothing_is_kept_where_nothing_is_to_be", off),
         ("damaged_entries_are_compiled_again", damaged),
         ("a_changed_header_is_seen", header),
         ("killed_processes_leave_nothing_wrong", killed),
         ("a_cache_under_attack_yields_the_right_code", attacked),
+        ("a_full_disk_costs_only_what_it_would_keep", full_disk),
+        ("a_folder_that_is_only_for_reading_is_read", read_only),
+        ("a_folder_of_another_user_is_neither_read_nor_written", another_user),
     ];
     let tests = tests.map(|(name, body)| Test { limit: Duration::from_secs(300), ..Test::new(name, body) });
     isolate::main(tests.into(), ExpectedFailures::default())
@@ -208,7 +214,19 @@ fn header() -> Outcome {
             fs::write(place.folder.path().join("number.h"), format!("#define NUMBER {number}\n"))?;
             place.compiles(Step::Source(number))?;
             place.compiles(Step::Source(number))?;
+            assert!(place.is_known(Step::Source(number))?, "its header says what it said");
         }
+        let known = place.is_known(Step::Source(2))?;
+        assert!(!known, "it yields 1 now");
+        // The header includes another one, which is not there; then it is, and says the same in other words.
+        let number = |text: &str| fs::write(place.folder.path().join("number.h"), text);
+        number("#if 0\n#include \"other.h\"\n#endif\n#define NUMBER 1\n")?;
+        place.compiles(Step::Source(1))?;
+        assert!(place.is_known(Step::Source(1))?);
+        fs::write(place.folder.path().join("other.h"), "")?;
+        assert!(!place.is_known(Step::Source(1))?, "a file came that it may read");
+        fs::remove_file(place.folder.path().join("other.h"))?;
+        assert!(place.is_known(Step::Source(1))?);
         Ok(())
     })
 }
@@ -255,6 +273,98 @@ fn damage(entry: &Path, chance: &mut Chance) {
         _ => bytes.truncate(place),
     }
     let _ = fs::write(entry, bytes);
+}
+
+/// Where others have mounted what a test wants, in a world of its own: a shell's commands, of which `$CACHE` is the folder and
+/// `step` what is to be done there. Skipped where the system lets nobody do that.
+fn in_own_world(place: &Place, step: Step, compiler: &Path, commands: &str) -> Outcome {
+    let made = |commands: &str| {
+        let mut command = Command::new("unshare");
+        command.args(["-r", "-m", "sh", "-c", commands]).arg(std::env::current_exe().unwrap_or_default());
+        command
+    };
+    if !made("mount -t tmpfs none /tmp").output().is_ok_and(|done| done.status.success()) {
+        return Err(Failure::Skipped("unshare(1) can't mount anything here".into()));
+    }
+    let mut command = made(&format!("set -e; step() {{ \"$0\"; }}; {commands}"));
+    let as_ever = place.command(step, compiler)?;
+    command.envs(as_ever.get_envs().filter_map(|(name, value)| Some((name, value?))));
+    let done = supervise::run(command.env("CACHE", place.cache()), Duration::from_secs(280));
+    let done = done.map_err(|error| error.to_string())?;
+    let said = String::from_utf8_lossy(&done.stderr);
+    assert!(done.status.is_some_and(|status| status.success()), "{:?} {said}", done.status);
+    Ok(())
+}
+
+fn full_disk() -> Outcome {
+    with_steps(|place| {
+        fs::create_dir_all(place.cache())?;
+        let room = if size() >= 100 { "1m" } else { "48k" };
+        // It fills; it is full; it is full of what is not ours.
+        let commands = format!(
+            "mount -t tmpfs -o size={room},mode=700 none \"$CACHE\"; step; step
+             rm -rf \"$CACHE\"/?/*; cat /dev/zero > \"$CACHE/other\" || true; step
+             test -z \"$(find \"$CACHE\" -name 'tmp.*')\""
+        );
+        in_own_world(place, Step::Many, &icd::compiler()?, &commands)
+    })
+}
+
+fn read_only() -> Outcome {
+    const MOUNT: &str = "mount --bind \"$CACHE\" \"$CACHE\"; mount -o remount,ro,bind \"$CACHE\"; \
+                         ! touch \"$CACHE/x\" 2> /dev/null; step";
+    with_steps(|place| {
+        // Without a folder for each share it can't be used at all.
+        fs::create_dir_all(place.cache())?;
+        in_own_world(place, Step::Binaries, &icd::compiler()?, MOUNT)?;
+        place.compiles(Step::Binaries)?;
+        let before = place.entries();
+        in_own_world(place, Step::Binaries, Path::new("/bin/false"), MOUNT)?;
+        in_own_world(place, Step::Many, &icd::compiler()?, MOUNT)?;
+        assert_eq!(place.entries(), before);
+        Ok(())
+    })
+}
+
+/// A user that is not the one of the tests.
+const NOBODY: u32 = 65534;
+
+fn another_user() -> Outcome {
+    with_steps(|place| {
+        place.compiles(Step::Binaries)?;
+        let entries = place.entries();
+        if !rustix::process::geteuid().is_root() {
+            // Who is not root has no other user's folder; one that others may write to is as good.
+            fs::set_permissions(place.cache(), PermissionsExt::from_mode(0o777))?;
+            assert!(!place.is_known(Step::Binaries)?, "anybody could have put it there");
+            place.compiles(Step::Many)?;
+            assert_eq!(place.entries(), entries);
+            return Ok(());
+        }
+        // What another user left.
+        let shares = fs::read_dir(place.cache())?.map(|share| Ok(share?.path()));
+        let shares: Vec<PathBuf> = shares.collect::<std::io::Result<_>>()?;
+        for path in [place.cache()].iter().chain(&shares).chain(&entries) {
+            chown(path, Some(NOBODY), Some(NOBODY))?;
+        }
+        assert!(!place.is_known(Step::Binaries)?, "a stranger put it there");
+        place.compiles(Step::Many)?;
+        assert_eq!(place.entries(), entries);
+        // Who may not even look into it.
+        for path in [place.cache()].iter().chain(&shares).chain(&entries) {
+            chown(path, Some(0), Some(0))?;
+        }
+        let mut command = place.command(Step::Many, &icd::compiler()?)?;
+        fs::set_permissions(place.folder.path(), PermissionsExt::from_mode(0o755))?;
+        match command.uid(NOBODY).gid(NOBODY).status() {
+            Err(error) if error.kind() == ErrorKind::PermissionDenied => {
+                return Err(Failure::Skipped("other users can't run programs of this folder".into()));
+            }
+            status => assert!(status?.success()),
+        }
+        assert_eq!(place.entries(), entries);
+        Ok(())
+    })
 }
 
 fn attacked() -> Outcome {
