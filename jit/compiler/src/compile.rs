@@ -160,6 +160,7 @@ fn import(
     for function in &mut module.functions {
         transform::infer_spaces(function);
         transform::decide_contraction(function, &facts);
+        transform::expand_minima(function);
     }
     Ok(imported)
 }

@@ -35,6 +35,10 @@ impl Flags {
     pub const FAST_MATH: u16 = 0x7f;
     /// Sums and products may be computed in another order.
     pub const REASSOC: u16 = 1;
+    /// No operand or result is NaN.
+    pub const NO_NANS: u16 = 1 << 1;
+    /// A zero of either sign will do.
+    pub const NO_SIGNED_ZEROS: u16 = 1 << 3;
     /// Operations may become one that rounds once.
     pub const CONTRACT: u16 = 1 << 5;
     /// No unsigned wrap.

@@ -37,7 +37,7 @@ enum Run {
 }
 
 /// The passes in order.
-pub const PASSES: [Pass; 12] = [
+pub const PASSES: [Pass; 13] = [
     Pass {
         name: "spaces",
         reason: "first: what else is decided goes by who may share the memory that a pointer leads to",
@@ -92,6 +92,11 @@ pub const PASSES: [Pass; 12] = [
         name: "reciprocal-root",
         reason: "behind `widen`, which widens the primitive as a whole",
         run: Run::Function(|function, options| transform::expand_reciprocal_roots(function, &options.facts)),
+    },
+    Pass {
+        name: "minimum",
+        reason: "behind `widen`, whose cost model knows the intrinsics, and `local-atomics`, which makes some",
+        run: Run::Function(|function, _| transform::expand_minima(function)),
     },
     Pass {
         name: "dead-code",

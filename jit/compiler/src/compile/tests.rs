@@ -40,14 +40,18 @@ fn launch(groups: u64, size: u64) -> Launch {
 
 /// What `scale` makes of 0 to 255 with the factor 7.
 fn scaled(kernel: &KernelInfo, entry: RawWorkGroupFn) -> Vec<i32> {
-    let mut data: Vec<i32> = (0..256).collect();
+    ran(kernel, entry, (0..256).collect(), 7)
+}
+
+/// What a kernel like `scale` makes of 256 numbers and a factor.
+fn ran(kernel: &KernelInfo, entry: RawWorkGroupFn, mut data: Vec<i32>, factor: i32) -> Vec<i32> {
     #[repr(C, align(128))]
     struct Block([u8; 128]);
     let mut block = Block([0; 128]);
     let at = kernel.signature.arguments[0].offset as usize;
     block.0[at..at + 8].copy_from_slice(&(data.as_mut_ptr() as usize).to_ne_bytes());
     let at = kernel.signature.arguments[1].offset as usize;
-    block.0[at..at + 4].copy_from_slice(&7i32.to_ne_bytes());
+    block.0[at..at + 4].copy_from_slice(&factor.to_ne_bytes());
     let mut scratch = vec![0u128; kernel.code.scratch_size(64) as usize / 16 + 16];
     let scratch = scratch.as_mut_ptr().cast::<u8>();
     // SAFETY: in bounds, since 256 bytes were added.
@@ -77,6 +81,42 @@ fn a_kernel_is_built_loaded_and_right() {
         let data = scaled(kernel, loaded[0].entry);
         assert!(data.iter().enumerate().all(|(index, &value)| value == 7 * index as i32), "{data:?}");
     }
+}
+
+/// Which of two zeros, and of a number and NaN: the second operand is known to be a number where it was an integer, which LLVM
+/// makes use of.
+#[test]
+fn minima_are_the_same_bits_in_both_tiers() {
+    let body = "%x = bitcast i32 %old to float
+  %number = sitofp i32 %factor to float
+  %least = call spir_func float @_Z4fminff(float %x, float %number)
+  %most = call spir_func float @_Z4fmaxff(float %number, float %x)
+  %other = fneg float %x
+  %any = call spir_func float @_Z4fminff(float %other, float %x)
+  %constant = call spir_func float @_Z4fmaxff(float %x, float 0.0)
+  %a = bitcast float %least to i32
+  %b = bitcast float %most to i32
+  %c = bitcast float %any to i32
+  %d = bitcast float %constant to i32
+  %ab = xor i32 %a, %b
+  %shifted = lshr i32 %ab, 1
+  %cd = xor i32 %c, %d
+  %shifted2 = lshr i32 %cd, 2
+  %lower = xor i32 %b, %shifted
+  %new = xor i32 %lower, %shifted2";
+    let declared = "declare spir_func float @_Z4fminff(float, float)\ndeclare spir_func float @_Z4fmaxff(float, float)\n";
+    let text = SCALE.replace("%new = mul i32 %old, %factor", body) + declared;
+    let numbers = [0.0, -0.0, 1.0, -1.0, f32::NAN, -f32::NAN, f32::INFINITY, 1e-40_f32]
+        .map(|number| number.to_bits() as i32);
+    let data: Vec<i32> = (0..256).map(|at| numbers[at % numbers.len()]).collect();
+    let results = [Tier::Baseline, Tier::Optimized].map(|tier| {
+        let mut inputs = host_inputs();
+        inputs.tier = tier;
+        let program = built(&text, &inputs).unwrap();
+        let loaded = crate::loaded(&program).unwrap();
+        [0, 1, -1].map(|factor| ran(&program.kernels[0], loaded[0].entry, data.clone(), factor))
+    });
+    assert_eq!(results[0], results[1]);
 }
 
 /// A kernel that sees its sub-groups is optimized in the baseline's build, and what the host sees is the same in both.

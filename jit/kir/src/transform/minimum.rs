@@ -1,0 +1,39 @@
+//! Transform: `minnum` and `maxnum` as comparisons, which say what LLVM leaves open: which zero it is of two that differ in sign.
+//! Both tiers compute the same bits then, in scalars and in packs. Where the second operand is known to be a number, as a constant
+//! is, a processor of the x86 family has one instruction for it, and else three, as for the intrinsic.
+
+use crate::builder::{Builder, rewrite};
+use crate::{Flags, FloatPredicate, Function, Intrinsic, Op, Predicate, Type, Value};
+
+/// Replaces both by comparisons, unless no NaN comes and any zero will do.
+pub fn expand_minima(function: &mut Function) {
+    rewrite(function, |builder, inst| {
+        let Op::Intrinsic { intrinsic, flags, arguments } = builder.function.op(inst) else { return false };
+        let first = match intrinsic {
+            Intrinsic::MinNumber => FloatPredicate::Olt,
+            Intrinsic::MaxNumber => FloatPredicate::Ogt,
+            _ => return false,
+        };
+        let liberties = Flags::NO_NANS | Flags::NO_SIGNED_ZEROS;
+        let (flags, [x, y]) = (*flags, [arguments[0], arguments[1]]);
+        if flags.0 & liberties == liberties {
+            return false;
+        }
+        // The second of two equal ones, and of two that have no order the first only if the second is NaN.
+        let before = compare(builder, first, x, y);
+        let chosen = builder.select(before, x, y);
+        let none = compare(builder, FloatPredicate::Uno, y, y);
+        builder.replace(inst, Op::Select { flags: Flags::NONE, condition: none, then: x, otherwise: chosen });
+        true
+    });
+}
+
+/// In each lane.
+fn compare(builder: &mut Builder, predicate: FloatPredicate, lhs: Value, rhs: Value) -> Value {
+    let ty = match builder.ty(lhs) {
+        Type::Vector(_, lanes) => Type::Vector(crate::Scalar::Int(1), lanes),
+        _ => Type::BOOL,
+    };
+    let predicate = Predicate::Float(predicate);
+    builder.push(ty, Op::Compare { predicate, flags: Flags::NONE, lhs, rhs })
+}
