@@ -17,6 +17,7 @@ use clap::{Args, Parser, Subcommand};
 use programs::{Profile, Settings};
 use progress::Progress;
 use results::{Outcome, Results};
+use spir::Reference;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -44,6 +45,9 @@ enum Command {
         /// Run the source on this ICD instead, so that a mistake shared by both forms shows.
         #[arg(long)]
         against: Option<PathBuf>,
+        /// Run the binary again with this variable, instead of the source: every bit must agree.
+        #[arg(long, value_name = "NAME=VALUE", conflicts_with = "against")]
+        again: Option<String>,
         #[command(flatten)]
         common: Common,
     },
@@ -143,7 +147,9 @@ struct Common {
 
 fn main() -> ExitCode {
     let outcome = match Arguments::parse().command {
-        Command::Spir { tests, against, common } => spir(&tests, against.as_deref(), &common),
+        Command::Spir { tests, against, again, common } => {
+            spir(&tests, against.as_deref(), again.as_deref(), &common)
+        }
         Command::Build { tests, slowest, common } => build(&tests, slowest, &common),
         Command::Run { bin, profile, program, only, memory, logs, arguments, common } => (|| {
             let icd = Vendor::new(common.icd.as_deref())?;
@@ -193,11 +199,22 @@ impl Common {
     }
 }
 
-fn spir(tests: &Tests, against: Option<&Path>, common: &Common) -> Result<ExitCode, String> {
+fn spir(
+    tests: &Tests,
+    against: Option<&Path>,
+    again: Option<&str>,
+    common: &Common,
+) -> Result<ExitCode, String> {
     let icd = Vendor::new(common.icd.as_deref())?;
     let against = against.map(|path| Vendor::new(Some(path))).transpose()?;
+    let again = again.map(|setting| Vendor::new(common.icd.as_deref())?.with(setting)).transpose()?;
+    let reference = match (&against, &again) {
+        (Some(other), _) => Reference::Foreign(other),
+        (None, Some(other)) => Reference::Again(other),
+        (None, None) => Reference::Source,
+    };
     let data = Data::open(&tests.data)?;
-    let start = || spir::Judge::new(&icd, against.as_ref(), &data, common.limit(60));
+    let start = || spir::Judge::new(&icd, reference, &data, common.limit(60));
     let entries = tests.entries(&data)?;
     let results = run("spir", &entries, common, &icd, start, |judge, entry| judge.judge(entry))?;
     common.report(&Results { against: against.map(|a| a.library.display().to_string()), ..results })

@@ -22,22 +22,36 @@ const AMBIGUOUS: &[(&str, &str)] = &[
     ("test.kernel_preprocessor_macros", "macros of the compiler that made the binary"),
 ];
 
+/// What a binary's results are compared with.
+#[derive(Clone, Copy)]
+pub enum Reference<'a> {
+    /// The source, on the same ICD.
+    Source,
+    /// The source, on another vendor's, whose rounding may differ too.
+    Foreign(&'a Vendor),
+    /// The same binary on this: every bit must agree.
+    Again(&'a Vendor),
+}
+
 /// Judges programs: one worker on the ICD under test, one on the ICD to compare with.
 pub struct Judge<'a> {
     subject: Assistant<'a>,
     reference: Assistant<'a>,
-    /// Whether the reference is another vendor's, whose rounding may differ too.
-    foreign: bool,
+    kind: Reference<'a>,
     folder: Result<TempDir, String>,
 }
 
 impl<'a> Judge<'a> {
     /// Starts no process yet.
-    pub fn new(icd: &'a Vendor, against: Option<&'a Vendor>, data: &'a Data, limit: Duration) -> Self {
+    pub fn new(icd: &'a Vendor, kind: Reference<'a>, data: &'a Data, limit: Duration) -> Self {
+        let other = match kind {
+            Reference::Source => icd,
+            Reference::Foreign(other) | Reference::Again(other) => other,
+        };
         Judge {
             subject: Assistant::new(icd, data, limit),
-            reference: Assistant::new(against.unwrap_or(icd), data, limit),
-            foreign: against.is_some(),
+            reference: Assistant::new(other, data, limit),
+            kind,
             folder: tempfile::Builder::new().prefix("khronos-cts").tempdir().map_err(|e| e.to_string()),
         }
     }
@@ -71,16 +85,20 @@ impl<'a> Judge<'a> {
         if let Some(misprint) = special::misprint(entry, &outcome) {
             return Err(Verdict::Failed(misprint));
         }
-        match ask(&mut self.reference, entry, Form::Source, Some(&got), &wanted) {
+        let (form, tolerance) = match self.kind {
+            Reference::Source => (Form::Source, limits::tolerance(entry.test(), false)),
+            Reference::Foreign(_) => (Form::Source, limits::tolerance(entry.test(), true)),
+            Reference::Again(_) => (Form::Spir, limits::EXACT),
+        };
+        match ask(&mut self.reference, entry, form, Some(&got), &wanted) {
             Answer::Done => {}
-            Answer::Failed(why) => return Err(Verdict::Failed(format!("the reference, from source: {why}"))),
+            Answer::Failed(why) => return Err(Verdict::Failed(format!("the reference: {why}"))),
             Answer::Lacks(need) => {
                 return Err(Verdict::Skipped(format!(
                     "ran, but the reference has nothing to compare: {need}"
                 )));
             }
         }
-        let tolerance = limits::tolerance(entry.test(), self.foreign);
         match difference::find(&outcome, &read(&wanted)?, tolerance) {
             None => Ok(Verdict::Passed),
             Some(difference) => Err(Verdict::Failed(difference)),

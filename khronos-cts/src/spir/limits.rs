@@ -54,23 +54,25 @@ pub enum Integers {
     None,
 }
 
+/// Every bit counts.
+pub const EXACT: Tolerance = Tolerance { float: 0.0, double: 0.0, integers: Integers::All };
+
 /// A test's tolerance. Two vendors' results may each be off by the limit, to different sides.
 pub fn tolerance(test: &str, foreign: bool) -> Tolerance {
     let factor = if foreign { 2.0 } else { 1.0 };
-    let exact = Tolerance { float: 0.0, double: 0.0, integers: Integers::All };
     if foreign && let Some(&(_, float, double)) = FOREIGN.iter().find(|(part, ..)| test.contains(part)) {
-        return Tolerance { float, double, ..exact };
+        return Tolerance { float, double, ..EXACT };
     }
-    let Some((kernel, function)) = test.split_once('.') else { return exact };
+    let Some((kernel, function)) = test.split_once('.') else { return EXACT };
     if !kernel.starts_with("math_kernel") {
-        return exact;
+        return EXACT;
     }
     let function = function.rsplit_once('_').map_or(function, |(name, _type)| name);
     if function.starts_with("native_") {
-        return Tolerance { float: f64::INFINITY, double: f64::INFINITY, ..exact };
+        return Tolerance { float: f64::INFINITY, double: f64::INFINITY, ..EXACT };
     }
     if function.starts_with("half_") {
-        return Tolerance { float: 8192.0 * factor, ..exact };
+        return Tolerance { float: 8192.0 * factor, ..EXACT };
     }
     let limit = LIMITS.iter().find(|(names, ..)| names.contains(&function));
     let (float, double) = limit.map_or((0.0, 0.0), |&(_, float, double)| (float * factor, double * factor));
