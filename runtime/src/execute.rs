@@ -3,6 +3,7 @@
 pub(crate) mod arena;
 mod background;
 pub(crate) mod children;
+pub(crate) mod compile_time;
 pub(crate) mod fault;
 pub(crate) mod group_size;
 pub(crate) mod launch;

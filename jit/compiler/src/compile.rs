@@ -217,6 +217,7 @@ fn lower(
     dump.write(&format!("{symbol}.0.imported.kir"), || body.to_string());
     let position =
         |pass: &str| 1 + PASSES.iter().position(|other| other.name == pass).unwrap_or(PASSES.len());
+    let operations = u32::try_from(body.insts().count()).unwrap_or(u32::MAX);
     let lowered = pipeline::run(body, &symbol, &pass_options(tier, inputs), |pass, form| {
         let file = format!("{symbol}.{}.{}.kir", position(pass.name), pass.name);
         dump.write(&file, || form.to_string());
@@ -231,6 +232,7 @@ fn lower(
         scratch_fixed: lowered.group.scratch_fixed,
         sees_group: lowered.sees_group,
         lanes: lowered.lanes,
+        operations,
         sub_group_size: lowered.sub_group_size,
     };
     Ok((code, lowered))

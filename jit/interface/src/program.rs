@@ -123,6 +123,8 @@ pub struct KernelCode {
     pub sees_group: bool,
     /// Neighbouring work-items of a row that run together at most; 1 in scalar code.
     pub lanes: u32,
+    /// Operations of the kernel before it was lowered: how long it takes to make code of it goes by that.
+    pub operations: u32,
     /// Work-items in a sub-group, where [`KernelCode::sub_group_size_in`] finds that they are packs; a power of two up to 64.
     pub sub_group_size: u32,
 }
@@ -139,6 +141,7 @@ impl KernelCode {
             scratch_fixed: 0,
             sees_group: true,
             lanes: 1,
+            operations: 0,
             sub_group_size: 1,
         }
     }

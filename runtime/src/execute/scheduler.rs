@@ -10,9 +10,10 @@ mod shares;
 mod worker;
 
 use crate::error::{Error, Result};
+use crate::execute::background;
 use crate::execute::launch::Invocation;
 use crate::execute::pace::WORTH_WAKING_NS;
-use crate::execute::tiers::{Version, WORTH_WAITING_NS};
+use crate::execute::tiers::Version;
 use crate::log;
 use crate::machine::affinity::{self, Cpus};
 use crate::machine::timer;
@@ -29,6 +30,10 @@ use worker::Worker;
 pub(crate) const STACK_SIZE: usize = 16 << 20;
 /// How often a thread that waits for the last chunks looks before it sleeps.
 const SPINS: u32 = 2_000;
+
+/// How often, and when, it is looked whether a launch's first groups have ended.
+const LOOKS: u64 = 5;
+const BETWEEN_LOOKS: Duration = Duration::from_millis(2);
 
 /// How long a helper that rests sleeps before it looks again.
 const REST: Duration = Duration::from_micros(200);
@@ -103,6 +108,9 @@ impl Scheduler {
     fn share(&self, invocation: &Arc<Invocation>, version: Version, groups: Range<u64>) -> Result<()> {
         let helpers = (self.threads - 1).min((groups.end - groups.start).saturating_sub(1) as usize);
         let job = Arc::new(Job::new(invocation.clone(), version, groups, self.threads));
+        if invocation.tiers.is_new() {
+            watch(&job);
+        }
         if let Some(pool) = self.pool().filter(|_| helpers > 0) {
             let helped = job.clone();
             pool.spawn(move || helped.help(helpers));
@@ -118,6 +126,25 @@ impl Scheduler {
         job.wait();
         job.failure.get().cloned().map_or(Ok(()), Err)
     }
+}
+
+/// Looks after a kernel's first launch: where each of its groups takes long, nobody would know before the first ones end.
+fn watch(job: &Arc<Job>) {
+    let (weak, before) = (Arc::downgrade(job), job.done.load(Ordering::Relaxed));
+    let look = move || {
+        for look in 1..=LOOKS {
+            std::thread::sleep(BETWEEN_LOOKS);
+            let Some(job) = weak.upgrade() else { return };
+            if job.done.load(Ordering::Relaxed) != before {
+                return;
+            }
+            // So long at least.
+            let of_each = look * BETWEEN_LOOKS.as_nanos() as u64;
+            job.invocation.tiers.expect(((job.groups - before) / job.threads).saturating_mul(of_each));
+        }
+    };
+    // Without a thread it is known later.
+    let _ = background::run_later(Box::new(look));
 }
 
 /// Runs groups on this thread until all are done or, unless `alone`, it has taken long enough to call for help. Returns
@@ -204,7 +231,8 @@ impl Job {
     /// While better code is being made, one helper of a launch that will last leaves its processor to the compiler: the sooner
     /// it is there, the sooner the launch ends.
     fn rest(&self, left_ns: u64) {
-        let lasts = left_ns >= WORTH_WAITING_NS / 2 && self.invocation.tiers.is_making();
+        let tiers = &self.invocation.tiers;
+        let lasts = tiers.is_making() && left_ns >= tiers.worth_making_ns() / 2;
         if !lasts || self.resting.swap(true, Ordering::Relaxed) {
             return;
         }

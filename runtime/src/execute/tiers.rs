@@ -5,6 +5,7 @@
 //! A launch takes what is best when it begins, and again between chunks of its work-groups. It never waits for code.
 
 use crate::execute::background;
+use crate::execute::compile_time;
 use crate::execute::launch::{Code, Invocation};
 use crate::execute::pace::Pace;
 use crate::execute::variants::{self, Variants};
@@ -17,12 +18,9 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 
-/// Launches must have run so long in baseline code, on all threads together, before optimized code is made between them. That is
-/// less than it takes a compiler: what is made is kept on disk, and a program that is run once is mostly run again.
-pub(crate) const WORTH_OPTIMIZING_NS: u64 = 4_000_000;
-
-/// A launch that is expected to take so much longer by the clock is worth having its code made meanwhile.
-pub(crate) const WORTH_WAITING_NS: u64 = 30_000_000;
+/// Where code is kept on disk launches must have run so long, on all threads together, before a kernel is optimized between them.
+/// That is less than it takes a compiler: a program that is run once is mostly run again.
+const WORTH_KEEPING_NS: u64 = 4_000_000;
 
 /// Nothing is expected of a launch before its kernel ran so long: the first work-groups meet cold caches and new pages.
 const ENOUGH_SEEN_NS: u64 = 6_000_000;
@@ -156,17 +154,41 @@ impl Tiers {
         self.making.load(Ordering::Relaxed)
     }
 
+    /// A launch that is expected to take so much longer by the clock is worth having its code made meanwhile: half as long again
+    /// as that takes, for the compiler keeps a processor from it.
+    pub(crate) fn worth_making_ns(&self) -> u64 {
+        compile_time::HERE.expected_ns(self.first.info.code.operations).saturating_mul(3) / 2
+    }
+
+    /// Whether no launch was measured yet, and better code may come.
+    pub(crate) fn is_new(&self) -> bool {
+        self.optimized.get().is_none() && self.spent_ns.load(Ordering::Relaxed) == 0
+    }
+
     /// A launch ran so long in code that may get better, and is expected to take so much longer by the clock.
     pub(crate) fn spend(self: &Arc<Tiers>, ns: u64, left_ns: u64) {
         let spent = self.spent_ns.fetch_add(ns, Ordering::Relaxed).saturating_add(ns);
-        if left_ns >= WORTH_WAITING_NS && spent >= ENOUGH_SEEN_NS {
+        if spent >= ENOUGH_SEEN_NS {
+            self.expect(left_ns);
+        }
+    }
+
+    /// A launch is expected to take so much longer by the clock.
+    pub(crate) fn expect(self: &Arc<Tiers>, left_ns: u64) {
+        if left_ns >= self.worth_making_ns() {
             self.begin();
         }
     }
 
+    /// Launches that ran so long in baseline code, on all threads together, are worth having better code made between them: for this
+    /// process what it takes to make it, for the next one less.
+    fn worth_improving_ns(&self) -> u64 {
+        if spirula_service::keeps_code() { WORTH_KEEPING_NS } else { self.worth_making_ns() }
+    }
+
     /// A launch has ended, and processors may be free.
     pub(crate) fn launch_ended(self: &Arc<Tiers>) {
-        if self.spent_ns.load(Ordering::Relaxed) >= WORTH_OPTIMIZING_NS {
+        if self.spent_ns.load(Ordering::Relaxed) >= self.worth_improving_ns() {
             self.begin();
         }
     }

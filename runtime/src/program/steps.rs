@@ -3,6 +3,7 @@
 use super::verify::verify;
 use super::{BinaryType, BuiltKernel};
 use crate::error::{Error, Status};
+use crate::execute::compile_time;
 use crate::execute::launch::Code;
 use crate::execute::tiers::{Maker, Version};
 use crate::log;
@@ -15,6 +16,7 @@ use spirula_interface::tier::Tier;
 use spirula_service::{self as service, Build, LoadedKernel, Variables, settings};
 use std::fmt::Display;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// A step's result.
 #[derive(Debug)]
@@ -190,7 +192,15 @@ impl Recipe {
 impl Maker for Recipe {
     fn make(&self, local_size: Option<[u32; 3]>) -> Result<Version, String> {
         let built = service::build(&slices(&self.modules), &self.options(local_size), Tier::Optimized);
+        let time: Duration = built.iter().flat_map(|built| &built.stages).map(|stage| stage.time).sum();
         let compiled = told(&format!("kernel {}", self.kernel), built).map_err(|error| error.to_string())?;
+        // Nothing if it was known.
+        if let [kernel] = &compiled.kernels[..]
+            && !time.is_zero()
+        {
+            let ns = u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
+            compile_time::HERE.learn(kernel.code.operations, ns);
+        }
         self.load(&compiled)
     }
 

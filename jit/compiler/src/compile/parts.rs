@@ -21,7 +21,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 const MIN_SHARE: usize = 200;
 
 /// The same in the baseline, which takes a tenth of the time.
-const MIN_BASELINE_SHARE: usize = 2_000;
+const MIN_BASELINE_SHARE: usize = 700;
 
 /// What all objects of a build have in common.
 #[derive(Clone, Copy)]

@@ -80,7 +80,7 @@ fn chosen(tiers: &Arc<Tiers>) -> Tier {
 #[test]
 fn a_panic_leaves_the_baseline_and_nobody_waits() {
     let kernel = tiers(baseline(), |_| panic!("of the test"));
-    run_for(&kernel, WORTH_OPTIMIZING_NS);
+    run_for(&kernel, kernel.worth_improving_ns());
     wait_until(|| kernel.optimized.get().is_some() && !kernel.is_making());
     assert_eq!(chosen(&kernel), Tier::Baseline);
     assert!(matches!(kernel.better_than(kernel.first()), Better::Never));
@@ -91,7 +91,7 @@ fn groups_are_chosen_for_the_lanes_that_may_come() {
     let optimized = || version(Tier::Optimized, empty, |info| info.code.lanes = 8);
     let kernel = tiers(baseline(), move |_| Ok(optimized()));
     assert_eq!(kernel.lanes(), LIKELY_LANES);
-    run_for(&kernel, WORTH_OPTIMIZING_NS);
+    run_for(&kernel, kernel.worth_improving_ns());
     wait_until(|| kernel.lanes() == 8);
     assert_eq!(Tiers::new(baseline(), None).lanes(), 1, "nothing will come");
     assert_eq!(Tiers::new(optimized(), None).lanes(), 8);
@@ -105,7 +105,7 @@ fn optimized_code_is_made_once_launches_have_run_for_a_while() {
         MADE.fetch_add(1, Ordering::SeqCst);
         Ok(version(Tier::Optimized, empty, |_| ()))
     });
-    run_for(&kernel, WORTH_OPTIMIZING_NS - 1);
+    run_for(&kernel, kernel.worth_improving_ns() - 1);
     assert!(matches!(kernel.better_than(&kernel.newest().clone()), Better::NotYet));
     assert_eq!(MADE.load(Ordering::SeqCst), 0);
     (0..3).for_each(|_| run_for(&kernel, 1));
@@ -118,15 +118,29 @@ fn optimized_code_is_made_once_launches_have_run_for_a_while() {
 
 #[test]
 fn a_launch_that_will_last_has_its_code_made_meanwhile() {
-    let has_begun = |spent_ns, left_ns| {
+    let has_begun = |spent_ns, left_ns: fn(&Tiers) -> u64| {
         let kernel = tiers(baseline(), |_| Ok(version(Tier::Optimized, empty, |_| ())));
-        kernel.spend(spent_ns, left_ns);
+        assert!(kernel.is_new());
+        kernel.spend(spent_ns, left_ns(&kernel));
+        assert!(!kernel.is_new());
         kernel.begun.load(Ordering::Relaxed)
     };
-    assert!(has_begun(ENOUGH_SEEN_NS, WORTH_WAITING_NS));
-    assert!(!has_begun(ENOUGH_SEEN_NS, WORTH_WAITING_NS - 1), "a compiler would only be in its way");
-    assert!(!has_begun(ENOUGH_SEEN_NS - 1, u64::MAX), "nobody knows yet");
-    assert!(!has_begun(WORTH_OPTIMIZING_NS, 0), "not before the end");
+    assert!(has_begun(ENOUGH_SEEN_NS, |kernel| kernel.worth_making_ns()));
+    assert!(
+        !has_begun(ENOUGH_SEEN_NS, |kernel| kernel.worth_making_ns() - 1),
+        "a compiler would only be in its way"
+    );
+    assert!(!has_begun(ENOUGH_SEEN_NS - 1, |_| u64::MAX), "nobody knows yet");
+    assert!(!has_begun(ENOUGH_SEEN_NS, |_| 0), "not before the end");
+}
+
+#[test]
+fn large_kernels_must_last_longer_to_be_worth_a_compiler() {
+    let kernel = |operations| {
+        let first = version(Tier::Baseline, empty, |info| info.code.operations = operations);
+        tiers(first, |_| Err("of the test".into()))
+    };
+    assert!(kernel(1000).worth_making_ns() > 2 * kernel(10).worth_making_ns());
 }
 
 #[test]
@@ -167,7 +181,7 @@ fn what_can_not_be_made_or_is_another_kernel_leaves_the_first_code() {
                 change(info);
             }))
         });
-        run_for(&kernel, WORTH_OPTIMIZING_NS);
+        run_for(&kernel, kernel.worth_improving_ns());
         wait_until(|| kernel.optimized.get().is_some());
         assert!(matches!(kernel.better_than(kernel.first()), Better::Never));
         assert_eq!(chosen(&kernel), Tier::Baseline);
