@@ -218,6 +218,38 @@ mod tests {
         function
     }
 
+    /// Vectors are taken apart before Cranelift sees a kernel; these are left, as a mistake of ours would leave something.
+    #[test]
+    fn what_cranelift_refuses_llvm_takes_with_a_warning() {
+        let kernel = |ty: &str| {
+            let text = format!(
+                "function \"k\"(%0: ptr(generic) noalias nonnull align 128) {{
+b0:
+  %1: {ty} = load %0, align 8
+  %2: {ty} = add %1, %1
+  store %0, %2, align 8
+  return
+}}"
+            );
+            spirula_kir::parse(&text).unwrap()
+        };
+        let made = |ty: &str| {
+            let module = Module { kernels: vec![kernel(ty)], ..Module::default() };
+            let inputs = crate::host_inputs();
+            let (session, machine) = (Session::new(), llvm::machine(&inputs.target, true).unwrap());
+            let programs = [(Tier::Baseline, &module)];
+            let mut objects =
+                super::objects(&session, &programs, (&machine, &inputs), Dump::default()).unwrap();
+            assert_eq!(objects.len(), 1);
+            objects.remove(0)
+        };
+        let object = made("<2 x i32>");
+        let warning = object.warning.expect("it is told");
+        assert!(warning.starts_with("warning: the baseline was made by LLVM: "), "{warning}");
+        assert!(object.bytes.starts_with(b"\x7fELF"));
+        assert_eq!(made("i64").warning, None);
+    }
+
     #[test]
     fn only_very_many_loops_are_many() {
         assert!(!has_many_loops(&loops(200, false)) && has_many_loops(&loops(300, false)));
