@@ -6,8 +6,9 @@ use crate::execute::launch::Invocation;
 use crate::execute::tiers::{Better, Version};
 use crate::machine::timer;
 
-/// A chunk of work-groups takes about so long where better code may come, which is looked for between chunks.
-const CHUNK_NS: u64 = 1_000_000;
+/// A chunk of work-groups takes about so long where better code may come, which is looked for between chunks. That is little, for the
+/// next groups may take a thousand times as long, and a hundred times what a chunk costs.
+const CHUNK_NS: u64 = 20_000;
 /// Chunks grow so much at a time: of groups that were not run yet nobody knows how long they take.
 const GROWTH: u64 = 4;
 
@@ -21,9 +22,10 @@ pub(super) struct Worker<'i> {
     most: u64,
     /// What is left of the launch is expected to take so long by the clock, as far as better code may come.
     left_ns: u64,
-    /// Groups that ran in this code, and since when.
+    /// Groups that ran in this code, since when, and how long they took where better code may come.
     groups: u64,
     since: u64,
+    busy_ns: u64,
 }
 
 impl<'i> Worker<'i> {
@@ -38,7 +40,7 @@ impl<'i> Worker<'i> {
         };
         let waits = !matches!(invocation.tiers.better_than(&version), Better::Never);
         let since = timer();
-        Ok(Worker { invocation, version, arena, waits, most: 1, left_ns: 0, groups: 0, since })
+        Ok(Worker { invocation, version, arena, waits, most: 1, left_ns: 0, groups: 0, since, busy_ns: 0 })
     }
 
     /// Groups that the next chunk may have.
@@ -57,7 +59,9 @@ impl<'i> Worker<'i> {
         if self.waits {
             let ns = timer().saturating_sub(begun);
             self.most = next_chunk(end - first, ns);
-            self.left_ns = left.saturating_mul(ns) / (end - first);
+            self.busy_ns += ns;
+            // By all of them: one that was held up says little.
+            self.left_ns = left.saturating_mul(self.busy_ns) / self.groups;
             self.invocation.tiers.spend(ns, self.left_ns);
         }
         Ok(())
@@ -95,7 +99,7 @@ impl<'i> Worker<'i> {
             let items = self.groups.saturating_mul(self.invocation.group_items());
             self.invocation.tiers.pace.learn(self.version.tier(), items, now.saturating_sub(self.since));
         }
-        (self.groups, self.since) = (0, now);
+        (self.groups, self.since, self.busy_ns) = (0, now, 0);
     }
 
     /// Gives the memory back; what code it was.
@@ -124,9 +128,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn chunks_of_baseline_code_grow_to_a_millisecond() {
+    fn chunks_of_baseline_code_grow_to_a_short_time() {
         assert_eq!(next_chunk(1, 1), GROWTH, "not at once");
-        assert_eq!(next_chunk(1000, 100_000), 1000 * GROWTH);
+        assert_eq!(next_chunk(1000, CHUNK_NS / 10), 1000 * GROWTH);
         assert_eq!(next_chunk(1000, 2 * CHUNK_NS), 500);
         assert_eq!(next_chunk(1, u64::MAX), 1);
         assert!(next_chunk(u64::MAX, 0) > 0);
