@@ -116,6 +116,11 @@ impl<'a> Words<'a> {
         Words { start, last: count - 1, owner: PhantomData }
     }
 
+    /// Slots of so many words.
+    fn slots(self, each: usize) -> u64 {
+        (self.last as u64 + 1) / each as u64
+    }
+
     fn word(self, index: usize) -> &'a AtomicU64 {
         // SAFETY: at most the last of the words that there are.
         unsafe { &*self.start.add(if index < self.last { index } else { self.last }) }
@@ -296,13 +301,15 @@ impl Queue {
         first
     }
 
-    /// Gives a record's slots back.
+    /// Gives a record's slots back, as many as there are at most.
     fn give_back(&self, words: Words, first: u32) {
-        let mut slot = u64::from(first);
-        while slot < u64::from(self.slots.count) {
+        let count = words.slots(SLOT_WORDS);
+        let (mut slot, mut left) = (u64::from(first), count);
+        while slot < count && left > 0 {
             let next = words.word(slot as usize * SLOT_WORDS).load(Relaxed);
             self.slots.give_back(words, SLOT_WORDS, slot as u32);
             slot = next;
+            left -= 1;
         }
     }
 }
@@ -339,7 +346,7 @@ impl Events {
     /// The words of an event that is alive.
     fn live<'a>(&self, words: Words<'a>, event: u64) -> Option<[&'a AtomicU64; EVENT_WORDS]> {
         let slot = (event as u32).wrapping_sub(1);
-        if slot >= self.slots.count {
+        if u64::from(slot) >= words.slots(EVENT_WORDS) {
             return None;
         }
         let place: [&AtomicU64; EVENT_WORDS] =
@@ -376,11 +383,16 @@ impl Events {
 
     /// Ends an event; false if it had ended, or is none.
     fn end(&self, words: Words, event: u64, status: i32) -> bool {
+        self.end_with(words, event, status, |_| true)
+    }
+
+    /// The same by who does not write to every address that a kernel wants times at.
+    fn end_with(&self, words: Words, event: u64, status: i32, may_write: impl Fn(u64) -> bool) -> bool {
         let Some(place) = self.live(words, event) else { return false };
         let (old, new) = (SUBMITTED as u64, u64::from(status as u32));
         let first = place[STATUS].compare_exchange(old, new, SeqCst, Acquire).is_ok();
         if first {
-            tell_times(place);
+            tell_times(place, may_write);
             self.changes.fetch_add(1, Release);
         }
         first
@@ -388,14 +400,15 @@ impl Events {
 }
 
 /// Writes an event's times to where they are wanted, if they are and it has ended.
-fn tell_times(place: [&AtomicU64; EVENT_WORDS]) {
+fn tell_times(place: [&AtomicU64; EVENT_WORDS], may_write: impl Fn(u64) -> bool) {
     if place[STATUS].load(SeqCst) as u32 as i32 > COMPLETE {
         return;
     }
     let wanted = place[WANTED].swap(0, SeqCst);
-    if wanted != 0 {
+    if wanted != 0 && may_write(wanted) {
         let to = std::ptr::with_exposed_provenance_mut::<u64>(wanted as usize);
-        // SAFETY: the kernel that asked for the times promised room for two numbers until the event has ended.
+        // SAFETY: the kernel that asked for the times promised room for two numbers until the event has ended, and who does not
+        // believe it has looked.
         unsafe {
             to.write_unaligned(place[EXECUTED].load(Relaxed));
             to.wrapping_add(1).write_unaligned(place[COMPLETED].load(Relaxed));

@@ -1,10 +1,34 @@
 //! Device-side enqueue: records through queues, with several kernels and the host at once, and events by their numbers.
 
-use spirula_builtins::enqueue::host::{OwnedEvents, OwnedQueue};
+use spirula_builtins::enqueue::host::{Memory, OwnedEvents, OwnedQueue};
 use spirula_builtins::enqueue::{KernelFacts, MARKER, NdRange, Parent, Queue, SLOT_BYTES, code};
 use spirula_builtins::*;
+use std::ptr::NonNull;
 use std::ptr::{null, null_mut, with_exposed_provenance};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+
+/// Zeros on the heap.
+#[derive(Debug)]
+struct Zeros(Box<[AtomicU64]>);
+
+// SAFETY: the words are handed out once.
+unsafe impl Memory for Zeros {
+    fn start(&self) -> NonNull<u8> {
+        NonNull::from(&*self.0).cast()
+    }
+    fn may_write(&self, address: u64, _: usize) -> bool {
+        address != FORBIDDEN
+    }
+}
+
+/// Where nothing is.
+const FORBIDDEN: u64 = 8;
+
+fn zeros(bytes: usize) -> Option<Box<dyn Memory>> {
+    // Of pairs of words, which are aligned to 16.
+    let words = std::iter::repeat_with(AtomicU64::default).take(bytes.div_ceil(16) * 2);
+    Some(Box::new(Zeros(words.collect())))
+}
 
 struct Setup {
     queue: OwnedQueue,
@@ -15,8 +39,8 @@ struct Setup {
 
 impl Setup {
     fn new(slots: usize, events: u32) -> Setup {
-        let queue = OwnedQueue::new(3, (slots * SLOT_BYTES) as u32).unwrap();
-        let events = OwnedEvents::new(events).unwrap();
+        let queue = OwnedQueue::new(3, (slots * SLOT_BYTES) as u32, &zeros).unwrap();
+        let events = OwnedEvents::new(events, &zeros).unwrap();
         let facts = vec![KernelFacts { max_group_size: 64, ..Default::default() }; 4];
         let parent = Parent {
             default_queue: queue.address(),
@@ -195,5 +219,38 @@ fn numbers_of_events_are_not_used_again() {
                 spirula_release_event(parent, event);
             }
         }
+    }
+}
+
+/// Kernels may write anything to a queue: the host ends, reads nothing that is not the queue's, and writes nowhere else.
+#[test]
+fn the_host_believes_nothing_that_kernels_wrote() {
+    let setup = Setup::new(16, 16);
+    // SAFETY: the queue's memory, which kernels write to as words: a header of 8, then slots of 32.
+    let words = unsafe {
+        let start: *const AtomicU64 = with_exposed_provenance(setup.queue.address() as usize);
+        std::slice::from_raw_parts(start, 8 + 16 * 32)
+    };
+    for value in [0, 1, 5, 17, 1 << 32 | 3, 1 << 62, u64::MAX] {
+        for newest in [1, 9, 16, 17, u64::from(u32::MAX), 1 << 32, u64::MAX] {
+            words.iter().for_each(|word| word.store(value, Ordering::Relaxed));
+            setup.parent.children[3].store(newest, Ordering::Relaxed);
+            let children = setup.queue.children(&setup.parent);
+            assert!(children.len() <= 16 && setup.queue.slots() == 16);
+            for child in children {
+                assert!(setup.queue.waits(&child).len() <= 16 * 31);
+                let opened = setup.queue.open(child);
+                assert!(opened.captures.len() <= 16 * 31 * 8 && opened.locals.len() <= 16 * 31);
+            }
+            assert_eq!(setup.queue.room(), 16);
+        }
+    }
+    // SAFETY: a parent whose events are there. Of an event's times the host writes none to where it must not.
+    unsafe {
+        let event = spirula_create_user_event(&setup.parent);
+        let wanted = with_exposed_provenance::<AtomicU64>(setup.events.address() as usize + 64 + 5 * 8);
+        (*wanted).store(FORBIDDEN, Ordering::Relaxed);
+        setup.events.end(event, 0, 1, 2);
+        assert_eq!(setup.events.status(event), Some(0));
     }
 }

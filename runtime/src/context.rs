@@ -1,6 +1,9 @@
 //! Contexts: devices that share memory objects, and the application's error callback.
 
+use crate::error::Result;
+use crate::isolation::Isolation;
 use crate::log;
+use crate::memory::pool::Pool;
 use crate::memory::svm::Svm;
 use crate::platform::device::Device;
 use crate::queue::on_device::DeviceQueues;
@@ -17,6 +20,10 @@ pub struct Context {
     pub devices: Vec<Arc<Device>>,
     /// CL_CONTEXT_PROPERTIES: pairs and the closing zero as the application gave them; empty when it gave NULL.
     pub properties: Vec<isize>,
+    /// Where kernels run, if not in this process.
+    pub(crate) isolation: Option<Arc<Isolation>>,
+    /// For what kernels use.
+    pub(crate) memory: Pool,
     /// clSVMAlloc's memory.
     pub svm: Svm,
     /// Queues on its devices, and their events.
@@ -36,20 +43,34 @@ pub struct Listener {
 impl Context {
     /// `devices` must not be empty (CL_INVALID_VALUE is the caller's check). A compiler is started in the background: who
     /// makes a context will build a program for it.
-    pub fn new(devices: Vec<Arc<Device>>, properties: Vec<isize>, listener: &Arc<Listener>) -> Arc<Context> {
+    /// CL_OUT_OF_RESOURCES if kernels are to be isolated and can't be.
+    pub fn new(
+        devices: Vec<Arc<Device>>,
+        properties: Vec<isize>,
+        listener: &Arc<Listener>,
+    ) -> Result<Arc<Context>> {
         static SAID: Once = Once::new();
         SAID.call_once(|| {
             spirula_service::cache_problem()
                 .inspect(|why| log::warn(format_args!("no programs are kept: {why}")));
         });
         spirula_service::warm_up();
-        Arc::new(Context {
+        let info = devices.first().map(|device| &device.info).filter(|info| info.isolated);
+        let isolation = info.map(|info| Isolation::new(info.global_mem_size)).transpose();
+        let isolation = isolation.inspect_err(|error| {
+            log::error(error);
+            listener.tell(&error.to_string());
+        })?;
+        let memory = Pool::new(isolation.as_ref().map(|isolation| isolation.shared().clone()));
+        Ok(Arc::new(Context {
             devices,
             properties,
-            svm: Svm::default(),
-            device_queues: DeviceQueues::default(),
+            svm: Svm::new(memory.clone()),
+            device_queues: DeviceQueues::new(memory.clone()),
+            isolation,
+            memory,
             listener: Arc::downgrade(listener),
-        })
+        }))
     }
 
     /// Whom to tell; None when the application has released the context.
@@ -123,7 +144,7 @@ mod tests {
             let sender = sender.clone();
             listener.on_destroy(Box::new(move || sender.send(format!("gone {number}")).unwrap()));
         }
-        (Context::new(Platform::get().devices().to_vec(), Vec::new(), &listener), listener)
+        (Context::new(Platform::get().devices().to_vec(), Vec::new(), &listener).unwrap(), listener)
     }
 
     #[test]

@@ -396,7 +396,7 @@ impl Kernel {
                 }
                 Argument::Image(mem) => {
                     let mem = live(mem)?;
-                    put_word(mem.descriptor().map_or(0, |image| image as *const _ as usize));
+                    put_word(mem.descriptor().unwrap_or(0));
                     kept.push(mem);
                 }
                 Argument::Pipe(mem) => {

@@ -8,6 +8,7 @@
 //! | `error`, `log` | what goes wrong, who is told, and what the user wants to be told |
 //! | `machine` | what the operating system tells of CPUs and memory; binding threads to CPUs |
 //! | `execute` | running work-groups: threads, launches, code for local sizes, what kernels print |
+//! | `isolation` | running them in another process |
 //! | `platform` | the platform and its device |
 //! | `context` | contexts |
 //! | `memory` | buffers, images, samplers, shared virtual memory |
@@ -25,6 +26,7 @@ pub mod command;
 pub mod context;
 pub mod error;
 mod execute;
+pub mod isolation;
 pub mod kernel;
 pub mod log;
 pub mod machine;

@@ -4,6 +4,7 @@ pub mod flags;
 pub mod format;
 pub mod image;
 pub(crate) mod pipe;
+pub(crate) mod pool;
 pub mod raw;
 pub(crate) mod rect;
 pub mod sampler;
@@ -17,7 +18,9 @@ pub use raw::HostPtr;
 
 use crate::context::Context;
 use crate::error::{Error, Result, Status};
-use raw::{Allocation, DescriptorBox, PAGE, Span};
+use spirula_interface::ImageDescriptor;
+use raw::{Allocation, PAGE, Placed, Span};
+use rect::Placement;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// A `cl_mem`: a buffer, a sub-buffer, an image or a pipe.
@@ -33,8 +36,9 @@ pub struct Mem {
     /// What it is.
     pub kind: MemKind,
     storage: Arc<Storage>,
-    descriptor: Option<DescriptorBox>,
-    maps: Mutex<Vec<usize>>,
+    /// An image's [`spirula_interface::ImageDescriptor`].
+    descriptor: Option<Placed<ImageDescriptor>>,
+    maps: Mutex<Vec<Mapped>>,
     destructors: Mutex<Vec<Box<dyn FnOnce() + Send>>>,
 }
 
@@ -72,23 +76,51 @@ impl MemKind {
 enum Storage {
     Own(Allocation),
     Host(HostPtr, usize),
+    /// Of the application's memory, which kernels can't use: who maps it gets copies there ("implementations are allowed to cache the
+    /// buffer contents pointed to by host_ptr in device memory").
+    Cached(Allocation, HostPtr),
+}
+
+/// A mapping.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Mapped {
+    pub address: usize,
+    /// The box of bytes, rows, slices.
+    pub place: Placement,
+    pub region: [usize; 3],
+    /// Whether the application may have written to it.
+    pub writes: bool,
 }
 
 impl Storage {
     /// Storage as `flags` ask for, of `size` bytes.
-    fn new(flags: MemFlags, size: usize, host_ptr: Option<HostPtr>) -> Result<Arc<Storage>> {
-        let storage = match host_ptr {
-            Some(pointer) if flags.contains(MemFlags::USE_HOST_PTR) => Storage::Host(pointer, size),
-            _ => Storage::Own(Allocation::new(size, PAGE).ok_or_else(|| {
-                Status::MemObjectAllocationFailure.because(format!("no memory for an object of {size} bytes"))
-            })?),
-        };
-        Ok(Arc::new(storage))
+    fn new(
+        context: &Context,
+        flags: MemFlags,
+        size: usize,
+        host_ptr: Option<HostPtr>,
+    ) -> Result<Arc<Storage>> {
+        let used = host_ptr.filter(|_| flags.contains(MemFlags::USE_HOST_PTR));
+        let is_usable =
+            |pointer: HostPtr| !context.memory.is_shared() || context.svm.contains(pointer.as_ptr() as usize, size);
+        if let Some(pointer) = used.filter(|&pointer| is_usable(pointer)) {
+            return Ok(Arc::new(Storage::Host(pointer, size)));
+        }
+        let memory = context.memory.allocate(size, PAGE).ok_or_else(|| {
+            Status::MemObjectAllocationFailure.because(format!("no memory for an object of {size} bytes"))
+        })?;
+        Ok(Arc::new(match used {
+            Some(pointer) => {
+                memory.span().write(pointer.span(size));
+                Storage::Cached(memory, pointer)
+            }
+            None => Storage::Own(memory),
+        }))
     }
 
     fn span(&self) -> Span<'_> {
         match self {
-            Storage::Own(allocation) => allocation.span(),
+            Storage::Own(allocation) | Storage::Cached(allocation, _) => allocation.span(),
             Storage::Host(pointer, size) => pointer.span(*size),
         }
     }
@@ -119,7 +151,7 @@ impl Mem {
                 Status::InvalidBufferSize.because(format!("a buffer of {size} bytes over {room} of SVM"))
             );
         }
-        let storage = Storage::new(flags, size, host_ptr)?;
+        let storage = Storage::new(context, flags, size, host_ptr)?;
         if let Some(source) = host_ptr.filter(|_| flags.contains(MemFlags::COPY_HOST_PTR)) {
             storage.span().write(source.span(size));
         }
@@ -180,7 +212,7 @@ impl Mem {
         }
         let storage = match &description.parent {
             Some(parent) => parent.storage.clone(),
-            None => Storage::new(flags, size, host_ptr)?,
+            None => Storage::new(context, flags, size, host_ptr)?,
         };
         if let Some(source) = host_ptr.filter(|_| flags.contains(MemFlags::COPY_HOST_PTR)) {
             let region = info.byte_region(info.extent());
@@ -189,8 +221,10 @@ impl Mem {
             rect::copy(storage.span(), info.placement([0; 3]), source, from, region);
         }
         let mut image = Mem::over(context, flags, size, MemKind::Image(info), storage);
-        image.descriptor =
-            image.image_info().map(|info| DescriptorBox::new(info.descriptor(image.address())));
+        let no_memory = || Status::OutOfResources.because("no memory for what kernels are told of an image");
+        let descriptor = image.image_info().map(|info| info.descriptor(image.address()));
+        let placed = Placed::all(&context.memory, descriptor.as_slice()).ok_or_else(no_memory)?;
+        image.descriptor = Some(placed);
         Ok(Arc::new(image))
     }
 
@@ -212,7 +246,7 @@ impl Mem {
             maps: Mutex::default(),
             destructors: Mutex::default(),
         };
-        if let Storage::Host(pointer, _) = &*mem.storage {
+        if let Storage::Host(pointer, _) | Storage::Cached(_, pointer) = &*mem.storage {
             mem.host_ptr = Some(pointer.at(mem.storage_offset()));
         }
         mem
@@ -289,25 +323,49 @@ impl Mem {
         self.span().overlaps(other.span())
     }
 
-    /// What a kernel's image argument points at.
-    pub(crate) fn descriptor(&self) -> Option<&spirula_interface::ImageDescriptor> {
-        self.descriptor.as_ref().map(DescriptorBox::get)
+    /// The address of what a kernel's image argument points at, an [`ImageDescriptor`].
+    pub(crate) fn descriptor(&self) -> Option<usize> {
+        self.descriptor.as_ref().map(|descriptor| descriptor.address() as usize)
     }
 
-    fn maps(&self) -> MutexGuard<'_, Vec<usize>> {
+    /// Its bytes as the application sees them that maps it.
+    pub(crate) fn mapped_span(&self) -> Span<'_> {
+        match &*self.storage {
+            Storage::Cached(_, pointer) => pointer.at(self.storage_offset()).span(self.size),
+            Storage::Own(_) | Storage::Host(..) => self.span(),
+        }
+    }
+
+    /// Brings the application's copy of what is mapped up to date, if it has one.
+    pub(crate) fn show(&self, mapped: &Mapped) {
+        if let Storage::Cached(..) = &*self.storage {
+            rect::copy(self.mapped_span(), mapped.place, self.span(), mapped.place, mapped.region);
+        }
+    }
+
+    /// Takes in what the application wrote to its copy, if it has one.
+    pub(crate) fn take_in(&self, mapped: &Mapped) {
+        if let Storage::Cached(..) = &*self.storage
+            && mapped.writes
+        {
+            rect::copy(self.span(), mapped.place, self.mapped_span(), mapped.place, mapped.region);
+        }
+    }
+
+    fn maps(&self) -> MutexGuard<'_, Vec<Mapped>> {
         self.maps.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Counts a mapping at `address`.
-    pub(crate) fn add_map(&self, address: usize) {
-        self.maps().push(address);
+    /// Counts a mapping.
+    pub(crate) fn add_map(&self, mapped: Mapped) {
+        self.maps().push(mapped);
     }
 
-    /// Ends one mapping at `address`; false if there is none.
-    pub(crate) fn remove_map(&self, address: usize) -> bool {
+    /// Ends one mapping at `address`, if there is one.
+    pub(crate) fn remove_map(&self, address: usize) -> Option<Mapped> {
         let mut maps = self.maps();
-        let found = maps.iter().position(|&mapped| mapped == address);
-        found.map(|index| maps.swap_remove(index)).is_some()
+        let found = maps.iter().position(|mapped| mapped.address == address);
+        found.map(|index| maps.swap_remove(index))
     }
 
     /// CL_INVALID_OPERATION when the host was denied what `reads` and `writes` ask.

@@ -209,15 +209,15 @@ impl Program {
             state.kernels = None;
             (translation, state.modules.clone(), loadable)
         };
-        let device = self.context.device().clone();
+        let (device, isolation) = (self.context.device().clone(), self.context.isolation.clone());
         let remarks = parsed.remarks();
         let work = move || match loadable {
             Some((compiled, options)) if steps::will_do(&compiled, &options) => {
-                steps::load(compiled, modules, &options, Status::InvalidBinary)
+                steps::load(compiled, modules, &options, isolation.as_ref(), Status::InvalidBinary)
             }
-            Some((_, options)) => steps::build(modules, &options, &device.info, failed),
+            Some((_, options)) => steps::build(modules, &options, &device.info, isolation.as_ref(), failed),
             None => source::and_then(translation, modules, failed, |modules| {
-                steps::build(modules, &parsed.compile, &device.info, failed)
+                steps::build(modules, &parsed.compile, &device.info, isolation.as_ref(), failed)
             }),
         };
         self.perform(
@@ -289,10 +289,13 @@ impl Program {
             (state.status, state.options) = (BuildStatus::InProgress, options.to_string());
             state.modules.clone()
         };
-        let device = context.device().clone();
+        let (device, isolation) = (context.device().clone(), context.isolation.clone());
         let work = move || match parsed.create_library {
             true => steps::link(modules, &merged),
-            false => steps::build(modules, &merged, &device.info, Status::LinkProgramFailure),
+            false => {
+                let failed = Status::LinkProgramFailure;
+                steps::build(modules, &merged, &device.info, isolation.as_ref(), failed)
+            }
         };
         let result = program.perform(Step::Link, work, notify);
         Ok((program, result))

@@ -13,6 +13,8 @@ use std::{env, fs, panic};
 
 /// Tells a child which test to run.
 const CHILD_VARIABLE: &str = "SPIRULA_TEST";
+/// Has the library run kernels in another process.
+pub const ISOLATE: &str = "SPIRULA_ISOLATE";
 /// A child's exit status for a test that does not apply.
 const SKIPPED: i32 = 77;
 /// A child's exit status for a test that panicked, as Rust's programs have it.
@@ -41,7 +43,9 @@ pub struct Test {
     /// Unique in its program.
     pub name: String,
     /// The body, run in the child.
-    pub body: Box<dyn Fn() -> Outcome + Send + Sync>,
+    pub body: Arc<dyn Fn() -> Outcome + Send + Sync>,
+    /// Variables that the library reads in the child.
+    pub variables: Vec<(&'static str, &'static str)>,
     /// The text that the child must print on standard output.
     pub stdout: Option<String>,
     /// How long it may take.
@@ -53,14 +57,25 @@ pub struct Test {
 impl Test {
     /// A test with the usual time limit.
     pub fn new(name: impl Into<String>, body: impl Fn() -> Outcome + Send + Sync + 'static) -> Test {
-        let (body, limit) = (Box::new(body), Duration::from_secs(60));
-        Test { name: name.into(), body, stdout: None, limit, ignored: false }
+        let (body, limit) = (Arc::new(body), Duration::from_secs(60));
+        Test { name: name.into(), body, variables: Vec::new(), stdout: None, limit, ignored: false }
+    }
+
+    /// The same test once more, in the isolated mode.
+    pub fn isolated(&self) -> Test {
+        Test {
+            name: format!("isolated::{}", self.name),
+            body: self.body.clone(),
+            variables: [&self.variables[..], &[(ISOLATE, "1")]].concat(),
+            stdout: self.stdout.clone(),
+            ..*self
+        }
     }
 
     /// The test's exit status.
     fn run_here(&self) -> i32 {
         leave_on_panic();
-        match shuffle::watch(&self.body) {
+        match shuffle::watch(&*self.body) {
             Ok(()) => 0,
             Err(Failure::Failed(why)) => {
                 eprintln!("{why}");
@@ -76,6 +91,7 @@ impl Test {
     fn run_in_child(&self, environment: &(&'static str, PathBuf)) -> Outcome {
         let mut command = child(&self.name)?;
         command.env(environment.0, &environment.1).env(icd::CACHE_VARIABLE, "");
+        command.envs(self.variables.iter().copied());
         if let Some(seed) = shuffle::seed() {
             command.env(shuffle::VARIABLE, seed.to_string());
         }
@@ -147,6 +163,19 @@ impl ExpectedFailures {
     /// Exact entries that no test has.
     pub fn unknown(&self, is_test: impl Fn(&str) -> bool) -> Vec<&str> {
         self.exact.keys().map(String::as_str).filter(|name| !is_test(name)).collect()
+    }
+}
+
+/// Whether the library runs kernels in another process.
+pub fn isolates() -> bool {
+    env::var_os(ISOLATE).is_some_and(|value| value != "0")
+}
+
+/// A test's outcome where kernels run in another process, if it needs them in this one.
+pub fn needs_one_process() -> Outcome {
+    match isolates() {
+        true => Err(Failure::Skipped(format!("with {ISOLATE} kernels can't reach the application"))),
+        false => Ok(()),
     }
 }
 

@@ -319,7 +319,7 @@ pub unsafe extern "C" fn spirula_capture_times(parent: *const Parent, event: u64
     if let Some(place) = events.live(words, event) {
         // Either this sees that the event has ended, or who ends it sees that the times are wanted.
         place[WANTED].swap(times.expose_provenance() as u64, SeqCst);
-        tell_times(place);
+        tell_times(place, |_| true);
     }
 }
 

@@ -115,18 +115,18 @@ fn new(
     devices: Vec<Link<Device>>,
     notify: ContextNotify,
     user_data: Opaque,
-) -> NewHandle {
+) -> Status<NewHandle> {
     let cores = devices.iter().map(|device| Arc::clone(&device.core)).collect();
     let listener = Listener::new(notify.bind(user_data));
-    let core = CoreContext::new(cores, properties, &listener);
-    NewHandle::new(Context {
+    let core = CoreContext::new(cores, properties, &listener)?;
+    Ok(NewHandle::new(Context {
         core,
         devices,
         listener,
         on_device: Remembered::default(),
         queues: Remembered::default(),
         usm: Allocations::default(),
-    })
+    }))
 }
 
 /// clCreateContext.
@@ -148,7 +148,7 @@ pub fn create(
             unique.push(device.link()?);
         }
     }
-    Ok(new(properties, unique, pfn_notify, user_data))
+    new(properties, unique, pfn_notify, user_data)
 }
 
 /// clCreateContextFromType.
@@ -162,7 +162,7 @@ pub fn create_from_type(
     check_notify(pfn_notify.is_null(), user_data)?;
     // CL_INVALID_DEVICE_TYPE, CL_DEVICE_NOT_FOUND.
     let devices = device::of_type(device_type)?.to_vec();
-    Ok(new(properties, devices, pfn_notify, user_data))
+    new(properties, devices, pfn_notify, user_data)
 }
 
 /// clGetContextInfo.

@@ -202,6 +202,7 @@ pub fn get_info(
         cl::CL_DEVICE_AVAILABLE => answer.flag(true),
         cl::CL_DEVICE_COMPILER_AVAILABLE => answer.flag(info.compiler_available),
         cl::CL_DEVICE_LINKER_AVAILABLE => answer.flag(info.linker_available),
+        cl::CL_DEVICE_EXECUTION_CAPABILITIES if info.isolated => answer.value(cl::CL_EXEC_KERNEL),
         cl::CL_DEVICE_EXECUTION_CAPABILITIES => answer.value(cl::CL_EXEC_KERNEL | cl::CL_EXEC_NATIVE_KERNEL),
         cl::CL_DEVICE_QUEUE_PROPERTIES => answer.value(QUEUE_PROPERTIES),
         cl::CL_DEVICE_BUILT_IN_KERNELS => answer.text(""),
@@ -232,6 +233,10 @@ fn newer_info(info: &DeviceInfo, param_name: cl::cl_device_info, answer: Answer)
         cl::CL_DEVICE_OPENCL_C_FEATURES => answer.versions(info.opencl_c_features),
         // None; a month and a day are never zero.
         cl::CL_DEVICE_LATEST_CONFORMANCE_VERSION_PASSED => answer.text("v0000-01-01-00"),
+        // Memory that the system gave is not the executor's.
+        cl::CL_DEVICE_SVM_CAPABILITIES if info.isolated => {
+            answer.value(SVM & !cl::CL_DEVICE_SVM_FINE_GRAIN_SYSTEM)
+        }
         cl::CL_DEVICE_SVM_CAPABILITIES => answer.value(SVM),
         cl::CL_DEVICE_ATOMIC_MEMORY_CAPABILITIES => answer.value(ATOMIC_MEMORY),
         cl::CL_DEVICE_ATOMIC_FENCE_CAPABILITIES => answer.value(ATOMIC_FENCE),

@@ -280,14 +280,14 @@ pub fn set_arg_svm_pointer(kernel: Handle<Kernel>, arg_index: u32, arg_value: Ho
     Ok(kernel.core.set_address(arg_index as usize, address)?)
 }
 
-/// clSetKernelExecInfo (OpenCL 2.0): what it tells, nobody needs to know.
+/// clSetKernelExecInfo (OpenCL 2.0): what it tells, nobody needs to know, but it may not be possible.
 pub fn set_exec_info(
     kernel: Handle<Kernel>,
     param_name: cl::cl_kernel_exec_info,
     param_value_size: usize,
     param_value: HostConst,
 ) -> Status {
-    kernel.get()?;
+    let kernel = kernel.get()?;
     // (No pointers at all take back those given before.)
     let fits = match param_name {
         cl::CL_KERNEL_EXEC_INFO_SVM_PTRS | cl::CL_KERNEL_EXEC_INFO_USM_PTRS_INTEL => {
@@ -302,5 +302,14 @@ pub fn set_exec_info(
         }
         _ => false,
     };
-    fail_if(!fits, cl::CL_INVALID_VALUE, "param_name is not valid, or its value is NULL or has not its size")
+    fail_if(!fits, cl::CL_INVALID_VALUE, "param_name is not valid, or its value is NULL or has not its size")?;
+    // CL_INVALID_OPERATION if … CL_KERNEL_EXEC_INFO_SVM_FINE_GRAIN_SYSTEM and param_value is CL_TRUE but no devices … support
+    // fine-grain system SVM allocations.
+    let is_system = param_name == cl::CL_KERNEL_EXEC_INFO_SVM_FINE_GRAIN_SYSTEM
+        && param_value.bytes(param_value_size).is_some_and(|value| value.iter().any(|&byte| byte != 0));
+    fail_if(
+        is_system && kernel.core.program.context.device().info.isolated,
+        cl::CL_INVALID_OPERATION,
+        "with SPIRULA_ISOLATE kernels can't use the system's memory",
+    )
 }

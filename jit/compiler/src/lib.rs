@@ -33,6 +33,6 @@ fn host_inputs() -> spirula_interface::inputs::Inputs {
 fn loaded(
     program: &spirula_interface::program::CompiledProgram,
 ) -> Result<Vec<spirula_service::LoadedKernel>, spirula_service::LoadError> {
-    let variables = spirula_service::Variables::new(&program.data).expect("a compiler's description");
+    let variables = spirula_service::Variables::new(&program.data, None).expect("a compiler's description");
     spirula_service::load(program, &std::sync::Arc::new(variables))
 }

@@ -1,5 +1,5 @@
 //! `spirula-compiler`: the program that libspirula.so runs to compile, one request after the other, over the socket that is
-//! its standard input.
+//! its standard input; and, in the isolated mode, to run kernels.
 
 use spirula_compiler::worker;
 use spirula_interface::protocol::Role;
@@ -7,8 +7,10 @@ use std::process::ExitCode;
 
 fn main() -> ExitCode {
     let first = std::env::args_os().nth(1).map(|first| first.to_string_lossy().into_owned());
-    if let Some(role) = first.as_deref().and_then(Role::of_argument) {
-        worker::serve(role, worker::perform);
+    match first.as_deref().and_then(Role::of_argument) {
+        Some(Role::Executor) => spirula_runtime::isolation::serve(worker::confine_executor),
+        Some(role) => worker::serve(role, worker::perform),
+        None => {}
     }
     match first.as_deref() {
         Some("--version") => {

@@ -46,6 +46,16 @@ pub fn serve(role: Role, performer: Performer) -> ! {
     unsafe { libc::_exit(end) }
 }
 
+/// Gives up, for good, what a process that runs kernels of people whom nobody trusts does not need, for this thread and those that it
+/// starts from now on. It may have so many bytes of memory of its own. Returns what this kernel can't withhold, in words.
+pub fn confine_executor(memory: u64) -> Vec<String> {
+    limit(libc::RLIMIT_CORE, 0);
+    limit(libc::RLIMIT_DATA, memory);
+    limit(libc::RLIMIT_FSIZE, FILE_SIZE);
+    renounce();
+    sandbox::enter(Role::Executor, None)
+}
+
 /// What any process does that is about to read what nobody vouches for.
 fn confine() {
     limit(libc::RLIMIT_CORE, 0);

@@ -301,7 +301,7 @@ pub struct TypeQualifiers {
 /// The NDRange that a work-group function is called for, or the part of it whose groups are of one size. Dimensions beyond
 /// `work_dim` have size 1 and offset 0.
 #[repr(C)]
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Launch {
     /// 1 to 3.
     pub work_dim: u32,
@@ -329,7 +329,7 @@ pub struct Launch {
 
 /// Bytes of the memory that a work-group function is given: by their place pointers tell which memory they lead to.
 #[repr(C)]
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MemorySizes {
     /// `local_memory`, with the local arguments.
     pub local: u64,

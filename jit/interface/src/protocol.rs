@@ -75,6 +75,8 @@ pub enum Role {
     Compiler,
     /// It starts clang, which reads files.
     Translator,
+    /// It runs kernels of a context in the isolated mode.
+    Executor,
 }
 
 impl Role {
@@ -83,12 +85,14 @@ impl Role {
         match self {
             Role::Compiler => c"--worker",
             Role::Translator => c"--translator",
+            Role::Executor => c"--executor",
         }
     }
 
     /// The role of that argument.
     pub fn of_argument(argument: &str) -> Option<Role> {
-        [Role::Compiler, Role::Translator].into_iter().find(|role| role.argument().to_str() == Ok(argument))
+        let all = [Role::Compiler, Role::Translator, Role::Executor];
+        all.into_iter().find(|role| role.argument().to_str() == Ok(argument))
     }
 }
 

@@ -13,10 +13,11 @@ pub mod per_process;
 pub mod process;
 mod processor;
 pub mod settings;
+pub mod shared;
 mod variables;
 
 pub use clang::find as find_clang;
-pub use loader::{LoadError, LoadedProgram};
+pub use loader::{LoadError, LoadedProgram, jumps};
 pub use process::{cache_problem, ignored_level, keeps_code, missing_protection, warm_up};
 pub use variables::{Variables, VariablesError};
 
@@ -122,12 +123,13 @@ pub struct LoadedKernel {
     pub entry: RawWorkGroupFn,
 }
 
-/// Loads the objects, which refer to these variables; returns the kernels in their order. Errors: besides the loader's own,
+/// Loads the objects, which refer to these variables, for the process that those are for; returns the kernels in their order. Errors: besides the loader's own,
 /// variables that were made from another description than the program's.
 pub fn load(compiled: &CompiledProgram, variables: &Arc<Variables>) -> Result<Vec<LoadedKernel>, LoadError> {
     let address = variables.address(&compiled.data).map_err(|error| LoadError(error.into()))?;
     let data = loader::External { name: DATA_SYMBOL, address };
-    let (mut program, entries) = loader::load(compiled, &[data], loader::Limits::default())?;
+    let place = variables.shared().map(|shared| &shared.code);
+    let (mut program, entries) = loader::load(compiled, &[data], loader::Limits::default(), place)?;
     program.keep(variables.clone());
     let program = Arc::new(program);
     let kernel = |(info, entry): (&KernelInfo, _)| LoadedKernel {

@@ -19,10 +19,11 @@ mod image;
 mod memory;
 mod relocate;
 
+use crate::shared::Region;
 use crate::variables::Variables;
 use elf::Object;
 pub use error::{Cause, LoadError};
-pub use externals::External;
+pub use externals::{External, jumps};
 use image::Layout;
 pub use image::Limits;
 use memory::{Mapped, Writable};
@@ -51,20 +52,26 @@ impl LoadedProgram {
 }
 
 /// Puts the objects into executable memory and finds its kernels; their entries are valid while the program lives. They may
-/// use these externals besides the functions that all may use, and no more memory than this.
+/// use these externals besides the functions that all may use, and no more memory than this. If there is a place for what an executor
+/// runs, it is loaded there, and the entries are the executor's.
 pub fn load(
     compiled: &CompiledProgram,
     externals: &[External],
     limits: Limits,
+    place: Option<&Arc<Region>>,
 ) -> Result<(LoadedProgram, Vec<RawWorkGroupFn>), LoadError> {
-    let externals = [externals, &externals::runtime_functions()].concat();
-    Ok(link(compiled, &externals, limits)?)
+    let functions = match place {
+        Some(region) => externals::executors_functions(region.addresses().start),
+        None => externals::runtime_functions(),
+    };
+    Ok(link(compiled, &[externals, &functions].concat(), limits, place)?)
 }
 
 fn link(
     compiled: &CompiledProgram,
     externals: &[External],
     limits: Limits,
+    place: Option<&Arc<Region>>,
 ) -> Result<(LoadedProgram, Vec<RawWorkGroupFn>), Cause> {
     if cfg!(not(target_arch = "x86_64")) {
         return Err(Cause::Host);
@@ -75,7 +82,7 @@ fn link(
     let names: Vec<&str> = compiled.kernels.iter().map(|kernel| kernel.code.symbol.as_str()).collect();
     let places = layout.entries(&objects, &names)?;
 
-    let mut memory = Writable::new(layout.size)?;
+    let mut memory = Writable::new(layout.size, place)?;
     let address = memory.address();
     layout.fill(memory.bytes(), &objects);
     relocate::relocate(memory.bytes(), address, &layout, &objects)?;

@@ -16,7 +16,7 @@
 //! over LLVM with a module of evil intent has a process that can only answer. (The code in its answer is the module's own anyway.)
 //! What starts clang is of another kind: it and clang can read the user's files.
 
-mod keeper;
+pub mod keeper;
 pub mod locate;
 pub mod pool;
 mod recent;
@@ -147,8 +147,8 @@ fn run_anew(request: &Request) -> Result<Answer, CompileError> {
     let seconds = u32::try_from(settings.time_limit.as_secs()).unwrap_or(u32::MAX).max(1);
     let conditions = Conditions { seconds, dump: settings.dump.clone() };
     let pool = match request.role {
-        Role::Compiler => &POOL,
         Role::Translator => &TRANSLATORS,
+        Role::Compiler | Role::Executor => &POOL,
     };
     match pool.get().run(request, &conditions) {
         Ok(Reply { result, stages, .. }) => result.map(|product| Answer { product, stages }),

@@ -75,6 +75,12 @@ pub const VARIABLES: &[Variable] = &[
                   application itself can read",
     },
     Variable {
+        name: "SPIRULA_ISOLATE",
+        values: "0 or anything else",
+        meaning: "kernels run in processes of their own, one for each context, which can reach nothing but the context's memory; \
+                  [what that promises](../SECURITY.md)",
+    },
+    Variable {
         name: "SPIRULA_LOG",
         values: "`error`, `warn`, `info` or `debug`, then `:FILE` if wanted",
         meaning: "what goes wrong and is worth knowing, as lines on standard error or appended to a file",
@@ -139,6 +145,8 @@ pub struct UserSettings {
     pub level: Option<Level>,
     /// `SPIRULA_DUMP`.
     pub dump: Option<PathBuf>,
+    /// `SPIRULA_ISOLATE`.
+    pub isolate: bool,
     /// `SPIRULA_LOG`, as it is written.
     pub log: Option<OsString>,
     /// `SPIRULA_THREADS`.
@@ -181,6 +189,7 @@ impl UserSettings {
             compiler_stderr: variable("SPIRULA_COMPILER_STDERR").is_some(),
             time_limit: Duration::from_secs(seconds.into()),
             level: variable("SPIRULA_CPU").as_deref().and_then(OsStr::to_str).and_then(Level::named),
+            isolate: variable("SPIRULA_ISOLATE").is_some_and(|value| value != "0"),
             log: variable("SPIRULA_LOG").filter(|value| !value.is_empty()),
             threads: number("SPIRULA_THREADS").filter(|count| (1..=1024).contains(count)),
             tier: tier(variable("SPIRULA_TIER").as_deref(), asks),

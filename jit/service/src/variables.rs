@@ -4,7 +4,9 @@
 #![deny(clippy::arithmetic_side_effects)]
 
 use spirula_interface::program::{MAX_ALIGNMENT, MAX_PROGRAM_DATA, ProgramData};
+use crate::shared::{Shared, Stretch};
 use std::cell::UnsafeCell;
+use std::sync::Arc;
 
 /// Bytes of a page, which is what variables are aligned to at most.
 const PAGE: usize = MAX_ALIGNMENT as usize;
@@ -12,8 +14,16 @@ const PAGE: usize = MAX_ALIGNMENT as usize;
 /// The block, in pages, and what it was made from. Kernels write to it.
 #[derive(Debug)]
 pub struct Variables {
-    pages: Box<[Page]>,
+    pages: Pages,
     description: ProgramData,
+}
+
+/// Where it lies.
+#[derive(Debug)]
+enum Pages {
+    Own(Box<[Page]>),
+    /// Of the memory that an executor runs code in, too.
+    Shared(Arc<Shared>, Stretch),
 }
 
 #[repr(align(4096))]
@@ -39,14 +49,20 @@ pub enum VariablesError {
     /// A pointer that is not inside, or that points outside.
     #[error("a pointer at {0} to {1} is none among {2} bytes of variables")]
     Pointer(u64, u64, u64),
+    /// Variables among the code, where an executor can't write to them.
+    #[error("the program has variables among its code, which the isolated mode does not allow")]
+    InCode,
+    /// No memory that an executor has, too.
+    #[error("there is no memory for {0} bytes of variables")]
+    Memory(u64),
     /// Code of another program.
     #[error("the variables are not those that the code was made for")]
     Others,
 }
 
 impl Variables {
-    /// The block as the program wants it at first.
-    pub fn new(data: &ProgramData) -> Result<Variables, VariablesError> {
+    /// The block as the program wants it at first; for code that runs in an executor, in what is shared with that.
+    pub fn new(data: &ProgramData, shared: Option<&Arc<Shared>>) -> Result<Variables, VariablesError> {
         let ProgramData { size, align, image, pointers } = data;
         let whole = usize::try_from(*size).ok().filter(|_| *size <= MAX_PROGRAM_DATA);
         let whole = whole.ok_or(VariablesError::Size(*size))?;
@@ -61,7 +77,10 @@ impl Variables {
         for (page, bytes) in pages.iter_mut().zip(image.chunks(PAGE)) {
             page.0.get_mut()[..bytes.len()].copy_from_slice(bytes);
         }
-        let base = pages.as_ptr() as u64;
+        let no_memory = VariablesError::Memory(*size);
+        let stretch = shared.map(|shared| shared.data.take(whole.next_multiple_of(PAGE), PAGE).ok_or(no_memory));
+        let stretch = stretch.transpose()?;
+        let base = stretch.as_ref().map_or(pages.as_ptr() as u64, |stretch| stretch.start().as_ptr() as u64);
         for &(at, target) in pointers {
             let wrong = VariablesError::Pointer(at, target, *size);
             let end = at.checked_add(8).filter(|end| *end <= *size && target <= *size).ok_or(wrong)?;
@@ -71,12 +90,41 @@ impl Variables {
                 pages[place / PAGE].0.get_mut()[place % PAGE] = byte;
             }
         }
+        let pages = match shared.zip(stretch) {
+            Some((shared, stretch)) => {
+                // SAFETY: the stretch is as long as all pages are.
+                #[expect(unsafe_code, reason = "raw memory")]
+                unsafe {
+                    std::ptr::copy_nonoverlapping(
+                        pages.as_ptr().cast(),
+                        stretch.start().as_ptr(),
+                        size_of_val(&*pages),
+                    )
+                };
+                Pages::Shared(shared.clone(), stretch)
+            }
+            None => Pages::Own(pages),
+        };
         Ok(Variables { pages, description: data.clone() })
+    }
+
+    /// What is shared with the executor that runs the code; None for code of this process.
+    pub(crate) fn shared(&self) -> Option<&Arc<Shared>> {
+        match &self.pages {
+            Pages::Own(_) => None,
+            Pages::Shared(shared, _) => Some(shared),
+        }
     }
 
     /// Where it lies, for code whose variables are described so.
     pub(crate) fn address(&self, data: &ProgramData) -> Result<usize, VariablesError> {
-        if *data == self.description { Ok(self.pages.as_ptr() as usize) } else { Err(VariablesError::Others) }
+        if *data != self.description {
+            return Err(VariablesError::Others);
+        }
+        Ok(match &self.pages {
+            Pages::Own(pages) => pages.as_ptr() as usize,
+            Pages::Shared(_, stretch) => stretch.start().as_ptr() as usize,
+        })
     }
 }
 
@@ -88,28 +136,34 @@ mod tests {
         ProgramData { size, align: 16, image: image.to_vec(), pointers: pointers.to_vec() }
     }
 
-    fn bytes(variables: &mut Variables) -> Vec<u8> {
-        variables.pages.iter_mut().flat_map(|page| *page.0.get_mut()).collect()
+    fn bytes(variables: &Variables) -> Vec<u8> {
+        let (start, pages) = (variables.address(&variables.description).unwrap(), 3);
+        // SAFETY: the test's variables take three pages.
+        #[expect(unsafe_code, reason = "raw memory")]
+        unsafe { std::slice::from_raw_parts(start as *const u8, pages * PAGE) }.to_vec()
     }
 
     #[test]
     fn initial_bytes_are_followed_by_zeros_and_pointers_point_inside() {
         let image: Vec<u8> = (0..5000).map(|i| (i % 251) as u8 + 1).collect();
         let description = data(9000, &image, &[(4092, 8), (8992, 9000)]);
-        let mut made = Variables::new(&description).unwrap();
+        let shared = Shared::new(1 << 20).unwrap();
+        for shared in [None, Some(&shared)] {
+        let made = Variables::new(&description, shared).unwrap();
         let base = made.address(&description).unwrap() as u64;
         assert_eq!(made.address(&data(9000, &image, &[])), Err(VariablesError::Others));
         assert_eq!(base % 4096, 0);
-        let all = bytes(&mut made);
+        let all = bytes(&made);
         let word = |at: usize| u64::from_le_bytes(all[at..at + 8].try_into().unwrap());
         assert_eq!((word(4092), word(8992)), (base + 8, base + 9000), "one lies across two pages");
         assert_eq!((&all[..4092], &all[4100..5000]), (&image[..4092], &image[4100..5000]));
         assert!(all[5000..8992].iter().all(|&byte| byte == 0));
+        }
     }
 
     #[test]
     fn what_contradicts_itself_is_refused() {
-        let error = |data: ProgramData| Variables::new(&data).unwrap_err();
+        let error = |data: ProgramData| Variables::new(&data, None).unwrap_err();
         assert_eq!(error(data(MAX_PROGRAM_DATA + 1, &[], &[])), VariablesError::Size(MAX_PROGRAM_DATA + 1));
         assert_eq!(error(data(u64::MAX, &[], &[])), VariablesError::Size(u64::MAX));
         for align in [0, 3, 8192] {
@@ -119,6 +173,6 @@ mod tests {
         for (at, target) in [(1, 0), (0, 9), (u64::MAX, 0), (u64::MAX - 7, 0), (0, u64::MAX)] {
             assert_eq!(error(data(8, &[], &[(at, target)])), VariablesError::Pointer(at, target, 8));
         }
-        Variables::new(&ProgramData::default()).unwrap();
+        Variables::new(&ProgramData::default(), None).unwrap();
     }
 }

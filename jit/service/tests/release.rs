@@ -26,7 +26,7 @@ fn program() -> CompiledProgram {
 }
 
 fn load(program: &CompiledProgram) -> Result<Vec<LoadedKernel>, LoadError> {
-    let variables = Variables::new(&program.data).expect("none");
+    let variables = Variables::new(&program.data, None).expect("none");
     spirula_service::load(program, &Arc::new(variables))
 }
 

@@ -1,8 +1,10 @@
-//! Mapping memory objects: nothing moves, as host and device share memory; the books are kept.
+//! Mapping memory objects: nothing moves, as host and device share memory, but for the application's own memory that an executor
+//! can't have; the books are kept.
 
 use super::{Command, CommandType, check_range, expect_buffer, expect_image};
 use crate::error::{Result, Status};
-use crate::memory::{MapFlags, Mem};
+use crate::memory::rect::Placement;
+use crate::memory::{MapFlags, Mapped, Mem};
 use std::sync::Arc;
 
 /// What a map call returns at once; the contents are defined when the command has ended.
@@ -24,8 +26,14 @@ pub fn map_buffer(buffer: &Arc<Mem>, flags: MapFlags, offset: usize, size: usize
     expect_buffer(buffer)?;
     check_range(buffer, offset, size)?;
     check_access(buffer, flags)?;
-    let address = buffer.span().slice(offset, size).address();
-    let command = count_map(CommandType::MapBuffer, buffer, address);
+    let address = buffer.mapped_span().slice(offset, size).address();
+    let mapped = Mapped {
+        address: address as usize,
+        place: Placement { offset, row_pitch: size, slice_pitch: size },
+        region: [size, 1, 1],
+        writes: writes(flags),
+    };
+    let command = count_map(CommandType::MapBuffer, buffer, mapped, flags);
     Ok(Mapping { command, address, row_pitch: 0, slice_pitch: 0 })
 }
 
@@ -39,26 +47,32 @@ pub fn map_image(
     let info = expect_image(image)?;
     info.check_region(origin, region)?;
     check_access(image, flags)?;
-    let address = image.span().slice(info.placement(origin).offset, info.element_size).address();
-    let command = count_map(CommandType::MapImage, image, address);
+    let place = info.placement(origin);
+    let address = image.mapped_span().slice(place.offset, info.element_size).address();
+    let region = info.byte_region(region);
+    let mapped = Mapped { address: address as usize, place, region, writes: writes(flags) };
+    let command = count_map(CommandType::MapImage, image, mapped, flags);
     Ok(Mapping { command, address, row_pitch: info.row_pitch, slice_pitch: info.slice_pitch })
 }
 
 /// clEnqueueUnmapMemObject. CL_INVALID_VALUE if `address` isn't mapped.
 pub fn unmap(object: &Arc<Mem>, address: *mut u8) -> Result<Command> {
-    if !object.remove_map(address as usize) {
-        return Err(Status::InvalidValue.because(format!("{address:p} is not mapped from this object")));
-    }
+    let mapped = object.remove_map(address as usize).ok_or_else(|| {
+        Status::InvalidValue.because(format!("{address:p} is not mapped from this object"))
+    })?;
     let held = object.clone();
-    Ok(Command::transfer(CommandType::UnmapMemObject, object, 0, move || drop(held)))
+    Ok(Command::transfer(CommandType::UnmapMemObject, object, 0, move || held.take_in(&mapped)))
+}
+
+fn writes(flags: MapFlags) -> bool {
+    flags.intersects(MapFlags::WRITE | MapFlags::WRITE_INVALIDATE_REGION)
 }
 
 fn check_access(mem: &Mem, flags: MapFlags) -> Result<()> {
     if !flags.is_consistent() {
         return Err(Status::InvalidValue.because("CL_MAP_WRITE_INVALIDATE_REGION excludes READ and WRITE"));
     }
-    let writes = flags.intersects(MapFlags::WRITE | MapFlags::WRITE_INVALIDATE_REGION);
-    mem.check_host_access(flags.contains(MapFlags::READ), writes)
+    mem.check_host_access(flags.contains(MapFlags::READ), writes(flags))
 }
 
 /// A mapping that ends again unless its command runs.
@@ -82,8 +96,14 @@ impl Drop for Claim {
     }
 }
 
-fn count_map(command_type: CommandType, object: &Arc<Mem>, address: *mut u8) -> Command {
-    object.add_map(address as usize);
-    let claim = Claim { object: object.clone(), address: address as usize, kept: false };
-    Command::transfer(command_type, object, 0, move || claim.keep())
+fn count_map(command_type: CommandType, object: &Arc<Mem>, mapped: Mapped, flags: MapFlags) -> Command {
+    object.add_map(mapped);
+    let claim = Claim { object: object.clone(), address: mapped.address, kept: false };
+    let is_seen = !flags.contains(MapFlags::WRITE_INVALIDATE_REGION);
+    Command::transfer(command_type, object, 0, move || {
+        if is_seen {
+            claim.object.show(&mapped);
+        }
+        claim.keep();
+    })
 }

@@ -45,10 +45,12 @@ pub(crate) fn run_kernel(
     info: &KernelInfo,
     parts: impl IntoIterator<Item = Invocation>,
 ) -> Result<()> {
-    let mut parts = parts.into_iter();
+    let mut parts = parts.into_iter().peekable();
     let run = |part| device.scheduler.run(&Arc::new(part)).map_err(|error| of_kernel(info, &error));
     let Some(calls) = &info.signature.printf else { return parts.try_for_each(run) };
-    let buffer = device.output_buffers.take().ok_or_else(|| {
+    let isolation = parts.peek().and_then(|part| part.tiers.first().code.isolation()).cloned();
+    let buffers = isolation.as_ref().map_or(&device.output_buffers, |isolation| &isolation.output_buffers);
+    let buffer = buffers.take().ok_or_else(|| {
         Status::OutOfResources
             .because(format!("kernel {}: no memory for what it prints", info.signature.name))
     })?;
@@ -58,7 +60,7 @@ pub(crate) fn run_kernel(
         }
         run(part)
     });
-    let records = device.output_buffers.give_back(buffer);
+    let records = buffers.give_back(buffer);
     record::print(calls, &records, stdout::print);
     result
 }

@@ -16,6 +16,7 @@ use crate::execute::launch::{ArgumentBlock, Invocation};
 use crate::kernel::{LocalLayout, max_group_size};
 use crate::log;
 use crate::machine::timer;
+use crate::memory::raw::Placed;
 use crate::platform::device::Device;
 use crate::program::BuiltKernel;
 use crate::queue::on_device::{DeviceQueue, DeviceQueues};
@@ -61,15 +62,17 @@ impl Enqueuing {
         let no_memory = || Status::OutOfResources.because("no memory for events of kernels on the device");
         let events = shared.events().ok_or_else(no_memory)?;
         let facts = facts(&self.kernels, device);
-        let parent = Box::new(Parent {
+        let placed = Placed::all(&shared.pool, &facts).ok_or_else(no_memory)?;
+        let parent = Parent {
             default_queue: self.default.as_ref().map_or(0, |queue| queue.storage.address()),
             events: events.address(),
-            kernels: facts.as_ptr().expose_provenance() as u64,
+            kernels: placed.address(),
             kernel_count: facts.len() as u32,
             local_memory: device.info.local_mem_size,
             ..Parent::default()
-        });
-        root.set_parent((&raw const *parent).expose_provenance() as u64);
+        };
+        let parent = Placed::all(&shared.pool, &[parent]).ok_or_else(no_memory)?;
+        root.set_parent(parent.address());
         let mut tree = Tree {
             device,
             shared,
@@ -156,7 +159,7 @@ struct Tree<'a> {
     events: &'a OwnedEvents,
     kernels: &'a [BuiltKernel],
     queues: &'a [Arc<DeviceQueue>],
-    parent: &'a Parent,
+    parent: &'a Placed<Parent>,
     /// Of them all.
     deadline: Deadline,
     /// Called when the root has ended.
@@ -280,7 +283,7 @@ impl<'a> Tree<'a> {
     fn collect(&self, begun: &mut Begun<'a>) {
         let before = begun.children.len();
         for queue in self.queues {
-            let children = queue.storage.children(self.parent).into_iter();
+            let children = queue.storage.children(self.parent.lists()).into_iter();
             begun.children.extend(children.map(|child| Pending { queue, child, node: begun.node }));
         }
         let slots = begun.children[before..].iter().map(|new| u64::from(new.head().slots())).sum();
@@ -333,7 +336,7 @@ impl<'a> Tree<'a> {
         let parts = parts.map(|part| invocation(kernel, opened, part, self.deadline));
         let parts = parts.collect::<Result<Vec<Invocation>>>()?;
         let mut waves = Waves::new(kernel.info.clone(), parts);
-        waves.set_parent((&raw const *self.parent).expose_provenance() as u64);
+        waves.set_parent(self.parent.address());
         Ok(waves)
     }
 

@@ -7,37 +7,76 @@ use crate::error::{Result, Status};
 use crate::execute::arena::{Arena, BLOCK_ALIGN, MAX_SCRATCH};
 use crate::execute::fault::{self, Deadline};
 use crate::execute::tiers::{Tiers, Version};
-use crate::memory::raw::Allocation;
+use crate::isolation::{CodeFacts, Isolation};
+use crate::memory::raw::{Allocation, Source};
 use spirula_interface::program::{Launch, MemorySizes, RawWorkGroupFn};
 use spirula_service::{LoadedKernel, LoadedProgram};
 use std::ops::Range;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// A work-group function that stays loaded.
 #[derive(Clone, Debug)]
 pub(crate) struct Code {
+    /// What no other code of this process has.
+    number: u64,
     entry: RawWorkGroupFn,
     /// Where it and all that it consists of lies.
     addresses: Range<usize>,
     denormals_are_zero: bool,
     /// Keeps `entry` mapped; None for functions that are part of this process.
     _program: Option<Arc<LoadedProgram>>,
+    /// Where it runs, if not in this process.
+    isolation: Option<Arc<Isolation>>,
 }
 
 impl Code {
-    pub(crate) fn of(kernel: &LoadedKernel) -> Code {
+    /// A kernel that was loaded for this process, or for an executor.
+    pub(crate) fn of(kernel: &LoadedKernel, isolation: Option<&Arc<Isolation>>) -> Code {
+        static NUMBERS: AtomicU64 = AtomicU64::new(0);
         Code {
+            number: NUMBERS.fetch_add(1, Ordering::Relaxed),
             entry: kernel.entry,
             addresses: kernel.program.addresses(),
             denormals_are_zero: kernel.info.signature.denormals_are_zero,
             _program: Some(kernel.program.clone()),
+            isolation: isolation.cloned(),
         }
+    }
+
+    /// In an executor: the application's, which keeps it loaded until this process ends or has said what became of it.
+    pub(crate) fn of_application(facts: &CodeFacts) -> Code {
+        Code {
+            number: facts.number,
+            // SAFETY: the address is not null, as that of code is not; a pointer to an unsafe function promises no more.
+            entry: unsafe { std::mem::transmute::<usize, RawWorkGroupFn>(facts.entry.max(1)) },
+            addresses: facts.addresses.clone(),
+            denormals_are_zero: facts.denormals_are_zero,
+            _program: None,
+            isolation: None,
+        }
+    }
+
+    /// What no other code of this process has.
+    pub(crate) fn number(&self) -> u64 {
+        self.number
+    }
+
+    /// Its entry, and where all of it lies.
+    pub(crate) fn place(&self) -> (usize, Range<usize>) {
+        (self.entry as usize, self.addresses.clone())
+    }
+
+    /// Where it runs, if not in this process.
+    pub(crate) fn isolation(&self) -> Option<&Arc<Isolation>> {
+        self.isolation.as_ref()
     }
 
     /// A hand-written work-group function.
     #[cfg(test)]
     pub(crate) fn native(entry: RawWorkGroupFn) -> Code {
-        Code { entry, addresses: 0..0, denormals_are_zero: false, _program: None }
+        let addresses = 0..0;
+        Code { number: 0, entry, addresses, denormals_are_zero: false, _program: None, isolation: None }
     }
 }
 
@@ -51,6 +90,19 @@ impl ArgumentBlock {
         let block = Allocation::new(size, BLOCK_ALIGN)?;
         block.span().fill(&[0]);
         Some(ArgumentBlock(block))
+    }
+
+    /// With these bytes in it; None without memory.
+    pub(crate) fn of<'s>(bytes: impl Into<Source<'s>>) -> Option<ArgumentBlock> {
+        let bytes = bytes.into();
+        let block = Allocation::new(bytes.len(), BLOCK_ALIGN)?;
+        block.span().write(bytes);
+        Some(ArgumentBlock(block))
+    }
+
+    /// A copy of all of it.
+    pub(crate) fn bytes(&self) -> Vec<u8> {
+        self.0.span().to_vec()
     }
 
     /// Puts `bytes` at `offset`. Panics outside the block.

@@ -14,6 +14,7 @@ use crate::execute::background;
 use crate::execute::launch::Invocation;
 use crate::execute::pace::WORTH_WAKING_NS;
 use crate::execute::tiers::Version;
+use crate::isolation;
 use crate::log;
 use crate::machine::affinity::{self, Cpus};
 use crate::machine::timer;
@@ -83,7 +84,10 @@ impl Scheduler {
 
     /// As [`Scheduler::run`], for some of the groups.
     pub(crate) fn run_groups(&self, invocation: &Arc<Invocation>, groups: Range<u64>) -> Result<()> {
-        let result = self.run_here_or_share(invocation, groups);
+        let result = match invocation.tiers.first().code.isolation() {
+            Some(isolation) => isolation::run_groups(isolation, self, invocation, groups),
+            None => self.run_here_or_share(invocation, groups),
+        };
         invocation.tiers.launch_ended();
         result
     }

@@ -14,7 +14,7 @@ use spirula_interface::program::{
 };
 
 pub(crate) fn context() -> Arc<Context> {
-    Context::new(Platform::get().devices().to_vec(), Vec::new(), &Arc::default())
+    Context::new(Platform::get().devices().to_vec(), Vec::new(), &Arc::default()).unwrap()
 }
 
 /// Arguments of these kinds, 16 bytes apart.

@@ -1,6 +1,6 @@
 //! Pipes (OpenCL 2.0, 5.4): memory that only kernels can use, by the functions in `builtins/src/pipe.rs`.
 
-use super::raw::{Allocation, PAGE};
+use super::raw::PAGE;
 use super::{Mem, MemFlags, MemKind, Storage};
 use crate::context::Context;
 use crate::error::{Result, Status};
@@ -49,7 +49,7 @@ impl Mem {
         let limit = context.device().info.max_mem_alloc_size;
         let size = Pipe::bytes(packet_size, max_packets).filter(|&size| size as u64 <= limit);
         let size = size.ok_or_else(failed)?;
-        let memory = Allocation::new(size, PAGE).ok_or_else(failed)?;
+        let memory = context.memory.allocate(size, PAGE).ok_or_else(failed)?;
         memory.span().slice(0, Pipe::header_bytes(max_packets).min(size)).fill(&[0]);
         for (offset, value) in
             [(offset_of!(Pipe, packet_size), packet_size), (offset_of!(Pipe, max_packets), max_packets)]

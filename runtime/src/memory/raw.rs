@@ -4,6 +4,10 @@
 #![allow(unsafe_code)]
 
 use spirula_interface::ImageDescriptor;
+use super::pool::Pool;
+use spirula_interface::enqueue::host::Memory;
+use spirula_interface::enqueue::{KernelFacts, Parent};
+use spirula_service::shared::Stretch;
 use std::alloc::{Layout, alloc, alloc_zeroed, dealloc};
 use std::marker::PhantomData;
 use std::ptr::NonNull;
@@ -52,7 +56,15 @@ const HUGE_PAGE: usize = 2 << 20;
 pub(crate) struct Allocation {
     start: NonNull<u8>,
     size: usize,
-    layout: Layout,
+    owner: Owner,
+}
+
+/// Who gets the memory back.
+#[derive(Debug)]
+enum Owner {
+    Heap(Layout),
+    /// The region that an executor has, too.
+    Region { _stretch: Stretch },
 }
 
 // SAFETY: it is plain memory that this value owns.
@@ -79,7 +91,7 @@ impl Allocation {
                 )
             };
         }
-        Some(Allocation { start, size, layout })
+        Some(Allocation { start, size, owner: Owner::Heap(layout) })
     }
 
     /// As [`Allocation::new`], aligned to 16, of zeros, which take no memory until they are written to.
@@ -88,7 +100,13 @@ impl Allocation {
         let layout = Layout::from_size_align(padded, 16).ok()?;
         // SAFETY: the layout's size isn't zero.
         let start = NonNull::new(unsafe { alloc_zeroed(layout) })?;
-        Some(Allocation { start, size, layout })
+        Some(Allocation { start, size, owner: Owner::Heap(layout) })
+    }
+
+    /// What an executor has, too.
+    pub(super) fn shared(stretch: Stretch) -> Allocation {
+        let (start, size) = (stretch.start(), stretch.size());
+        Allocation { start, size, owner: Owner::Region { _stretch: stretch } }
     }
 
     /// All of it.
@@ -99,8 +117,10 @@ impl Allocation {
 
 impl Drop for Allocation {
     fn drop(&mut self) {
-        // SAFETY: allocated in `new` with this layout.
-        unsafe { dealloc(self.start.as_ptr(), self.layout) }
+        if let Owner::Heap(layout) = self.owner {
+            // SAFETY: allocated in `new` with this layout.
+            unsafe { dealloc(self.start.as_ptr(), layout) }
+        }
     }
 }
 
@@ -177,6 +197,10 @@ impl<'a> Span<'a> {
 pub(crate) struct Source<'a>(Span<'a>);
 
 impl<'a> Source<'a> {
+    pub(crate) fn len(self) -> usize {
+        self.0.len()
+    }
+
     /// As [`Span::slice`].
     pub(crate) fn slice(self, offset: usize, len: usize) -> Source<'a> {
         Source(self.0.slice(offset, len))
@@ -195,22 +219,66 @@ impl<'a> From<&'a [u8]> for Source<'a> {
     }
 }
 
-/// An image descriptor at an address that kernels can be given.
+/// Plain data at an address that kernels can be given.
+pub(crate) trait Plain {}
+
+impl Plain for ImageDescriptor {}
+impl Plain for KernelFacts {}
+
+impl Plain for Parent {}
+
+/// Plain data in a context's memory.
 #[derive(Debug)]
-pub(crate) struct DescriptorBox(Box<ImageDescriptor>);
+pub(crate) struct Placed<T> {
+    memory: Allocation,
+    kind: PhantomData<fn() -> T>,
+}
 
-// SAFETY: the pointer inside is only followed by kernels, while the image is held.
-unsafe impl Send for DescriptorBox {}
-// SAFETY: nobody writes to it.
-unsafe impl Sync for DescriptorBox {}
-
-impl DescriptorBox {
-    pub(crate) fn new(descriptor: ImageDescriptor) -> DescriptorBox {
-        DescriptorBox(Box::new(descriptor))
+impl<T: Plain> Placed<T> {
+    /// All of these, one behind the other; None without memory.
+    pub(crate) fn all(pool: &Pool, values: &[T]) -> Option<Placed<T>> {
+        const { assert!(align_of::<T>() <= 128) };
+        let memory = pool.allocate(size_of_val(values), 128)?;
+        let bytes = Span { start: NonNull::from(values).cast(), len: size_of_val(values), owner: PhantomData };
+        memory.span().write(bytes);
+        Some(Placed { memory, kind: PhantomData })
     }
 
-    pub(crate) fn get(&self) -> &ImageDescriptor {
-        &self.0
+    /// Its bytes.
+    #[cfg(test)]
+    pub(crate) fn span(&self) -> Span<'_> {
+        self.memory.span()
+    }
+
+    /// Where kernels find it.
+    pub(crate) fn address(&self) -> u64 {
+        self.memory.start.as_ptr().expose_provenance() as u64
+    }
+}
+
+impl Placed<Parent> {
+    /// What kernels fill. Anything may be in it.
+    pub(crate) fn lists(&self) -> &Parent {
+        // SAFETY: one was put there, and its lists are all that changes, by atomic writes.
+        unsafe { self.memory.start.cast().as_ref() }
+    }
+}
+
+/// Memory of words that kernels and the host share.
+#[derive(Debug)]
+pub(super) struct Words {
+    pub(super) memory: Allocation,
+    pub(super) pool: Pool,
+}
+
+// SAFETY: zeros of its own, which were allocated aligned to 16 at least.
+unsafe impl Memory for Words {
+    fn start(&self) -> NonNull<u8> {
+        self.memory.start
+    }
+
+    fn may_write(&self, address: u64, bytes: usize) -> bool {
+        self.pool.may_write(address, bytes)
     }
 }
 

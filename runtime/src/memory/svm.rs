@@ -1,6 +1,7 @@
 //! Shared virtual memory (OpenCL 2.0, 5.6). Host and kernels share one address space, so all of it is fine-grained, the
-//! system's own memory included; what is left is to allocate, and to know what was allocated.
+//! system's own memory included but in the isolated mode; what is left is to allocate, and to know what was allocated.
 
+use super::pool::Pool;
 use super::raw::{Allocation, HostPtr, PAGE};
 use crate::error::{Result, Status};
 use std::collections::BTreeMap;
@@ -8,12 +9,20 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// What clSVMAlloc gave to a context and clSVMFree has not taken back.
 #[derive(Debug, Default)]
-pub struct Svm(Mutex<BTreeMap<usize, Allocation>>);
+pub struct Svm {
+    pool: Pool,
+    allocations: Mutex<BTreeMap<usize, Allocation>>,
+}
 
 /// The alignment of OpenCL's largest type, long16: what an alignment of 0 asks for.
 const DEFAULT_ALIGN: usize = 128;
 
 impl Svm {
+    /// Nothing yet, of that memory.
+    pub(crate) fn new(pool: Pool) -> Svm {
+        Svm { pool, allocations: Mutex::default() }
+    }
+
     /// clSVMAlloc. CL_INVALID_VALUE for an alignment that is no power of two or larger than a page, CL_OUT_OF_RESOURCES
     /// without memory.
     pub fn allocate(&self, size: usize, alignment: usize) -> Result<*mut u8> {
@@ -22,7 +31,7 @@ impl Svm {
             return Err(Status::InvalidValue.because(format!("an SVM alignment of {alignment} bytes")));
         }
         let no_memory = || Status::OutOfResources.because(format!("no memory for {size} bytes of SVM"));
-        let memory = Allocation::new(size, alignment.max(DEFAULT_ALIGN)).ok_or_else(no_memory)?;
+        let memory = self.pool.allocate(size, alignment.max(DEFAULT_ALIGN)).ok_or_else(no_memory)?;
         let address = memory.span().address();
         self.lock().insert(address as usize, memory);
         Ok(address)
@@ -47,7 +56,7 @@ impl Svm {
     }
 
     fn lock(&self) -> MutexGuard<'_, BTreeMap<usize, Allocation>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.allocations.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

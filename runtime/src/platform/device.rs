@@ -10,6 +10,7 @@ use crate::memory::raw::PAGE;
 use crate::queue::on_device;
 use spirula_interface::enqueue::MAX_QUEUES;
 use spirula_interface::program::MAX_PROGRAM_DATA;
+use spirula_service::settings;
 use std::sync::Arc;
 
 /// A CPU device.
@@ -100,6 +101,8 @@ pub struct DeviceInfo {
     pub opencl_c_features: &'static [Extension],
     /// CL_DEVICE_UUID: the same for the same processor, and for nothing else.
     pub uuid: [u8; 16],
+    /// Whether kernels run in processes of their own (`SPIRULA_ISOLATE`), which have no memory but what a context made.
+    pub isolated: bool,
     /// Limits of pipes.
     pub pipes: PipeLimits,
     /// Limits of queues on the device.
@@ -276,6 +279,7 @@ impl DeviceInfo {
             opencl_c_versions: OPENCL_C_VERSIONS,
             opencl_c_features: OPENCL_C_FEATURES,
             uuid: uuid(&[vendor, model]),
+            isolated: settings::get().isolate,
             pipes: PipeLimits {
                 max_args: 128,
                 max_active_reservations: 256,

@@ -6,6 +6,7 @@ use crate::error::{Error, Status};
 use crate::execute::compile_time;
 use crate::execute::launch::Code;
 use crate::execute::tiers::{Maker, Version};
+use crate::isolation::Isolation;
 use crate::log;
 use crate::platform::device::DeviceInfo;
 use crate::platform::extensions::SPIR_VERSIONS;
@@ -111,13 +112,14 @@ pub(super) fn build(
     modules: Arc<[Vec<u8>]>,
     options: &CompileOptions,
     device: &DeviceInfo,
+    isolation: Option<&Arc<Isolation>>,
     failed: Status,
 ) -> Result<Built, Failure> {
     check_version(options, failed)?;
     let built = service::build(&slices(&modules), options, first_tier());
     let compiled = told("a program", built).map_err(|error| Failure::of(error, failed))?;
     verify(&compiled, device).map_err(|what| Failure { status: failed, log: format!("error: {what}\n") })?;
-    load(Arc::new(compiled), modules, options, failed)
+    load(Arc::new(compiled), modules, options, isolation, failed)
 }
 
 /// The program; how it came about is written to the log.
@@ -139,10 +141,12 @@ pub(super) fn load(
     compiled: Arc<CompiledProgram>,
     modules: Arc<[Vec<u8>]>,
     options: &CompileOptions,
+    isolation: Option<&Arc<Isolation>>,
     failed: Status,
 ) -> Result<Built, Failure> {
     let invalid = |error: &dyn Display| Failure { status: failed, log: format!("error: {error}\n") };
-    let variables = Arc::new(Variables::new(&compiled.data).map_err(|error| invalid(&error))?);
+    let variables = Variables::new(&compiled.data, isolation.map(|isolation| isolation.shared()));
+    let variables = Arc::new(variables.map_err(|error| invalid(&error))?);
     let loaded = service::load(&compiled, &variables).map_err(|error| invalid(&error))?;
     let built = |kernel: &LoadedKernel| {
         let recipe = || Recipe {
@@ -150,9 +154,10 @@ pub(super) fn load(
             modules: modules.clone(),
             options: options.clone(),
             variables: variables.clone(),
+            isolation: isolation.cloned(),
         };
         let maker = improves(options).then(|| Box::new(recipe()) as Box<dyn Maker>);
-        BuiltKernel::new(version(kernel), maker)
+        BuiltKernel::new(version(kernel, isolation), maker)
     };
     let kernels = loaded.iter().map(built).collect();
     Ok(Built {
@@ -165,8 +170,8 @@ pub(super) fn load(
     })
 }
 
-fn version(kernel: &LoadedKernel) -> Version {
-    Version { code: Code::of(kernel), info: kernel.info.clone() }
+fn version(kernel: &LoadedKernel, isolation: Option<&Arc<Isolation>>) -> Version {
+    Version { code: Code::of(kernel, isolation), info: kernel.info.clone() }
 }
 
 /// All that it takes to make optimized code of a kernel. Who uses that compares its description with the kernel's own.
@@ -175,6 +180,7 @@ struct Recipe {
     modules: Arc<[Vec<u8>]>,
     options: CompileOptions,
     variables: Arc<Variables>,
+    isolation: Option<Arc<Isolation>>,
 }
 
 impl Recipe {
@@ -185,6 +191,7 @@ impl Recipe {
 
     fn load(&self, compiled: &CompiledProgram) -> Result<Version, String> {
         let loaded = service::load(compiled, &self.variables).map_err(|error| error.to_string())?.pop();
+        let version = |kernel| version(kernel, self.isolation.as_ref());
         loaded.as_ref().map(version).ok_or_else(|| format!("the compiler left {} out", self.kernel))
     }
 }
@@ -265,7 +272,7 @@ mod tests {
         let options = CompileOptions { spir_std: Some("2.1".into()), ..Default::default() };
         let device = &crate::platform::Platform::get().devices()[0].info;
         let failure =
-            build(Arc::from([Vec::new()]), &options, device, Status::BuildProgramFailure).unwrap_err();
+            build(Arc::from([Vec::new()]), &options, device, None, Status::BuildProgramFailure).unwrap_err();
         assert_eq!(failure.status, Status::BuildProgramFailure);
         assert!(failure.log.contains("-spir-std=2.1"));
     }

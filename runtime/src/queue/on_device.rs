@@ -4,6 +4,7 @@
 use crate::context::Context;
 use crate::error::{Result, Status};
 use crate::execute::fault::Deadline;
+use crate::memory::pool::Pool;
 use crate::platform::device::Device;
 use spirula_interface::enqueue::MAX_QUEUES;
 use spirula_interface::enqueue::host::{OwnedEvents, OwnedQueue};
@@ -32,6 +33,8 @@ pub struct DeviceQueue {
 /// A context's queues on devices, and their events.
 #[derive(Debug, Default)]
 pub struct DeviceQueues {
+    /// What they lie in.
+    pub(crate) pool: Pool,
     known: Mutex<Known>,
     /// None if there was no memory for them.
     events: OnceLock<Option<OwnedEvents>>,
@@ -68,7 +71,7 @@ impl DeviceQueue {
             return Err(Status::OutOfResources
                 .because(format!("the context has {MAX_QUEUES} queues on devices; more are not possible")));
         };
-        let storage = OwnedQueue::new(number as u32, size).ok_or_else(|| {
+        let storage = OwnedQueue::new(number as u32, size, &|bytes| context.memory.words(bytes)).ok_or_else(|| {
             Status::OutOfHostMemory.because(format!("no memory for a queue on the device of {size} bytes"))
         })?;
         let (context, device) = (context.clone(), device.clone());
@@ -98,6 +101,11 @@ impl Known {
 }
 
 impl DeviceQueues {
+    /// None yet, in that memory.
+    pub(crate) fn new(pool: Pool) -> DeviceQueues {
+        DeviceQueues { pool, ..DeviceQueues::default() }
+    }
+
     fn known(&self) -> MutexGuard<'_, Known> {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -111,7 +119,8 @@ impl DeviceQueues {
 
     /// The events; None without memory.
     pub(crate) fn events(&self) -> Option<&OwnedEvents> {
-        self.events.get_or_init(|| OwnedEvents::new(MAX_EVENTS)).as_ref()
+        let words = |bytes| self.pool.words(bytes);
+        self.events.get_or_init(|| OwnedEvents::new(MAX_EVENTS, &words)).as_ref()
     }
 
     /// Tells who waits that events may have ended.

@@ -132,7 +132,7 @@ fn a_panic_fails_its_command_and_is_reported() {
     let sender = Mutex::new(sender);
     let report = move |message: &str| sender.lock().unwrap().send(message.to_string()).unwrap();
     let listener = Listener::new(Some(Box::new(report)));
-    let context = Context::new(devices, Vec::new(), &listener);
+    let context = Context::new(devices, Vec::new(), &listener).unwrap();
     let queue = queue(&context);
     for command in [call(|| panic!("on purpose")), short(|| panic!("on purpose"))] {
         let event = queue.submit(command, &[], false).unwrap();

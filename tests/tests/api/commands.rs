@@ -4,7 +4,7 @@
 use crate::setup::{Setup, status, tests};
 use spirula_tests::cl::sys::*;
 use spirula_tests::cl::{Buffer, Event, Image, ImageKind, Object, Queue, Result};
-use spirula_tests::isolate::Outcome;
+use spirula_tests::isolate::{self, Outcome};
 use spirula_tests::{call, create};
 use std::ptr::{null, null_mut};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -47,6 +47,7 @@ extern "C" fn sum_up(arguments: *mut c_void) {
 }
 
 fn native_kernels() -> Outcome {
+    isolate::needs_one_process()?;
     static TOTAL: AtomicU32 = AtomicU32::new(0);
     let setup = Setup::new();
     let able = setup.device.info::<u64>(CL_DEVICE_EXECUTION_CAPABILITIES)?;
@@ -81,6 +82,7 @@ fn native_kernels() -> Outcome {
 }
 
 fn native_kernel_errors() -> Outcome {
+    isolate::needs_one_process()?;
     let setup = Setup::new();
     let buffer = Buffer::new(&setup.context, 0, 16)?;
     let image = Image::new(&setup.context, ImageKind::D1, (CL_R, CL_FLOAT), [4, 1, 1], 1, None)?;

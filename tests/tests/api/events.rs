@@ -4,7 +4,7 @@ use crate::setup::{Setup, status, tests};
 use spirula_tests::cl::sys::*;
 use spirula_tests::cl::{Buffer, Device, Event, Kernel, NdRange, Object, Queue};
 use spirula_tests::dispatch::Kind;
-use spirula_tests::isolate::Outcome;
+use spirula_tests::isolate::{self, Outcome};
 use spirula_tests::{call, create};
 use std::ptr::{null, null_mut};
 use std::sync::Mutex;
@@ -135,6 +135,7 @@ fn profiling_times() -> Outcome {
 
 /// A command looks at the clock: that is after its start and before its end.
 fn profiling_times_enclose_the_work() -> Outcome {
+    isolate::needs_one_process()?;
     static SEEN: AtomicU64 = AtomicU64::new(0);
     extern "C" fn look(_: *mut c_void) {
         SEEN.store(now(Device::first()).expect("a clock"), Ordering::SeqCst);

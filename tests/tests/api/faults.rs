@@ -3,7 +3,7 @@
 use crate::setup::{Setup, tests};
 use spirula_tests::cl::sys::*;
 use spirula_tests::cl::{Buffer, Context, Event, Handle, Kernel, NdRange, Object, Program, Queue};
-use spirula_tests::isolate::{Failure, Outcome};
+use spirula_tests::isolate::{self, Failure, Outcome};
 use spirula_tests::{call, create};
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::mem::MaybeUninit;
@@ -168,6 +168,7 @@ fn a_fault_ends_its_command_only() -> Outcome {
 
 /// LLVM makes a memset of it, which is the C library's.
 fn faults_in_copies() -> Outcome {
+    isolate::needs_one_process()?;
     let machine = machine()?;
     let kernel = Kernel::new(&machine.program, "clear")?;
     let (page, end) = (1 << 16, nowhere() + (1 << 20));

@@ -17,6 +17,7 @@ mod handles;
 mod images;
 mod images_of_2_0;
 mod intermediate;
+mod isolation;
 mod kernels;
 mod lent;
 mod math_options;
@@ -37,11 +38,20 @@ mod variables;
 mod versions;
 mod work_groups;
 
-use spirula_tests::isolate::{self, ExpectedFailures};
+use spirula_tests::isolate::{self, ExpectedFailures, Test};
 use std::process::ExitCode;
 
+/// Whether a test tells more if it is run in the isolated mode, too: of its module memory, launches or their ends are the subject.
+fn is_for_isolation(test: &str) -> bool {
+    const MODULES: [&str; 17] = [
+        "atomics", "commands", "device_queues", "device_trees", "events", "faults", "images", "images_of_2_0",
+        "kernels", "memory", "pipes", "printf", "sub_devices", "svm", "threads", "timeouts", "variables",
+    ];
+    MODULES.iter().any(|module| test.starts_with(&format!("{module}::")))
+}
+
 fn main() -> ExitCode {
-    let tests = [
+    let modules = [
         platform::tests(),
         handles::tests(),
         errors::tests(),
@@ -77,5 +87,10 @@ fn main() -> ExitCode {
         work_groups::tests(),
         sub_groups::tests(),
     ];
-    isolate::main(tests.into_iter().flatten().collect(), ExpectedFailures::default())
+    let mut tests: Vec<Test> = modules.into_iter().flatten().collect();
+    let again: Vec<Test> =
+        tests.iter().filter(|test| is_for_isolation(&test.name)).map(Test::isolated).collect();
+    tests.extend(again);
+    tests.extend(isolation::tests().iter().map(Test::isolated));
+    isolate::main(tests, ExpectedFailures::default())
 }

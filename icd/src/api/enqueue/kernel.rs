@@ -119,6 +119,12 @@ pub fn native(
 ) -> Status {
     let queue = command_queue.get()?;
     let invalid = cl::CL_INVALID_VALUE;
+    // CL_INVALID_OPERATION if the device associated with command_queue cannot execute the native kernel.
+    fail_if(
+        queue.host()?.device.info.isolated,
+        cl::CL_INVALID_OPERATION,
+        "with SPIRULA_ISOLATE nothing of the application's runs as a kernel",
+    )?;
     fail_if(user_func.is_null(), invalid, "user_func is NULL")?;
     let needed = cb_args > 0 || num_mem_objects > 0;
     fail_if(args.is_null() && needed, invalid, "args is NULL, but cb_args or num_mem_objects is not 0")?;

@@ -355,7 +355,7 @@ fn a_mutable_variable_is_one_for_all_objects_and_variants() {
     let mut inputs = host_inputs();
     let program = built(&text, &inputs).unwrap();
     assert!(program.data.size >= 4, "{:?}", program.data);
-    let variables = std::sync::Arc::new(spirula_service::Variables::new(&program.data).unwrap());
+    let variables = std::sync::Arc::new(spirula_service::Variables::new(&program.data, None).unwrap());
     let kernels = spirula_service::load(&program, &variables).unwrap();
     let mut made = |tier: Tier, local_size: Option<[u32; 3]>| {
         inputs.options.specialization = Some(Specialization { kernel: "scale1".into(), local_size });

@@ -2,7 +2,8 @@
 //!
 //! A [`Role::Compiler`] has its socket, memory and threads, and nothing else: no file, no socket, no program, no other process.
 //! A [`Role::Translator`] starts clang, which reads headers wherever they are: it and clang may read files and run programs, but
-//! write to none, speak to nobody and touch no process outside. What a kernel lacks of this is told (see [`enter`]).
+//! write to none, speak to nobody and touch no process outside. A [`Role::Executor`] has what a compiler has, can receive sockets of the
+//! application's, and look after its own threads, of which those that run kernels may be anybody's. What a kernel lacks of this is told (see [`enter`]).
 
 use landlock::{
     ABI, Access, AccessFs, AccessNet, PathBeneath, PathFd, Ruleset, RulesetAttr, RulesetCreatedAttr,
@@ -24,13 +25,13 @@ const LANDLOCK: ABI = ABI::V6;
 /// kernel can't withhold, in words. What a compiler dumps may go to the folder.
 pub fn enter(role: Role, dump: Option<&Path>) -> Vec<String> {
     let mut missing = Vec::new();
-    if role == Role::Compiler {
+    if role != Role::Translator {
         drop_capabilities();
     }
     match restrict_files(role, dump) {
         Ok(RulesetStatus::FullyEnforced) => {}
         // What an older Landlock lets through, a compiler's filter doesn't.
-        Ok(RulesetStatus::PartiallyEnforced) if role == Role::Compiler => {}
+        Ok(RulesetStatus::PartiallyEnforced) if role != Role::Translator => {}
         Ok(RulesetStatus::PartiallyEnforced) => missing.push("some of Landlock's restrictions".to_owned()),
         Ok(RulesetStatus::NotEnforced) => missing.push("Landlock".to_owned()),
         Err(error) => missing.push(format!("Landlock ({error})")),
@@ -55,7 +56,7 @@ fn drop_capabilities() {
 
 fn restrict_files(role: Role, dump: Option<&Path>) -> Result<RulesetStatus, RulesetError> {
     let files = match role {
-        Role::Compiler => AccessFs::from_all(LANDLOCK),
+        Role::Compiler | Role::Executor => AccessFs::from_all(LANDLOCK),
         Role::Translator => AccessFs::from_write(LANDLOCK),
     };
     let mut rules = Ruleset::default()
@@ -66,6 +67,7 @@ fn restrict_files(role: Role, dump: Option<&Path>) -> Result<RulesetStatus, Rule
     // Both exist, or nothing is written there.
     let writable = match role {
         Role::Compiler => dump,
+        Role::Executor => None,
         Role::Translator => Some(Path::new("/dev/null")),
     };
     if let Some(folder) = writable.and_then(|path| PathFd::new(path).ok()) {
@@ -193,6 +195,18 @@ fn filters(role: Role, dumps: bool) -> Filtering<Vec<BpfProgram>> {
             let more = if dumps { DUMPING } else { &[] };
             let mut rules = always(COMPILING.iter().chain(more));
             rules.extend(limited()?);
+            program(rules, denied, SeccompAction::Allow)?
+        }
+        Role::Executor => {
+            let mut rules = always(COMPILING);
+            rules.extend(limited()?);
+            // Its handler of faults looks at its own memory, and its launches that take too long are told by signals.
+            let own = || equal(0, u64::from(std::process::id()));
+            for call in [libc::SYS_process_vm_readv, libc::SYS_rt_tgsigqueueinfo] {
+                rules.insert(call, vec![SeccompRule::new(vec![own()?])?]);
+            }
+            // It binds its threads to processors, each itself.
+            rules.insert(libc::SYS_sched_setaffinity, vec![SeccompRule::new(vec![equal(0, 0)?])?]);
             program(rules, denied, SeccompAction::Allow)?
         }
         Role::Translator => {

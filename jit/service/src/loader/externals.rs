@@ -28,10 +28,37 @@ unsafe extern "C" {
     fn truncf(x: f32) -> f32;
 }
 
+const FUNCTIONS: usize = 26;
+
+/// Bytes of a jump to one of them.
+const JUMP: usize = 16;
+
+/// The same functions in an executor: jumps to its own, which lie at an address that all executors agree on.
+pub(super) fn executors_functions(jumps: usize) -> [External<'static>; FUNCTIONS] {
+    let mut functions = runtime_functions();
+    for (number, function) in functions.iter_mut().enumerate() {
+        function.address = jumps + number * JUMP;
+    }
+    functions
+}
+
+/// The code of an executor's jumps to the functions that generated code may call, for the beginning of its region of code.
+pub fn jumps() -> Vec<u8> {
+    let jump = |function: External| {
+        // movabs r11, address; jmp r11; int3. The register is nobody's at a call.
+        let mut code = [0xcc; JUMP];
+        code[..2].copy_from_slice(&[0x49, 0xbb]);
+        code[2..10].copy_from_slice(&(function.address as u64).to_le_bytes());
+        code[10..13].copy_from_slice(&[0x41, 0xff, 0xe3]);
+        code
+    };
+    runtime_functions().into_iter().flat_map(jump).collect()
+}
+
 /// All that any generated code may call: block copies, which LLVM makes of loops and aggregates, operations that a CPU may
 /// lack, and in the baseline those that Cranelift has no instruction for. The rest of mathematics comes from our own builtin
 /// library.
-pub(super) fn runtime_functions() -> [External<'static>; 26] {
+pub(super) fn runtime_functions() -> [External<'static>; FUNCTIONS] {
     let function = |name, address: *const ()| External { name, address: address as usize };
     [
         function("memcpy", libc::memcpy as *const ()),

@@ -13,7 +13,7 @@ use spirula_interface::program::{KernelCode, KernelInfo, KernelSignature, Launch
 
 /// Without externals of its own.
 fn load(compiled: &CompiledProgram) -> Result<(LoadedProgram, Vec<RawWorkGroupFn>), LoadError> {
-    load_with(compiled, &[], Limits::default())
+    load_with(compiled, &[], Limits::default(), None)
 }
 
 /// A program of these objects, whose kernels' functions have these names.

@@ -25,7 +25,7 @@ impl Deadline {
     }
 
     /// Somebody watches from now on.
-    pub(super) fn after(limit: Duration) -> Deadline {
+    pub(crate) fn after(limit: Duration) -> Deadline {
         begin_watch();
         Deadline(timer().saturating_add(u64::try_from(limit.as_nanos()).unwrap_or(u64::MAX)))
     }

@@ -1,5 +1,6 @@
-//! The buffers that launches leave their records in. A device keeps those that are free.
+//! The buffers that launches leave their records in. A device keeps those that are free, or who has an executor.
 
+use crate::memory::pool::Pool;
 use crate::memory::raw::Allocation;
 use spirula_interface::printf::{BUFFER_SIZE, FIRST_RECORD};
 use std::sync::{Mutex, PoisonError};
@@ -7,15 +8,23 @@ use std::sync::{Mutex, PoisonError};
 /// A buffer that had more in it isn't kept: its memory would be lost to everyone else.
 const KEPT: usize = 1 << 20;
 
-/// A device's buffers.
+/// Buffers of one kind of memory.
 #[derive(Debug, Default)]
-pub(crate) struct Buffers(Mutex<Vec<Buffer>>);
+pub(crate) struct Buffers {
+    pool: Pool,
+    free: Mutex<Vec<Buffer>>,
+}
 
 impl Buffers {
+    /// None yet, of that memory.
+    pub(crate) fn new(pool: Pool) -> Buffers {
+        Buffers { pool, free: Mutex::default() }
+    }
+
     /// An empty buffer; None without memory.
     pub(crate) fn take(&self) -> Option<Buffer> {
-        let spare = self.0.lock().unwrap_or_else(PoisonError::into_inner).pop();
-        spare.or_else(Buffer::new)
+        let spare = self.free.lock().unwrap_or_else(PoisonError::into_inner).pop();
+        spare.or_else(|| Buffer::new(&self.pool))
     }
 
     /// Takes a buffer back when its kernel has ended, and returns its records.
@@ -24,7 +33,7 @@ impl Buffers {
         let records = buffer.0.span().slice(FIRST_RECORD, used - FIRST_RECORD).to_vec();
         if used <= KEPT {
             buffer.clear(used);
-            self.0.lock().unwrap_or_else(PoisonError::into_inner).push(buffer);
+            self.free.lock().unwrap_or_else(PoisonError::into_inner).push(buffer);
         }
         records
     }
@@ -35,8 +44,8 @@ impl Buffers {
 pub(crate) struct Buffer(Allocation);
 
 impl Buffer {
-    fn new() -> Option<Buffer> {
-        let buffer = Buffer(Allocation::zeroed(BUFFER_SIZE)?);
+    fn new(pool: &Pool) -> Option<Buffer> {
+        let buffer = Buffer(pool.zeroed(BUFFER_SIZE)?);
         buffer.clear(FIRST_RECORD);
         Some(buffer)
     }
@@ -92,6 +101,6 @@ mod tests {
             let records = buffers.give_back(buffer);
             assert_eq!(records.len(), if end == 0 { 0 } else { BUFFER_SIZE - FIRST_RECORD });
         }
-        assert_eq!(buffers.0.lock().unwrap().len(), 1, "only the last is kept");
+        assert_eq!(buffers.free.lock().unwrap().len(), 1, "only the last is kept");
     }
 }

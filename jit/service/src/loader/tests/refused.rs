@@ -18,7 +18,7 @@ fn externals() -> [External<'static>; 2] {
 }
 
 fn load_object(elf: &Elf, limits: Limits) -> Result<(LoadedProgram, Vec<RawWorkGroupFn>), LoadError> {
-    load_with(&program(vec![elf.write()], &["entry"]), &externals(), limits)
+    load_with(&program(vec![elf.write()], &["entry"]), &externals(), limits, None)
 }
 
 /// What is said of an object; fails if it is loaded.
@@ -58,14 +58,14 @@ fn several_objects_have_one_mapping_and_their_own_data() {
     other.section(".rodata.cst4").bytes = vec![70, 0, 0, 0, 80, 0, 0, 0];
     let objects = vec![everything().write(), other.write()];
     let (_program, entries) =
-        load_with(&program(objects, &["other", "entry"]), &externals(), Limits::default()).unwrap();
+        load_with(&program(objects, &["other", "entry"]), &externals(), Limits::default(), None).unwrap();
     let mut data = [0_u32; 12];
     call(entries[0], &mut data);
     assert_eq!(data[..4], [70, 80, 10, 1]);
     call(entries[1], &mut data);
     assert_eq!(data[..4], [7, 8, 10, 1]);
     let twice = program(vec![everything().write(), everything().write()], &["entry"]);
-    let error = load_with(&twice, &externals(), Limits::default()).unwrap_err().to_string();
+    let error = load_with(&twice, &externals(), Limits::default(), None).unwrap_err().to_string();
     assert!(error.ends_with("the symbol `entry` is defined twice"), "{error}");
 }
 

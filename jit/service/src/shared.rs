@@ -1,0 +1,285 @@
+//! Memory that an executor process maps at the addresses that it has in the application, so that pointers mean the same in both.
+//!
+//! A [`Region`] is a file in memory and a stretch of address space that all of it may ever need. The file grows as stretches of it are
+//! handed out, and never shrinks: whatever an executor does, what the application reads is there.
+
+#![allow(unsafe_code)]
+
+mod free_list;
+
+use free_list::FreeList;
+use rustix::fs::{FallocateFlags, MemfdFlags, SealFlags, fallocate, fcntl_add_seals, ftruncate, memfd_create};
+use rustix::io::Errno;
+use rustix::mm::{Advice, MapFlags, MprotectFlags, ProtFlags, madvise, mmap, mprotect, munmap};
+use std::ffi::c_void;
+use std::io;
+use std::ops::Range;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::ptr::NonNull;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// Bytes of a page.
+pub const PAGE: usize = 4096;
+/// The file grows by so much at a time.
+const STEP: usize = 2 << 20;
+/// Memory of so many bytes goes back to the system when it is given back.
+const RETURNED: usize = 64 << 10;
+
+/// Where regions are looked for: programs, libraries and stacks lie above, in the application as in an executor.
+const ADDRESSES: Range<usize> = 0x2000_0000_0000..0x5000_0000_0000;
+/// Places that are tried.
+const ATTEMPTS: usize = 64;
+
+/// What a context shares with its executor.
+#[derive(Debug)]
+pub struct Shared {
+    /// Buffers and all that kernels write to.
+    pub data: Arc<Region>,
+    /// Code, which nothing in an executor can change and nothing in the application can run. Its first page is the executor's own:
+    /// the functions that code may call.
+    pub code: Arc<Region>,
+}
+
+/// Address space for code.
+const CODE_ROOM: usize = 16 << 30;
+
+impl Shared {
+    /// With room for so many bytes of data. The error says what the system refused.
+    pub fn new(data_room: usize) -> io::Result<Arc<Shared>> {
+        let data = Region::new(c"spirula-data", data_room, 0)?;
+        let code = Region::new(c"spirula-code", CODE_ROOM, PAGE)?;
+        data.seal(SealFlags::SHRINK | SealFlags::SEAL)?;
+        // The application's view exists already, and stays the only one that can be written to.
+        code.seal(SealFlags::SHRINK | SealFlags::FUTURE_WRITE | SealFlags::SEAL)?;
+        Ok(Arc::new(Shared { data, code }))
+    }
+}
+
+/// A stretch of address space over a file in memory.
+#[derive(Debug)]
+pub struct Region {
+    file: OwnedFd,
+    start: NonNull<u8>,
+    room: usize,
+    state: Mutex<State>,
+}
+
+// SAFETY: what is mapped stays mapped as long as this lives; what is written to it is up to who was given a stretch.
+unsafe impl Send for Region {}
+// SAFETY: as above; the rest is behind a lock.
+unsafe impl Sync for Region {}
+
+#[derive(Debug)]
+struct State {
+    free: FreeList,
+    /// Bytes of the file.
+    size: usize,
+}
+
+impl Region {
+    /// With room for so many bytes, of which the first ones are not handed out.
+    fn new(name: &std::ffi::CStr, room: usize, reserved: usize) -> io::Result<Arc<Region>> {
+        static NEXT: AtomicUsize = AtomicUsize::new(ADDRESSES.start);
+        let file = memfd_create(name, MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING)?;
+        let room = room.max(1).next_multiple_of(STEP);
+        let (access, flags) = (ProtFlags::READ | ProtFlags::WRITE, MapFlags::SHARED | MapFlags::NORESERVE);
+        for _ in 0..ATTEMPTS {
+            let next = |at: usize| {
+                let start = if at < ADDRESSES.end.saturating_sub(room) { at } else { ADDRESSES.start };
+                // A gap, into which nothing writes that runs over an end.
+                Some(start + room + STEP)
+            };
+            let before = NEXT.fetch_update(Relaxed, Relaxed, next).unwrap_or_else(|at| at);
+            let at = next(before).map_or(before, |end| end - room - STEP);
+            // SAFETY: nothing that is mapped is replaced.
+            match unsafe { mmap(at as *mut c_void, room, access, flags | MapFlags::FIXED_NOREPLACE, &file, 0) } {
+                Ok(start) if start as usize == at => {
+                    let start: NonNull<u8> = NonNull::new(start.cast()).ok_or(Errno::NOMEM)?;
+                    // SAFETY: it changes no contents. Failure costs only speed.
+                    let _ = unsafe { madvise(start.as_ptr().cast(), room, Advice::LinuxHugepage) };
+                    let state = Mutex::new(State { free: FreeList::new(reserved..room), size: 0 });
+                    return Ok(Arc::new(Region { file, start, room, state }));
+                }
+                Ok(elsewhere) => {
+                    // SAFETY: mapped just now, by a kernel that doesn't know the flag.
+                    let _ = unsafe { munmap(elsewhere, room) };
+                }
+                Err(Errno::EXIST) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Err(io::Error::other("there is no room for it at the addresses that executors have free"))
+    }
+
+    fn seal(&self, seals: SealFlags) -> io::Result<()> {
+        Ok(fcntl_add_seals(&self.file, seals)?)
+    }
+
+    /// The file, for an executor.
+    pub fn file(&self) -> BorrowedFd<'_> {
+        self.file.as_fd()
+    }
+
+    /// The addresses that it takes.
+    pub fn addresses(&self) -> Range<usize> {
+        let start = self.start.as_ptr() as usize;
+        start..start + self.room
+    }
+
+    /// Whether so many bytes at an address can be read and written without a fault.
+    pub fn contains(&self, address: usize, bytes: usize) -> bool {
+        let end = self.addresses().start + self.lock().size;
+        address >= self.addresses().start && address.checked_add(bytes).is_some_and(|last| last <= end)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// `size` bytes that begin at a multiple of `align`, a power of two up to a page, with anything in them. None without memory.
+    pub fn take(self: &Arc<Region>, size: usize, align: usize) -> Option<Stretch> {
+        let align = if size >= PAGE { PAGE } else { align };
+        let padded = size.max(1).checked_next_multiple_of(if size >= PAGE { PAGE } else { 128 })?;
+        let mut state = self.lock();
+        let offset = state.free.take(padded, align)?;
+        if offset + padded > state.size {
+            let size = (offset + padded).next_multiple_of(STEP).min(self.room);
+            if !may_grow(size) || ftruncate(&self.file, size as u64).is_err() {
+                state.free.give_back(offset, padded);
+                return None;
+            }
+            state.size = size;
+        }
+        drop(state);
+        Some(Stretch { region: self.clone(), offset, size, padded })
+    }
+
+    /// As [`Region::take`], of zeros, aligned to 128, which take no memory until they are written to.
+    pub fn take_zeros(self: &Arc<Region>, size: usize) -> Option<Stretch> {
+        let stretch = self.take(size, 128)?;
+        stretch.clear();
+        Some(stretch)
+    }
+
+    /// Gives pages' memory back to the system; they are zero then. Whether it could be.
+    fn empty(&self, offset: usize, bytes: usize) -> bool {
+        let flags = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
+        fallocate(&self.file, flags, offset as u64, bytes as u64).is_ok()
+    }
+}
+
+/// Whether the user lets this process have files of that size: growing one beyond would be a signal.
+fn may_grow(size: usize) -> bool {
+    let limit = rustix::process::getrlimit(rustix::process::Resource::Fsize);
+    limit.current.is_none_or(|most| size as u64 <= most)
+}
+
+impl Drop for Region {
+    fn drop(&mut self) {
+        // SAFETY: mapped in `new`, and unmapped once.
+        let _ = unsafe { munmap(self.start.as_ptr().cast(), self.room) };
+    }
+}
+
+/// A part of a region; given back when it is dropped.
+#[derive(Debug)]
+pub struct Stretch {
+    region: Arc<Region>,
+    offset: usize,
+    size: usize,
+    /// With what fills it up.
+    padded: usize,
+}
+
+impl Stretch {
+    /// Where it begins.
+    pub fn start(&self) -> NonNull<u8> {
+        // SAFETY: the offset lies in the region.
+        unsafe { self.region.start.add(self.offset) }
+    }
+
+    /// Bytes that were asked for.
+    pub fn size(&self) -> usize {
+        self.size
+    }
+
+    /// Fills it with zeros.
+    pub fn clear(&self) {
+        if self.padded < RETURNED || !self.region.empty(self.offset, self.padded) {
+            // SAFETY: it is this stretch's own memory.
+            unsafe { self.start().write_bytes(0, self.padded) };
+        }
+    }
+
+    /// Lets the application write to its pages, or only read them.
+    pub(crate) fn protect(&self, writable: bool) -> Result<(), Errno> {
+        let write = if writable { MprotectFlags::WRITE } else { MprotectFlags::empty() };
+        // SAFETY: whole pages of this stretch, whose only user gives them up or takes them back.
+        unsafe { mprotect(self.start().as_ptr().cast(), self.padded, MprotectFlags::READ | write) }
+    }
+}
+
+impl Drop for Stretch {
+    fn drop(&mut self) {
+        if self.padded >= RETURNED {
+            self.region.empty(self.offset, self.padded);
+        }
+        self.region.lock().free.give_back(self.offset, self.padded);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn bytes(stretch: &Stretch) -> Vec<u8> {
+        // SAFETY: the test's own memory.
+        unsafe { std::slice::from_raw_parts(stretch.start().as_ptr(), stretch.size()) }.to_vec()
+    }
+
+    #[test]
+    fn stretches_are_aligned_apart_and_used_again() {
+        let shared = Shared::new(1 << 30).unwrap();
+        let small = shared.data.take(5, 128).unwrap();
+        let large = shared.data.take(100_000, 8).unwrap();
+        let (a, b) = (small.start().as_ptr() as usize, large.start().as_ptr() as usize);
+        assert_eq!((a % 128, b % PAGE), (0, 0));
+        assert!(a + 128 <= b || b + 100_000 <= a);
+        // SAFETY: the test's own memory.
+        unsafe { large.start().write_bytes(7, 100_000) };
+        assert_eq!(bytes(&large), [7; 100_000]);
+        drop(large);
+        let again = shared.data.take_zeros(100_000).unwrap();
+        assert_eq!((again.start().as_ptr() as usize, bytes(&again)), (b, vec![0; 100_000]));
+        assert!(shared.data.take((1 << 30) + 1, 1).is_none() && shared.data.take(usize::MAX, 1).is_none());
+        assert!(shared.data.take(1 << 29, 1).is_some());
+    }
+
+    #[test]
+    fn what_was_handed_out_can_be_touched_and_nothing_beyond() {
+        let shared = Shared::new(64 << 20).unwrap();
+        let stretch = shared.data.take(3 << 20, PAGE).unwrap();
+        let start = stretch.start().as_ptr() as usize;
+        assert!(shared.data.contains(start, 3 << 20));
+        assert!(!shared.data.contains(start, 64 << 20) && !shared.data.contains(start - PAGE, 8));
+        assert!(!shared.data.contains(usize::MAX, 8));
+    }
+
+    #[test]
+    fn files_can_not_be_cut_and_code_gets_no_second_writer() {
+        let shared = Shared::new(1 << 20).unwrap();
+        let _some = (shared.data.take(10, 1).unwrap(), shared.code.take(10, 1).unwrap());
+        for region in [&shared.data, &shared.code] {
+            assert_eq!(ftruncate(region.file(), 0), Err(Errno::PERM));
+            assert_eq!(fcntl_add_seals(region.file(), SealFlags::GROW), Err(Errno::PERM));
+        }
+        let map = |region: &Region| {
+            let access = ProtFlags::READ | ProtFlags::WRITE;
+            // SAFETY: at a place of the kernel's choice; never used, nor unmapped.
+            unsafe { mmap(std::ptr::null_mut(), PAGE, access, MapFlags::SHARED, region.file(), 0) }.is_ok()
+        };
+        assert!(map(&shared.data) && !map(&shared.code));
+        assert!(shared.code.take(10, PAGE).unwrap().offset >= PAGE);
+    }
+}
