@@ -4,13 +4,14 @@ use std::path::{Path, PathBuf};
 use std::{env, fs, io};
 
 /// Everything that decides what compiled code looks like and how it is called.
-const SOURCES: [&str; 8] = [
+const SOURCES: [&str; 9] = [
     "src",
     "../kir/src",
     "../compiler/src",
     "../compiler/build.rs",
     "../service/src",
     "../../builtins/src",
+    "../../runtime/src/isolation",
     "../../runtime/src/program",
     "../../Cargo.lock",
 ];

@@ -61,6 +61,8 @@ impl Isolation {
         let room = usize::try_from(memory.saturating_mul(2)).unwrap_or(usize::MAX).clamp(16 << 30, 8 << 40);
         let shared = Shared::new(room).map_err(no_memory)?;
         let output_buffers = Buffers::new(Pool::new(Some(shared.clone())));
+        // Stacks count, though they are hardly used.
+        let memory = memory.saturating_add(4 << 30);
         Ok(Arc::new(Isolation { shared, executor: Mutex::default(), memory, output_buffers }))
     }
 
@@ -75,8 +77,12 @@ impl Isolation {
 
     /// The executor for the next launch. CL_OUT_OF_RESOURCES if there is none and none can be begun.
     fn executor(&self) -> Result<Arc<Executor>> {
+        if !self.shared.is_ours() {
+            let why = "SPIRULA_ISOLATE: the context is of the process that this one was forked from";
+            return Err(Status::OutOfResources.because(why));
+        }
         let mut current = self.current();
-        if let Some(executor) = current.as_ref().filter(|executor| executor.is_ours()) {
+        if let Some(executor) = &*current {
             return Ok(executor.clone());
         }
         let begun = Executor::begin(&self.shared, self.memory).map_err(|error| {

@@ -243,9 +243,18 @@ impl Kernel {
         Ok(ArgumentSlot { kernel: self, index, kind, size })
     }
 
-    /// clSetKernelArgSVMPointer: any address. CL_INVALID_ARG_INDEX, CL_INVALID_ARG_VALUE.
+    /// clSetKernelArgSVMPointer: any address, or one of SVM or null where kernels have nothing else. CL_INVALID_ARG_INDEX,
+    /// CL_INVALID_ARG_VALUE.
     pub fn set_address(&self, index: usize, address: usize) -> Result<()> {
+        let context = &self.program.context;
+        let is_known = || address == 0 || context.svm.rest(address).is_some();
         match self.kind(index)? {
+            ArgumentKind::Buffer if context.memory.is_shared() && !is_known() => {
+                let what = format!(
+                    "was given the address {address:#x}, where clSVMAlloc gave nothing: the isolated mode has no system SVM"
+                );
+                Err(self.wrong(Status::InvalidArgValue, index, what))
+            }
             ArgumentKind::Buffer => {
                 self.set(index, Argument::Bytes(address.to_ne_bytes().to_vec()));
                 Ok(())

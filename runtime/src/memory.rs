@@ -18,9 +18,9 @@ pub use raw::HostPtr;
 
 use crate::context::Context;
 use crate::error::{Error, Result, Status};
-use spirula_interface::ImageDescriptor;
 use raw::{Allocation, PAGE, Placed, Span};
 use rect::Placement;
+use spirula_interface::ImageDescriptor;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// A `cl_mem`: a buffer, a sub-buffer, an image or a pipe.
@@ -101,8 +101,9 @@ impl Storage {
         host_ptr: Option<HostPtr>,
     ) -> Result<Arc<Storage>> {
         let used = host_ptr.filter(|_| flags.contains(MemFlags::USE_HOST_PTR));
-        let is_usable =
-            |pointer: HostPtr| !context.memory.is_shared() || context.svm.contains(pointer.as_ptr() as usize, size);
+        let is_usable = |pointer: HostPtr| {
+            !context.memory.is_shared() || context.svm.contains(pointer.as_ptr() as usize, size)
+        };
         if let Some(pointer) = used.filter(|&pointer| is_usable(pointer)) {
             return Ok(Arc::new(Storage::Host(pointer, size)));
         }

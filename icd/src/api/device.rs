@@ -291,12 +291,12 @@ fn newer_info(info: &DeviceInfo, param_name: cl::cl_device_info, answer: Answer)
         cl::CL_DEVICE_GENERIC_ADDRESS_SPACE_SUPPORT => {
             answer.flag(info.has_feature("__opencl_c_generic_address_space"))
         }
-        _ => extension_info(param_name, answer),
+        _ => extension_info(info, param_name, answer),
     }
 }
 
 /// What extensions added: cl_khr_integer_dot_product, cl_ext_float_atomics and cl_intel_unified_shared_memory.
-fn extension_info(param_name: cl::cl_device_info, answer: Answer) -> Status<Answered> {
+fn extension_info(info: &DeviceInfo, param_name: cl::cl_device_info, answer: Answer) -> Status<Answered> {
     match param_name {
         cl::CL_DEVICE_INTEGER_DOT_PRODUCT_CAPABILITIES_KHR => answer.value(
             cl::CL_DEVICE_INTEGER_DOT_PRODUCT_INPUT_4x8BIT_PACKED_KHR
@@ -309,6 +309,9 @@ fn extension_info(param_name: cl::cl_device_info, answer: Answer) -> Status<Answ
         }
         CL_DEVICE_SINGLE_FP_ATOMIC_CAPABILITIES_EXT | CL_DEVICE_DOUBLE_FP_ATOMIC_CAPABILITIES_EXT => {
             answer.value(FLOAT_ATOMICS)
+        }
+        cl::CL_DEVICE_SHARED_SYSTEM_MEM_CAPABILITIES_INTEL if info.isolated => {
+            answer.value(0 as cl::cl_bitfield)
         }
         cl::CL_DEVICE_HOST_MEM_CAPABILITIES_INTEL
         | cl::CL_DEVICE_DEVICE_MEM_CAPABILITIES_INTEL

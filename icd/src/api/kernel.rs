@@ -302,7 +302,11 @@ pub fn set_exec_info(
         }
         _ => false,
     };
-    fail_if(!fits, cl::CL_INVALID_VALUE, "param_name is not valid, or its value is NULL or has not its size")?;
+    fail_if(
+        !fits,
+        cl::CL_INVALID_VALUE,
+        "param_name is not valid, or its value is NULL or has not its size",
+    )?;
     // CL_INVALID_OPERATION if … CL_KERNEL_EXEC_INFO_SVM_FINE_GRAIN_SYSTEM and param_value is CL_TRUE but no devices … support
     // fine-grain system SVM allocations.
     let is_system = param_name == cl::CL_KERNEL_EXEC_INFO_SVM_FINE_GRAIN_SYSTEM

@@ -10,7 +10,7 @@ use spirula_interface::target::Target;
 use spirula_interface::tier::Tier;
 use spirula_service::process::Request;
 use spirula_service::process::pool::{Pool, PoolError};
-use std::process::ExitCode;
+use std::process::{Command, ExitCode};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
@@ -22,7 +22,7 @@ fn main() -> ExitCode {
         act();
         return ExitCode::SUCCESS;
     }
-    let tests: [(&str, fn()); 14] = [
+    let tests: [(&str, fn()); 15] = [
         ("a_crash_is_an_error_that_says_what_happened", a_crash_is_an_error_that_says_what_happened),
         ("a_panic_is_an_error_and_the_worker_lives_on", a_panic_is_an_error_and_the_worker_lives_on),
         ("a_worker_is_reused_and_is_no_child_of_ours", a_worker_is_reused_and_is_no_child_of_ours),
@@ -33,6 +33,7 @@ fn main() -> ExitCode {
         ("a_worker_has_renounced_what_it_does_not_need", a_worker_has_renounced_what_it_does_not_need),
         ("a_hostile_compiler_is_denied_everything", a_hostile_compiler_is_denied_everything),
         ("a_hostile_translator_reads_and_no_more", a_hostile_translator_reads_and_no_more),
+        ("a_hostile_executor_is_denied_everything", a_hostile_executor_is_denied_everything),
         ("many_threads_share_few_workers", many_threads_share_few_workers),
         ("an_application_that_exits_leaves_nobody", an_application_that_exits_leaves_nobody),
         ("a_killed_application_leaves_its_keeper_alone", a_killed_application_leaves_its_keeper_alone),
@@ -101,11 +102,13 @@ fn recurse(depth: u64) -> u64 {
     std::hint::black_box(recurse(std::hint::black_box(depth + 1))) + depth
 }
 
+/// The errno of a system call, or 0.
+fn done(result: i64) -> i32 {
+    if result < 0 { std::io::Error::last_os_error().raw_os_error().unwrap_or(-1) } else { 0 }
+}
+
 /// What a process that was taken over would do: each line names a deed and the errno, or 0 if it was done.
 fn attacks() -> String {
-    let done = |result: i64| {
-        if result < 0 { std::io::Error::last_os_error().raw_os_error().unwrap_or(-1) } else { 0 }
-    };
     let null = std::ptr::null_mut::<libc::c_void>();
     let parent = i64::from(std::os::unix::process::parent_id());
     let here = (&raw const parent).cast::<libc::c_void>();
@@ -186,6 +189,50 @@ fn a_hostile_translator_reads_and_no_more() {
     let Some(denied) = denied(Role::Translator) else { return };
     // It starts clang, which reads headers, and must be able to end it.
     assert_eq!(denied, ["write", "socket", "connect", "ptrace", "peek", "kill", "unshare"]);
+}
+
+/// What an executor gives up, in a process of its own.
+fn a_hostile_executor_is_denied_everything() {
+    let done = Command::new(std::env::current_exe().unwrap()).arg("--confined").output().unwrap();
+    let text = String::from_utf8(done.stdout).unwrap();
+    assert!(done.status.success(), "{text}{}", String::from_utf8_lossy(&done.stderr));
+    if let Some(missing) = text.lines().find_map(|line| line.strip_prefix("missing ")) {
+        return eprintln!("this kernel lacks {missing}");
+    }
+    let denied = [libc::EPERM, libc::EACCES].map(|errno| format!(" {errno}"));
+    let allowed: Vec<&str> =
+        text.lines().filter(|line| !denied.iter().any(|end| line.ends_with(end.as_str()))).collect();
+    assert_eq!(allowed, ["a thread of its own", "a signal to itself"]);
+    assert_eq!(text.lines().count(), 2 + 20, "{text}");
+}
+
+fn confined() {
+    let missing = worker::confine_executor(4 << 30);
+    if !missing.is_empty() {
+        println!("missing {}", missing.join(" and "));
+    }
+    print!("{}", attacks());
+    let parent = i64::from(std::os::unix::process::parent_id());
+    let null = std::ptr::null_mut::<libc::c_void>();
+    // SAFETY: system calls with valid arguments, that concern this process or are denied.
+    let more = unsafe {
+        let zero = 0_u64;
+        let (access, flags) = (libc::PROT_READ | libc::PROT_EXEC, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
+        [
+            ("poke", done(libc::process_vm_writev(parent as i32, null.cast(), 0, null.cast(), 0, 0) as i64)),
+            ("queue", done(libc::syscall(libc::SYS_rt_tgsigqueueinfo, parent, parent, 0, null))),
+            ("bind", done(libc::syscall(libc::SYS_sched_setaffinity, parent, 8, &raw const zero))),
+            ("memfd", done(libc::syscall(libc::SYS_memfd_create, c"a".as_ptr(), 0))),
+            ("look", done(libc::syscall(libc::SYS_newfstatat, libc::AT_FDCWD, c"/".as_ptr(), null, 0))),
+            ("send", done(libc::syscall(libc::SYS_sendmsg, 0, null, 0))),
+            ("code", done(libc::mmap(null, 4096, access, flags, -1, 0) as i64)),
+        ]
+    };
+    more.iter().for_each(|(name, errno)| println!("{name} {errno}"));
+    std::thread::spawn(|| println!("a thread of its own")).join().unwrap();
+    // SAFETY: a signal that is ignored.
+    let told = unsafe { libc::syscall(libc::SYS_tgkill, libc::getpid(), libc::gettid(), libc::SIGURG) };
+    println!("{}", if told == 0 { "a signal to itself" } else { "no signal" });
 }
 
 fn pool() -> Pool {
@@ -325,7 +372,8 @@ fn programs_that_are_no_compiler_are_named() {
 }
 
 /// What this program does instead of testing, in a process of its own.
-const ACTS: [(&str, fn()); 4] = [
+const ACTS: [(&str, fn()); 5] = [
+    ("--confined", confined),
     ("--build-and-exit", || drop(text(run(the_pool(), "process id", 60)))),
     ("--build-and-crash", || {
         text(run(the_pool(), "process id", 60));
@@ -345,7 +393,7 @@ fn the_pool() -> &'static Pool {
 }
 
 fn act(name: &str) -> String {
-    let output = std::process::Command::new(std::env::current_exe().unwrap()).arg(name).output().unwrap();
+    let output = Command::new(std::env::current_exe().unwrap()).arg(name).output().unwrap();
     assert!(output.status.success(), "{name}: {output:?}");
     String::from_utf8(output.stdout).unwrap()
 }

@@ -8,7 +8,9 @@
 mod free_list;
 
 use free_list::FreeList;
-use rustix::fs::{FallocateFlags, MemfdFlags, SealFlags, fallocate, fcntl_add_seals, ftruncate, memfd_create};
+use rustix::fs::{
+    FallocateFlags, MemfdFlags, SealFlags, fallocate, fcntl_add_seals, ftruncate, memfd_create,
+};
 use rustix::io::Errno;
 use rustix::mm::{Advice, MapFlags, MprotectFlags, ProtFlags, madvise, mmap, mprotect, munmap};
 use std::ffi::c_void;
@@ -39,6 +41,8 @@ pub struct Shared {
     /// Code, which nothing in an executor can change and nothing in the application can run. Its first page is the executor's own:
     /// the functions that code may call.
     pub code: Arc<Region>,
+    /// Of which process it is.
+    process: u32,
 }
 
 /// Address space for code.
@@ -52,7 +56,12 @@ impl Shared {
         data.seal(SealFlags::SHRINK | SealFlags::SEAL)?;
         // The application's view exists already, and stays the only one that can be written to.
         code.seal(SealFlags::SHRINK | SealFlags::FUTURE_WRITE | SealFlags::SEAL)?;
-        Ok(Arc::new(Shared { data, code }))
+        Ok(Arc::new(Shared { data, code, process: std::process::id() }))
+    }
+
+    /// Whether this process made it, and not one that this was forked from, which goes on using it.
+    pub fn is_ours(&self) -> bool {
+        self.process == std::process::id()
     }
 }
 
@@ -62,6 +71,8 @@ pub struct Region {
     file: OwnedFd,
     start: NonNull<u8>,
     room: usize,
+    /// Of which process it is: what is forked from that has the same memory, and leaves it alone.
+    process: u32,
     state: Mutex<State>,
 }
 
@@ -93,13 +104,15 @@ impl Region {
             let before = NEXT.fetch_update(Relaxed, Relaxed, next).unwrap_or_else(|at| at);
             let at = next(before).map_or(before, |end| end - room - STEP);
             // SAFETY: nothing that is mapped is replaced.
-            match unsafe { mmap(at as *mut c_void, room, access, flags | MapFlags::FIXED_NOREPLACE, &file, 0) } {
+            match unsafe {
+                mmap(at as *mut c_void, room, access, flags | MapFlags::FIXED_NOREPLACE, &file, 0)
+            } {
                 Ok(start) if start as usize == at => {
                     let start: NonNull<u8> = NonNull::new(start.cast()).ok_or(Errno::NOMEM)?;
                     // SAFETY: it changes no contents. Failure costs only speed.
                     let _ = unsafe { madvise(start.as_ptr().cast(), room, Advice::LinuxHugepage) };
                     let state = Mutex::new(State { free: FreeList::new(reserved..room), size: 0 });
-                    return Ok(Arc::new(Region { file, start, room, state }));
+                    return Ok(Arc::new(Region { file, start, room, process: std::process::id(), state }));
                 }
                 Ok(elsewhere) => {
                     // SAFETY: mapped just now, by a kernel that doesn't know the flag.
@@ -139,6 +152,9 @@ impl Region {
 
     /// `size` bytes that begin at a multiple of `align`, a power of two up to a page, with anything in them. None without memory.
     pub fn take(self: &Arc<Region>, size: usize, align: usize) -> Option<Stretch> {
+        if !self.is_ours() {
+            return None;
+        }
         let align = if size >= PAGE { PAGE } else { align };
         let padded = size.max(1).checked_next_multiple_of(if size >= PAGE { PAGE } else { 128 })?;
         let mut state = self.lock();
@@ -160,6 +176,10 @@ impl Region {
         let stretch = self.take(size, 128)?;
         stretch.clear();
         Some(stretch)
+    }
+
+    fn is_ours(&self) -> bool {
+        self.process == std::process::id()
     }
 
     /// Gives pages' memory back to the system; they are zero then. Whether it could be.
@@ -222,6 +242,9 @@ impl Stretch {
 
 impl Drop for Stretch {
     fn drop(&mut self) {
+        if !self.region.is_ours() {
+            return;
+        }
         if self.padded >= RETURNED {
             self.region.empty(self.offset, self.padded);
         }

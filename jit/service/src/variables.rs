@@ -3,8 +3,8 @@
 
 #![deny(clippy::arithmetic_side_effects)]
 
-use spirula_interface::program::{MAX_ALIGNMENT, MAX_PROGRAM_DATA, ProgramData};
 use crate::shared::{Shared, Stretch};
+use spirula_interface::program::{MAX_ALIGNMENT, MAX_PROGRAM_DATA, ProgramData};
 use std::cell::UnsafeCell;
 use std::sync::Arc;
 
@@ -78,7 +78,8 @@ impl Variables {
             page.0.get_mut()[..bytes.len()].copy_from_slice(bytes);
         }
         let no_memory = VariablesError::Memory(*size);
-        let stretch = shared.map(|shared| shared.data.take(whole.next_multiple_of(PAGE), PAGE).ok_or(no_memory));
+        let stretch =
+            shared.map(|shared| shared.data.take(whole.next_multiple_of(PAGE), PAGE).ok_or(no_memory));
         let stretch = stretch.transpose()?;
         let base = stretch.as_ref().map_or(pages.as_ptr() as u64, |stretch| stretch.start().as_ptr() as u64);
         for &(at, target) in pointers {
@@ -137,10 +138,11 @@ mod tests {
     }
 
     fn bytes(variables: &Variables) -> Vec<u8> {
-        let (start, pages) = (variables.address(&variables.description).unwrap(), 3);
+        const BYTES: usize = 3 * PAGE;
+        let start = variables.address(&variables.description).unwrap();
         // SAFETY: the test's variables take three pages.
         #[expect(unsafe_code, reason = "raw memory")]
-        unsafe { std::slice::from_raw_parts(start as *const u8, pages * PAGE) }.to_vec()
+        unsafe { std::slice::from_raw_parts(start as *const u8, BYTES) }.to_vec()
     }
 
     #[test]
@@ -149,15 +151,15 @@ mod tests {
         let description = data(9000, &image, &[(4092, 8), (8992, 9000)]);
         let shared = Shared::new(1 << 20).unwrap();
         for shared in [None, Some(&shared)] {
-        let made = Variables::new(&description, shared).unwrap();
-        let base = made.address(&description).unwrap() as u64;
-        assert_eq!(made.address(&data(9000, &image, &[])), Err(VariablesError::Others));
-        assert_eq!(base % 4096, 0);
-        let all = bytes(&made);
-        let word = |at: usize| u64::from_le_bytes(all[at..at + 8].try_into().unwrap());
-        assert_eq!((word(4092), word(8992)), (base + 8, base + 9000), "one lies across two pages");
-        assert_eq!((&all[..4092], &all[4100..5000]), (&image[..4092], &image[4100..5000]));
-        assert!(all[5000..8992].iter().all(|&byte| byte == 0));
+            let made = Variables::new(&description, shared).unwrap();
+            let base = made.address(&description).unwrap() as u64;
+            assert_eq!(made.address(&data(9000, &image, &[])), Err(VariablesError::Others));
+            assert_eq!(base % 4096, 0);
+            let all = bytes(&made);
+            let word = |at: usize| u64::from_le_bytes(all[at..at + 8].try_into().unwrap());
+            assert_eq!((word(4092), word(8992)), (base + 8, base + 9000), "one lies across two pages");
+            assert_eq!((&all[..4092], &all[4100..5000]), (&image[..4092], &image[4100..5000]));
+            assert!(all[5000..8992].iter().all(|&byte| byte == 0));
         }
     }
 

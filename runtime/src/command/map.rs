@@ -57,9 +57,9 @@ pub fn map_image(
 
 /// clEnqueueUnmapMemObject. CL_INVALID_VALUE if `address` isn't mapped.
 pub fn unmap(object: &Arc<Mem>, address: *mut u8) -> Result<Command> {
-    let mapped = object.remove_map(address as usize).ok_or_else(|| {
-        Status::InvalidValue.because(format!("{address:p} is not mapped from this object"))
-    })?;
+    let mapped = object
+        .remove_map(address as usize)
+        .ok_or_else(|| Status::InvalidValue.because(format!("{address:p} is not mapped from this object")))?;
     let held = object.clone();
     Ok(Command::transfer(CommandType::UnmapMemObject, object, 0, move || held.take_in(&mapped)))
 }

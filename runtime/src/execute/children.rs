@@ -332,6 +332,10 @@ impl<'a> Tree<'a> {
     fn waves(&self, opened: &Opened) -> Result<Waves> {
         let kernel = self.kernels.get(opened.head.kernel as usize);
         let kernel = kernel.ok_or_else(|| Status::InvalidKernel.because("the program has no such kernel"))?;
+        let local = opened.head.range.local;
+        if local != [0; 3] && local.contains(&0) {
+            return Err(Status::InvalidWorkGroupSize.because(format!("local size {local:?}")));
+        }
         let parts = parts(kernel, opened, self.device).into_iter();
         let parts = parts.map(|part| invocation(kernel, opened, part, self.deadline));
         let parts = parts.collect::<Result<Vec<Invocation>>>()?;

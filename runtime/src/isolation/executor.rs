@@ -31,8 +31,6 @@ pub(super) struct Executor {
     control: UnixStream,
     /// Lanes that nobody uses.
     lanes: Mutex<Vec<OwnedFd>>,
-    /// Of which process it is.
-    application: u32,
     /// Ends it when this is dropped.
     _keeper: Keeper,
 }
@@ -73,13 +71,8 @@ impl Executor {
             return Err(named(&error));
         }
         check_sandbox(&hello.missing).map_err(|error| named(&error))?;
-        let application = std::process::id();
-        Ok(Executor { control, lanes: Mutex::default(), application, _keeper: keeper })
-    }
-
-    /// Whether this process began it, and not one that this was forked from.
-    pub(super) fn is_ours(&self) -> bool {
-        self.application == std::process::id()
+        let _ = control.set_write_timeout(Some(GRACE));
+        Ok(Executor { control, lanes: Mutex::default(), _keeper: keeper })
     }
 
     /// Has it run what is asked, for so long at most.
@@ -106,7 +99,8 @@ impl Executor {
         }
         let failed = |error: Errno| Lost::Meanwhile(format!("no socket to the executor process: {error}"));
         let (lane, theirs) =
-            socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None).map_err(failed)?;
+            socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)
+                .map_err(failed)?;
         match passing::send(self.control.as_fd(), &[0], &[theirs.as_fd()]) {
             Ok(()) => Ok(lane),
             Err(Errno::PIPE | Errno::CONNRESET) => Err(Lost::Before),
@@ -124,7 +118,10 @@ fn wait(lane: &OwnedFd, deadline: Option<Instant>) -> Result<Answer, Lost> {
             Ok((0, _)) => break,
             Ok((length, _)) => {
                 let nonsense = |_| Lost::Meanwhile("the process that ran it answered with nonsense".into());
-                return postcard::from_bytes(bytes.get(..length).unwrap_or_default()).map_err(nonsense);
+                let answer: Answer =
+                    postcard::from_bytes(bytes.get(..length).unwrap_or_default()).map_err(nonsense)?;
+                // Words are for logs and terminals.
+                return Ok(answer.map_err(|words| words.replace(char::is_control, " ")));
             }
             Err(Errno::AGAIN) => {}
             Err(Errno::INTR) => continue,
@@ -139,7 +136,8 @@ fn wait(lane: &OwnedFd, deadline: Option<Instant>) -> Result<Answer, Lost> {
         }
         let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
         if left.is_some_and(|left| left.is_zero()) {
-            let why = "it ran for longer than SPIRULA_TIMEOUT allows, and its process did not end it by itself";
+            let why =
+                "it ran for longer than SPIRULA_TIMEOUT allows, and its process did not end it by itself";
             return Err(Lost::Meanwhile(why.into()));
         }
         let left = left.and_then(|left| Timespec::try_from(left).ok());
@@ -158,7 +156,10 @@ fn check_sandbox(missing: &[String]) -> Result<(), String> {
     static SAID: Once = Once::new();
     if !missing.is_empty() {
         SAID.call_once(|| {
-            log::warn(format_args!("executors are confined by seccomp alone: this system lacks {}", missing.join(" and ")));
+            log::warn(format_args!(
+                "executors are confined by seccomp alone: this system lacks {}",
+                missing.join(" and ")
+            ));
         });
     }
     Ok(())

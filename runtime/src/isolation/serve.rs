@@ -207,15 +207,11 @@ fn perform(request: Request) -> Answer {
             ArgumentBlock::of(place.span(size))
         }
     };
-    let deadline =
-        limit_ns.map_or(Deadline::NEVER, |limit| Deadline::after(Duration::from_nanos(limit)));
+    let deadline = limit_ns.map_or(Deadline::NEVER, |limit| Deadline::after(Duration::from_nanos(limit)));
     let arguments = block.ok_or_else(no_memory)?;
     let invocation = Arc::new(Invocation { tiers, arguments, launch, local_size, deadline });
     let items = (groups.end - groups.start).saturating_mul(invocation.group_items());
     let begun = timer();
     scheduler.run_groups(&invocation, groups).map_err(|error| error.detail)?;
-    Ok(Done {
-        ns: timer().saturating_sub(begun),
-        one_thread_ns: invocation.tiers.pace.estimate_ns(items),
-    })
+    Ok(Done { ns: timer().saturating_sub(begun), one_thread_ns: invocation.tiers.pace.estimate_ns(items) })
 }

@@ -3,8 +3,8 @@
 
 #![allow(unsafe_code)]
 
-use spirula_interface::ImageDescriptor;
 use super::pool::Pool;
+use spirula_interface::ImageDescriptor;
 use spirula_interface::enqueue::host::Memory;
 use spirula_interface::enqueue::{KernelFacts, Parent};
 use spirula_service::shared::Stretch;
@@ -64,7 +64,9 @@ pub(crate) struct Allocation {
 enum Owner {
     Heap(Layout),
     /// The region that an executor has, too.
-    Region { _stretch: Stretch },
+    Region {
+        _stretch: Stretch,
+    },
 }
 
 // SAFETY: it is plain memory that this value owns.
@@ -239,7 +241,8 @@ impl<T: Plain> Placed<T> {
     pub(crate) fn all(pool: &Pool, values: &[T]) -> Option<Placed<T>> {
         const { assert!(align_of::<T>() <= 128) };
         let memory = pool.allocate(size_of_val(values), 128)?;
-        let bytes = Span { start: NonNull::from(values).cast(), len: size_of_val(values), owner: PhantomData };
+        let bytes =
+            Span { start: NonNull::from(values).cast(), len: size_of_val(values), owner: PhantomData };
         memory.span().write(bytes);
         Some(Placed { memory, kind: PhantomData })
     }

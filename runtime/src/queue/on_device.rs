@@ -71,9 +71,11 @@ impl DeviceQueue {
             return Err(Status::OutOfResources
                 .because(format!("the context has {MAX_QUEUES} queues on devices; more are not possible")));
         };
-        let storage = OwnedQueue::new(number as u32, size, &|bytes| context.memory.words(bytes)).ok_or_else(|| {
-            Status::OutOfHostMemory.because(format!("no memory for a queue on the device of {size} bytes"))
-        })?;
+        let storage =
+            OwnedQueue::new(number as u32, size, &|bytes| context.memory.words(bytes)).ok_or_else(|| {
+                Status::OutOfHostMemory
+                    .because(format!("no memory for a queue on the device of {size} bytes"))
+            })?;
         let (context, device) = (context.clone(), device.clone());
         let queue = Arc::new(DeviceQueue { context: context.clone(), device, size, storage });
         known.queues[number] = Arc::downgrade(&queue);

@@ -22,6 +22,7 @@ tests![
     profiling,
     queries,
     blocks_that_are_unknown,
+    blocks_that_capture_much,
 ];
 
 pub const ON_DEVICE: u64 = CL_QUEUE_ON_DEVICE | CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE;
@@ -413,5 +414,25 @@ fn blocks_that_are_unknown() -> Outcome {
     let program = program_of_2_0(&setup, source, "")?;
     let _default = Queue::on_device(&setup.context, setup.device)?;
     assert_eq!(run(&setup, &program, "k", 1, &[0, 2, 0])?, [1, 2, 45]);
+    Ok(())
+}
+
+/// More than a message holds, where another process runs it.
+fn blocks_that_capture_much() -> Outcome {
+    let setup = Setup::new();
+    let source = "typedef struct { int all[12000]; } Much;
+    kernel void parent(global int *p) {
+        Much much;
+        for (int i = 0; i < 12000; i++) much.all[i] = 3 * i + p[0];
+        enqueue_kernel(get_default_queue(), CLK_ENQUEUE_FLAGS_WAIT_KERNEL, ndrange_1D(12000), ^{
+            p[get_global_id(0)] = much.all[get_global_id(0)];
+        });
+    }";
+    let program = program_of_2_0(&setup, source, "")?;
+    let _default = Queue::on_device(&setup.context, setup.device)?;
+    let mut data = vec![0; 12000];
+    data[0] = 5;
+    let expected: Vec<i32> = (0..12000).map(|i| 3 * i + 5).collect();
+    assert_eq!(run(&setup, &program, "parent", 1, &data)?, expected);
     Ok(())
 }

@@ -141,7 +141,8 @@ fn executors() -> BTreeSet<i32> {
         let is_executor = arguments.split(|&byte| byte == 0).any(|word| word == b"--executor");
         is_executor && parent(process).and_then(parent) == Some(std::process::id() as i32)
     };
-    let names = fs::read_dir("/proc").unwrap().flatten().filter_map(|entry| entry.file_name().into_string().ok());
+    let names =
+        fs::read_dir("/proc").unwrap().flatten().filter_map(|entry| entry.file_name().into_string().ok());
     names.filter_map(|name| name.parse().ok()).filter(is_one).collect()
 }
 
@@ -165,14 +166,16 @@ fn executors_that_are_killed() -> Outcome {
         machine.works()?;
     }
     let kernel = Kernel::new(&machine.program, "slow")?;
-    let (kept, buffer) =
-        (Buffer::copy_of(&machine.context, &[5_i32; 4096])?, Buffer::copy_of(&machine.context, &[0_i32; 64])?);
+    let (kept, buffer) = (
+        Buffer::copy_of(&machine.context, &[5_i32; 4096])?,
+        Buffer::copy_of(&machine.context, &[0_i32; 64])?,
+    );
     kernel.set_object(0, Some(&buffer))?;
     kernel.set(1, i32::MAX)?;
     for _ in 0..3 {
         let event = launch(&machine.queues[0], &kernel, 64, 1)?;
         let start = Instant::now();
-        while event.info::<i32>(CL_EVENT_COMMAND_EXECUTION_STATUS)? != CL_RUNNING as i32 || executors().is_empty() {
+        while event.info::<i32>(CL_EVENT_COMMAND_EXECUTION_STATUS)? != CL_RUNNING || executors().is_empty() {
             assert!(start.elapsed() < Duration::from_secs(30), "it does not begin");
             std::thread::sleep(Duration::from_millis(1));
         }
@@ -198,8 +201,8 @@ fn kills_among_many(machine: &Machine) -> Outcome {
         scope.spawn(|| {
             while !over.load(Ordering::Relaxed) {
                 std::thread::sleep(Duration::from_millis(15));
-                // SAFETY: processes of this test.
                 for process in executors() {
+                    // SAFETY: a process of this test.
                     unsafe { libc::kill(process, libc::SIGKILL) };
                 }
             }
@@ -265,7 +268,8 @@ extern "C" fn never(_: *mut std::ffi::c_void) {
 fn native_kernels_are_refused() -> Outcome {
     let (setup, none) = (Setup::new(), null_mut());
     let queue = setup.queue.raw();
-    let native = call!(clEnqueueNativeKernel(queue, Some(never), none, 0, 0, null(), null(), 0, null(), null_mut()));
+    let native =
+        call!(clEnqueueNativeKernel(queue, Some(never), none, 0, 0, null(), null(), 0, null(), null_mut()));
     assert_eq!(status(native), "CL_INVALID_OPERATION");
     Ok(())
 }
@@ -285,7 +289,18 @@ fn memory_of_the_application_is_copied() -> Outcome {
         let (queue, mut error) = (setup.queue.raw(), 0);
         // SAFETY: the arguments are valid; the result is looked at below.
         let place = unsafe {
-            clEnqueueMapBuffer(queue, buffer.raw(), CL_TRUE, flags, offset, size, 0, null(), null_mut(), &mut error)
+            clEnqueueMapBuffer(
+                queue,
+                buffer.raw(),
+                CL_TRUE,
+                flags,
+                offset,
+                size,
+                0,
+                null(),
+                null_mut(),
+                &mut error,
+            )
         };
         assert_eq!(error, CL_SUCCESS);
         place.cast::<u8>()
@@ -347,15 +362,21 @@ fn images_in_memory_of_the_application() -> Outcome {
     };
     description.image_depth = 1;
     let flags = CL_MEM_USE_HOST_PTR | CL_MEM_READ_WRITE;
-    let image =
-        create!(clCreateImage(setup.context.raw(), flags, &format, &description, start.cast()))?;
+    let image = create!(clCreateImage(setup.context.raw(), flags, &format, &description, start.cast()))?;
     let image = Buffer::from_raw(image);
     let (queue, mut error, mut pitch) = (setup.queue.raw(), 0, 0);
     let (origin, region) = ([2_usize, 1, 0], [4_usize, 2, 1]);
     let fill = [77_u32; 4];
     let all = ([0_usize; 3], [8_usize, 4, 1]);
     call!(clEnqueueFillImage(
-        queue, image.raw(), fill.as_ptr().cast(), all.0.as_ptr(), all.1.as_ptr(), 0, null(), null_mut()
+        queue,
+        image.raw(),
+        fill.as_ptr().cast(),
+        all.0.as_ptr(),
+        all.1.as_ptr(),
+        0,
+        null(),
+        null_mut()
     ))?;
     setup.queue.finish()?;
     // SAFETY: the test's own memory.
@@ -364,8 +385,18 @@ fn images_in_memory_of_the_application() -> Outcome {
     // SAFETY: valid arguments.
     let place = unsafe {
         clEnqueueMapImage(
-            queue, image.raw(), CL_TRUE, CL_MAP_READ, origin.as_ptr(), region.as_ptr(), &mut pitch, null_mut(), 0,
-            null(), null_mut(), &mut error,
+            queue,
+            image.raw(),
+            CL_TRUE,
+            CL_MAP_READ,
+            origin.as_ptr(),
+            region.as_ptr(),
+            &mut pitch,
+            null_mut(),
+            0,
+            null(),
+            null_mut(),
+            &mut error,
         )
     };
     assert_eq!((error, place.cast(), pitch), (CL_SUCCESS, start.wrapping_add(32 + 2), 32));

@@ -45,10 +45,8 @@ impl Drop for Shared<'_> {
 
 fn capabilities() -> Outcome {
     let system = if isolate::isolates() { 0 } else { CL_DEVICE_SVM_FINE_GRAIN_SYSTEM };
-    let all = CL_DEVICE_SVM_COARSE_GRAIN_BUFFER
-        | CL_DEVICE_SVM_FINE_GRAIN_BUFFER
-        | system
-        | CL_DEVICE_SVM_ATOMICS;
+    let all =
+        CL_DEVICE_SVM_COARSE_GRAIN_BUFFER | CL_DEVICE_SVM_FINE_GRAIN_BUFFER | system | CL_DEVICE_SVM_ATOMICS;
     assert_eq!(Setup::new().device.info::<u64>(CL_DEVICE_SVM_CAPABILITIES)?, all);
     Ok(())
 }
@@ -152,6 +150,15 @@ fn kernels_take_addresses() -> Outcome {
     shared.words(64).fill(3.0);
     let own = [4f32; 64];
     let mut sum = [0f32; 64];
+    if isolate::isolates() {
+        let set = |pointer| status(call!(clSetKernelArgSVMPointer(kernel.raw(), 0, pointer)));
+        assert_eq!(
+            set(own.as_ptr().cast()),
+            "CL_INVALID_ARG_VALUE",
+            "kernels have no memory of the system's"
+        );
+        return of_shared_memory_alone(&setup);
+    }
     for (index, pointer) in [shared.1.cast_const(), own.as_ptr().cast(), sum.as_mut_ptr().cast_const().cast()]
         .into_iter()
         .enumerate()
@@ -161,6 +168,20 @@ fn kernels_take_addresses() -> Outcome {
     setup.queue.launch(&kernel, NdRange::new(&[64], &[16]))?;
     setup.queue.finish()?;
     assert_eq!(sum, [7.0; 64]);
+    Ok(())
+}
+
+fn of_shared_memory_alone(setup: &Setup) -> Outcome {
+    let kernel = setup.kernel("spir12/vadd.bc64", "vadd");
+    let shared = || Shared::new(setup, CL_MEM_SVM_FINE_GRAIN_BUFFER, 256, 0).ok_or("no memory");
+    let mut all = [shared()?, shared()?, shared()?];
+    for (index, shared) in all.iter_mut().enumerate() {
+        shared.words(64).fill(index as f32 + 3.0);
+        call!(clSetKernelArgSVMPointer(kernel.raw(), index as u32, shared.1))?;
+    }
+    setup.queue.launch(&kernel, NdRange::new(&[64], &[16]))?;
+    setup.queue.finish()?;
+    assert_eq!(all[2].words(64), [7.0; 64]);
     Ok(())
 }
 
