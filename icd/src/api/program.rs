@@ -11,7 +11,7 @@ use opencl_sys as cl;
 use spirula_runtime::context::Context as CoreContext;
 use spirula_runtime::program::{BinaryType, BuildNotify, BuildStatus, Program as Core};
 use std::ffi::{c_char, c_void};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 
 /// A `cl_program`.
@@ -22,8 +22,8 @@ pub struct Program {
     pub context: Link<Context>,
     /// CL_PROGRAM_DEVICES, which all run the same code.
     pub devices: Vec<Link<Device>>,
-    /// For each of these, whether it was in the list of a build, compilation or link.
-    asked_for: Vec<AtomicBool>,
+    /// For each of these, in how many lists of builds, compilations and links it was.
+    asked_for: Vec<AtomicUsize>,
     /// CL_PROGRAM_BINARY_TYPE for the others.
     given: BinaryType,
 }
@@ -38,7 +38,7 @@ impl ClObject for Program {
 
 impl Program {
     fn new(core: Arc<Core>, context: Link<Context>, devices: Vec<Link<Device>>) -> Program {
-        let asked_for = devices.iter().map(|_| AtomicBool::new(false)).collect();
+        let asked_for = devices.iter().map(|_| AtomicUsize::new(0)).collect();
         let given = core.binary_type();
         Program { core, context, devices, asked_for, given }
     }
@@ -46,7 +46,7 @@ impl Program {
     /// Whether it was built, or tried to, for a device.
     pub fn is_asked_for(&self, device: &Link<Device>) -> bool {
         let own = self.devices.iter().position(|own| own.handle() == device.handle());
-        own.is_some_and(|index| self.asked_for[index].load(Ordering::Relaxed))
+        own.is_some_and(|index| self.asked_for[index].load(Ordering::Relaxed) > 0)
     }
 
     /// Does a build for these devices; all if there are none. One that could not begin leaves the others' state alone.
@@ -61,16 +61,14 @@ impl Program {
         let is_meant = |own: &Link<Device>| {
             listed.is_empty() || listed.iter().any(|device| device.handle() == own.handle())
         };
-        // Before the build begins: its callback may ask.
+        // Before the build begins: its callback may ask. Counted, for another build that runs meanwhile may be the one that counts.
         let of_device = self.devices.iter().zip(&self.asked_for);
-        let begun: Vec<&AtomicBool> = of_device
-            .filter(|(own, _)| is_meant(own))
-            .map(|(_, asked)| asked)
-            .filter(|asked| !asked.swap(true, Ordering::Relaxed))
-            .collect();
+        let meant: Vec<&AtomicUsize> =
+            of_device.filter(|(own, _)| is_meant(own)).map(|(_, asked)| asked).collect();
+        meant.iter().for_each(|asked| drop(asked.fetch_add(1, Ordering::Relaxed)));
         build().inspect_err(|error| {
             if error.code == cl::CL_INVALID_OPERATION {
-                begun.iter().for_each(|asked| asked.store(false, Ordering::Relaxed));
+                meant.iter().for_each(|asked| drop(asked.fetch_sub(1, Ordering::Relaxed)));
             }
         })
     }
@@ -109,7 +107,7 @@ impl Program {
         let program = Program::new(core, context, devices);
         for (own, asked) in program.devices.iter().zip(&program.asked_for) {
             let is_meant = listed.is_empty() || listed.iter().any(|device| device.get() == own.handle());
-            asked.store(is_meant, Ordering::Relaxed);
+            asked.store(is_meant.into(), Ordering::Relaxed);
         }
         NewHandle::new(program)
     }

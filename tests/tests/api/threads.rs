@@ -213,7 +213,7 @@ fn programs_built_side_by_side() -> Outcome {
 /// One of them builds; the others are told that it is being built, or has kernels, or build it again.
 fn one_program_built_by_all() -> Outcome {
     let setup = Setup::new();
-    for round in 0..5 {
+    for round in 0..20 {
         let program = setup.load("spir12/vadd.bc64")?;
         let built = AtomicUsize::new(0);
         on_all_threads(|_| {
