@@ -65,10 +65,14 @@ impl Program {
         let of_device = self.devices.iter().zip(&self.asked_for);
         let meant: Vec<&AtomicUsize> =
             of_device.filter(|(own, _)| is_meant(own)).map(|(_, asked)| asked).collect();
-        meant.iter().for_each(|asked| drop(asked.fetch_add(1, Ordering::Relaxed)));
+        for asked in &meant {
+            asked.fetch_add(1, Ordering::Relaxed);
+        }
         build().inspect_err(|error| {
             if error.code == cl::CL_INVALID_OPERATION {
-                meant.iter().for_each(|asked| drop(asked.fetch_sub(1, Ordering::Relaxed)));
+                for asked in &meant {
+                    asked.fetch_sub(1, Ordering::Relaxed);
+                }
             }
         })
     }
