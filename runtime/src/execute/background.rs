@@ -18,8 +18,9 @@ pub(crate) type Job = Box<dyn FnOnce() + Send>;
 /// More threads would only wait for compilers, or keep launches from processors.
 const MOST_THREADS: usize = 4;
 
-/// What an exit waits at most: a few kernels' code.
-const MOST_AT_EXIT: Duration = Duration::from_millis(200);
+/// What an exit waits at most: the code of a few kernels of some length, which take 100 ms each. Where it is less, programs of
+/// short runs stay in the baseline for ever, for none of them lives until their code is there to be kept.
+const MOST_AT_EXIT: Duration = Duration::from_secs(1);
 
 /// A forked child begins with none of its parent's jobs: the threads that would do them are not there.
 static QUEUE: PerProcess<Queue> =
