@@ -192,8 +192,8 @@ slots! {
     clSVMAlloc = bare(svm::alloc);
     clSVMFree = bare(svm::free);
     clEnqueueSVMFree = plain(svm::enqueue_free);
-    clEnqueueSVMMemcpy = plain(svm::enqueue_memcpy);
-    clEnqueueSVMMemFill = plain(svm::enqueue_fill);
+    clEnqueueSVMMemcpy = plain(svm::enqueue_memcpy::<false>);
+    clEnqueueSVMMemFill = plain(svm::enqueue_fill::<false>);
     clEnqueueSVMMap = plain(svm::enqueue_map);
     clEnqueueSVMUnmap = plain(svm::enqueue_unmap);
     clCreateSamplerWithProperties = creates(sampler::create_with_properties);
@@ -243,8 +243,8 @@ extensions! {
     clMemBlockingFreeINTEL: clMemBlockingFreeINTEL_t = plain(usm::blocking_free);
     clGetMemAllocInfoINTEL: clGetMemAllocInfoINTEL_t = plain(usm::get_info);
     clSetKernelArgMemPointerINTEL: clSetKernelArgMemPointerINTEL_t = plain(kernel::set_arg_svm_pointer);
-    clEnqueueMemFillINTEL: clEnqueueMemFillINTEL_t = plain(usm::enqueue_fill);
-    clEnqueueMemcpyINTEL: clEnqueueMemcpyINTEL_t = plain(usm::enqueue_memcpy);
+    clEnqueueMemFillINTEL: clEnqueueMemFillINTEL_t = plain(svm::enqueue_fill::<true>);
+    clEnqueueMemcpyINTEL: clEnqueueMemcpyINTEL_t = plain(svm::enqueue_memcpy::<true>);
     clEnqueueMigrateMemINTEL: clEnqueueMigrateMemINTEL_t = plain(usm::enqueue_migrate);
     clEnqueueMemAdviseINTEL: clEnqueueMemAdviseINTEL_t = plain(usm::enqueue_advise);
 }

@@ -32,28 +32,6 @@ impl ClObject for Device {
     }
 }
 
-const CL_DEVICE_SINGLE_FP_ATOMIC_CAPABILITIES_EXT: cl::cl_device_info = 0x4231;
-const CL_DEVICE_DOUBLE_FP_ATOMIC_CAPABILITIES_EXT: cl::cl_device_info = 0x4232;
-const CL_DEVICE_HALF_FP_ATOMIC_CAPABILITIES_EXT: cl::cl_device_info = 0x4233;
-/// cl_ext_float_atomics: loads and stores, sums, extremes, in global memory and, 16 bits up, in local memory.
-const FLOAT_ATOMICS: cl::cl_bitfield = 0b111 | 0b111 << 16;
-/// What cl_khr_spirv_queries asks: CL_DEVICE_SPIRV_EXTENDED_INSTRUCTION_SETS_KHR, CL_DEVICE_SPIRV_EXTENSIONS_KHR and
-/// CL_DEVICE_SPIRV_CAPABILITIES_KHR.
-const SPIRV_INSTRUCTION_SETS: cl::cl_device_info = 0x12B9;
-const SPIRV_EXTENSIONS: cl::cl_device_info = 0x12BA;
-const SPIRV_CAPABILITIES: cl::cl_device_info = 0x12BB;
-
-/// Names that live as long as the process, as the answers to these questions point to them.
-static SPIRV_NAMES: LazyLock<[Vec<CString>; 2]> = LazyLock::new(|| {
-    [spirv::INSTRUCTION_SETS, spirv::EXTENSIONS]
-        .map(|list| list.iter().filter_map(|&name| CString::new(name).ok()).collect())
-});
-
-/// The addresses of the names.
-fn spirv_names(list: usize) -> Vec<usize> {
-    SPIRV_NAMES[list].iter().map(|name| name.as_ptr().addr()).collect()
-}
-
 /// Which queues can be made.
 const QUEUE_PROPERTIES: cl::cl_command_queue_properties =
     cl::CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE | cl::CL_QUEUE_PROFILING_ENABLE;
@@ -92,6 +70,29 @@ const ATOMIC_FENCE: cl::cl_device_atomic_capabilities = ATOMIC_MEMORY | cl::CL_D
 /// Kernels can enqueue kernels, and the default queue for them can be another.
 const ENQUEUE: cl::cl_device_device_enqueue_capabilities =
     cl::CL_DEVICE_QUEUE_SUPPORTED | cl::CL_DEVICE_QUEUE_REPLACEABLE_DEFAULT;
+
+/// What cl_ext_float_atomics asks; no header that we use has it.
+const SINGLE_FP_ATOMICS: cl::cl_device_info = 0x4231;
+const DOUBLE_FP_ATOMICS: cl::cl_device_info = 0x4232;
+const HALF_FP_ATOMICS: cl::cl_device_info = 0x4233;
+/// cl_ext_float_atomics: loads and stores, sums, extremes, in global memory and, 16 bits up, in local memory.
+const FLOAT_ATOMICS: cl::cl_bitfield = 0b111 | 0b111 << 16;
+/// What cl_khr_spirv_queries asks: CL_DEVICE_SPIRV_EXTENDED_INSTRUCTION_SETS_KHR, CL_DEVICE_SPIRV_EXTENSIONS_KHR and
+/// CL_DEVICE_SPIRV_CAPABILITIES_KHR.
+const SPIRV_INSTRUCTION_SETS: cl::cl_device_info = 0x12B9;
+const SPIRV_EXTENSIONS: cl::cl_device_info = 0x12BA;
+const SPIRV_CAPABILITIES: cl::cl_device_info = 0x12BB;
+
+/// Names that live as long as the process, as the answers to these questions point to them.
+static SPIRV_NAMES: LazyLock<[Vec<CString>; 2]> = LazyLock::new(|| {
+    [spirv::INSTRUCTION_SETS, spirv::EXTENSIONS]
+        .map(|list| list.iter().filter_map(|&name| CString::new(name).ok()).collect())
+});
+
+/// The addresses of the names.
+fn spirv_names(list: usize) -> Vec<usize> {
+    SPIRV_NAMES[list].iter().map(|name| name.as_ptr().addr()).collect()
+}
 
 /// Limits that a device without images reports.
 const NO_IMAGES: ImageLimits = ImageLimits {
@@ -307,9 +308,7 @@ fn extension_info(info: &DeviceInfo, param_name: cl::cl_device_info, answer: Ans
         | cl::CL_DEVICE_INTEGER_DOT_PRODUCT_ACCELERATION_PROPERTIES_4x8BIT_PACKED_KHR => {
             answer.value([cl::CL_FALSE; 6])
         }
-        CL_DEVICE_SINGLE_FP_ATOMIC_CAPABILITIES_EXT | CL_DEVICE_DOUBLE_FP_ATOMIC_CAPABILITIES_EXT => {
-            answer.value(FLOAT_ATOMICS)
-        }
+        SINGLE_FP_ATOMICS | DOUBLE_FP_ATOMICS => answer.value(FLOAT_ATOMICS),
         cl::CL_DEVICE_SHARED_SYSTEM_MEM_CAPABILITIES_INTEL if info.isolated => {
             answer.value(0 as cl::cl_bitfield)
         }
@@ -318,7 +317,7 @@ fn extension_info(info: &DeviceInfo, param_name: cl::cl_device_info, answer: Ans
         | cl::CL_DEVICE_SINGLE_DEVICE_SHARED_MEM_CAPABILITIES_INTEL
         | cl::CL_DEVICE_CROSS_DEVICE_SHARED_MEM_CAPABILITIES_INTEL
         | cl::CL_DEVICE_SHARED_SYSTEM_MEM_CAPABILITIES_INTEL => answer.value(usm::EVERY_ACCESS),
-        CL_DEVICE_HALF_FP_ATOMIC_CAPABILITIES_EXT => answer.value(0 as cl::cl_bitfield),
+        HALF_FP_ATOMICS => answer.value(0 as cl::cl_bitfield),
         _ => unknown(param_name),
     }
 }

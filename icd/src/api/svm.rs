@@ -87,9 +87,9 @@ pub fn enqueue_free(
     submit(&queue, svm::free(&context, free), &wait, cl::CL_FALSE, &event)
 }
 
-/// clEnqueueSVMMemcpy.
+/// clEnqueueSVMMemcpy, and clEnqueueMemcpyINTEL if `UNIFIED`: the command's type is another.
 #[allow(clippy::too_many_arguments)]
-pub fn enqueue_memcpy(
+pub fn enqueue_memcpy<const UNIFIED: bool>(
     command_queue: Handle<Queue>,
     blocking_copy: cl::cl_bool,
     dst_ptr: HostMut,
@@ -104,13 +104,16 @@ pub fn enqueue_memcpy(
     // CL_INVALID_VALUE if dst_ptr or src_ptr are NULL. CL_MEM_COPY_OVERLAP if the values specified for dst_ptr, src_ptr and
     // size result in an overlapping copy.
     let (to, from) = (pointer(dst_ptr.pointer())?, pointer(src_ptr.pointer())?);
-    let command = svm::copy(&queue.host()?.context, to, from, size)?;
+    let mut command = svm::copy(&queue.host()?.context, to, from, size)?;
+    if UNIFIED {
+        command.command_type = CommandType::Memcpy;
+    }
     submit(&queue, command, &wait, blocking_copy, &event)
 }
 
-/// clEnqueueSVMMemFill.
+/// clEnqueueSVMMemFill, and clEnqueueMemFillINTEL if `UNIFIED`.
 #[allow(clippy::too_many_arguments)]
-pub fn enqueue_fill(
+pub fn enqueue_fill<const UNIFIED: bool>(
     command_queue: Handle<Queue>,
     svm_ptr: HostMut,
     pattern: HostConst,
@@ -125,7 +128,10 @@ pub fn enqueue_fill(
     // CL_INVALID_VALUE if svm_ptr is NULL, or not aligned to pattern_size bytes; if size is not a multiple of pattern_size.
     let to = pointer(svm_ptr.pointer())?;
     let pattern = fill_pattern(&pattern, pattern_size)?;
-    let command = svm::fill(&queue.host()?.context, to, pattern, size)?;
+    let mut command = svm::fill(&queue.host()?.context, to, pattern, size)?;
+    if UNIFIED {
+        command.command_type = CommandType::MemFill;
+    }
     submit(&queue, command, &wait, cl::CL_FALSE, &event)
 }
 

@@ -1,11 +1,12 @@
 //! Unified shared memory (cl_intel_unified_shared_memory): allocations of host and device that both reach by one address. Host and
-//! device are one, so that the kinds differ in what is told about them alone, and all of it is memory of clSVMAlloc's kind.
+//! device are one, so that the kinds differ in what is told about them alone, and all of it is memory of clSVMAlloc's kind,
+//! which `svm.rs` copies and fills.
 
 use crate::abi::{Handle, Handles, HostConst, HostMut, In, Out};
 use crate::api::context::Context;
 use crate::api::device::Device;
 use crate::api::distinct;
-use crate::api::enqueue::{fill_pattern, submit, wait_list};
+use crate::api::enqueue::{submit, wait_list};
 use crate::api::event::Event;
 use crate::api::queue::Queue;
 use crate::error::{OrFail, Status, fail, fail_if};
@@ -13,7 +14,6 @@ use crate::handle::{Link, Ref};
 use crate::info::{query, unknown};
 use opencl_sys as cl;
 use spirula_runtime::command::{CommandType, svm};
-use spirula_runtime::memory::HostPtr;
 use std::collections::BTreeMap;
 use std::ffi::c_void;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -174,51 +174,6 @@ pub fn get_info(
         ALLOC_FLAGS => answer.value(found.map_or(0, |(_, allocation)| allocation.flags)),
         _ => unknown(param_name),
     })
-}
-
-/// CL_INVALID_VALUE if a pointer is NULL.
-fn pointer(pointer: Option<HostPtr>) -> Status<HostPtr> {
-    pointer.or_fail(cl::CL_INVALID_VALUE, "a pointer is NULL")
-}
-
-/// clEnqueueMemFillINTEL.
-#[allow(clippy::too_many_arguments)]
-pub fn enqueue_fill(
-    command_queue: Handle<Queue>,
-    dst_ptr: HostMut,
-    pattern: HostConst,
-    pattern_size: usize,
-    size: usize,
-    num_events: u32,
-    event_wait_list: Handles<Event>,
-    event: Out<*mut c_void>,
-) -> Status {
-    let queue = command_queue.get()?;
-    let wait = wait_list(num_events, &event_wait_list)?;
-    let pattern = fill_pattern(&pattern, pattern_size)?;
-    let mut command = svm::fill(&queue.host()?.context, pointer(dst_ptr.pointer())?, pattern, size)?;
-    command.command_type = CommandType::MemFill;
-    submit(&queue, command, &wait, cl::CL_FALSE, &event)
-}
-
-/// clEnqueueMemcpyINTEL.
-#[allow(clippy::too_many_arguments)]
-pub fn enqueue_memcpy(
-    command_queue: Handle<Queue>,
-    blocking: cl::cl_bool,
-    dst_ptr: HostMut,
-    src_ptr: HostConst,
-    size: usize,
-    num_events: u32,
-    event_wait_list: Handles<Event>,
-    event: Out<*mut c_void>,
-) -> Status {
-    let queue = command_queue.get()?;
-    let wait = wait_list(num_events, &event_wait_list)?;
-    let (to, from) = (pointer(dst_ptr.pointer())?, pointer(src_ptr.pointer())?);
-    let mut command = svm::copy(&queue.host()?.context, to, from, size)?;
-    command.command_type = CommandType::Memcpy;
-    submit(&queue, command, &wait, blocking, &event)
 }
 
 /// clEnqueueMigrateMemINTEL: nothing moves.

@@ -1,7 +1,7 @@
 //! OpenCL C to SPIR: what clang is given, and what it yields.
 
 use serde::{Deserialize, Serialize};
-use std::path::PathBuf;
+use std::path::{Component, Path, PathBuf};
 
 /// A clang that can be used.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -41,4 +41,30 @@ pub struct Translated {
     pub module: Vec<u8>,
     /// Warnings, for the build log.
     pub log: String,
+}
+
+/// A path without `.` and `..`, as clang looks up what is not there in reality.
+pub fn normal(path: &Path) -> PathBuf {
+    let mut result = PathBuf::from("/");
+    for component in path.components() {
+        match component {
+            Component::Normal(name) => result.push(name),
+            Component::ParentDir => {
+                result.pop();
+            }
+            _ => {}
+        }
+    }
+    result
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn paths_are_normal() {
+        assert_eq!(normal(Path::new("/a/./b/../c//d")), Path::new("/a/c/d"));
+        assert_eq!(normal(Path::new("/../../x")), Path::new("/x"));
+    }
 }

@@ -4,7 +4,7 @@
 //! Nothing is preprocessed: each `#include` counts, wherever it stands, and each folder that it may be looked for in. That is more
 //! than clang reads, never less; a text that may look for files in another way is translated each time.
 
-use spirula_interface::translation::Translation;
+use spirula_interface::translation::{Translation, normal};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, OpenOptions};
 use std::io::{self, Read};
@@ -131,21 +131,6 @@ fn contents(place: &Path, most: u64) -> io::Result<Option<Vec<u8>>> {
         return Err(unusable());
     }
     Ok(Some(bytes))
-}
-
-/// Without `.` and `..`, as clang looks up what is not there in reality.
-fn normal(path: &Path) -> PathBuf {
-    let mut result = PathBuf::from("/");
-    for component in path.components() {
-        match component {
-            Component::Normal(name) => result.push(name),
-            Component::ParentDir => {
-                result.pop();
-            }
-            _ => {}
-        }
-    }
-    result
 }
 
 /// Words that make the preprocessor look at a clock.

@@ -44,21 +44,16 @@ pub(crate) const OPENCL_C_FEATURES: &[Extension] = &[
     feature("__opencl_c_work_group_collective_functions"),
 ];
 
-/// What is no option in OpenCL C 2.0, and the features of extensions: clang asks for both by the names of 3.0.
+/// How the names of cl_ext_float_atomics' features begin.
+pub(crate) const FLOAT_ATOMICS: &str = "__opencl_c_ext_fp";
+
+/// What is no option in OpenCL C 2.0: clang asks for it by the names of 3.0.
 pub(crate) const OPENCL_C_20: &[&str] = &[
     "__opencl_c_atomic_order_acq_rel",
     "__opencl_c_atomic_order_seq_cst",
     "__opencl_c_atomic_scope_all_devices",
     "__opencl_c_atomic_scope_device",
     "__opencl_c_device_enqueue",
-    "__opencl_c_ext_fp32_global_atomic_add",
-    "__opencl_c_ext_fp32_global_atomic_min_max",
-    "__opencl_c_ext_fp32_local_atomic_add",
-    "__opencl_c_ext_fp32_local_atomic_min_max",
-    "__opencl_c_ext_fp64_global_atomic_add",
-    "__opencl_c_ext_fp64_global_atomic_min_max",
-    "__opencl_c_ext_fp64_local_atomic_add",
-    "__opencl_c_ext_fp64_local_atomic_min_max",
     "__opencl_c_generic_address_space",
     "__opencl_c_pipes",
     "__opencl_c_program_scope_global_variables",

@@ -5,7 +5,7 @@ use super::steps::{Built, Failure};
 use crate::error::Status;
 use crate::platform::Platform;
 use crate::platform::device::DeviceInfo;
-use crate::platform::extensions::{OF_EVERY_VERSION, OPENCL_C_20};
+use crate::platform::extensions::{FLOAT_ATOMICS, OF_EVERY_VERSION, OPENCL_C_20};
 use spirula_interface::translation::Translation;
 use spirula_service as service;
 use std::sync::Arc;
@@ -58,11 +58,14 @@ fn capabilities(device: &DeviceInfo, version: &str) -> Vec<String> {
         options.push(format!("-D{}=1", extension.name));
     }
     options.extend(OF_EVERY_VERSION.iter().map(|feature| format!("-D{feature}=1")));
+    let all = device.opencl_c_features.iter().map(|feature| feature.name);
     let features: Vec<&str> = match version {
         "-cl-std=CL2.0" => {
-            OPENCL_C_20.iter().chain(&["__opencl_c_fp64", "__opencl_c_images"]).copied().collect()
+            let of_extensions = all.filter(|name| name.starts_with(FLOAT_ATOMICS));
+            let of_language = OPENCL_C_20.iter().chain(&["__opencl_c_fp64", "__opencl_c_images"]).copied();
+            of_language.chain(of_extensions).collect()
         }
-        _ => device.opencl_c_features.iter().map(|feature| feature.name).collect(),
+        _ => all.collect(),
     };
     known.extend(features.into_iter().map(|feature| format!(",+{feature}")));
     options.push(known);

@@ -3,9 +3,9 @@
 //! embeds or asks for, by whatever path.
 
 use super::run::MemoryFile;
-use spirula_interface::translation::{BASE_HEADER, Translation};
+use spirula_interface::translation::{BASE_HEADER, Translation, normal};
 use std::io;
-use std::path::{Component, Path, PathBuf};
+use std::path::Path;
 
 /// Where clang finds its own header; nothing is there in reality.
 const RESOURCES: &str = "/spirula/clang";
@@ -87,30 +87,9 @@ fn text(path: &Path) -> io::Result<&str> {
     })
 }
 
-/// Without `.` and `..`, as clang looks paths up.
-fn normal(path: &Path) -> PathBuf {
-    let mut result = PathBuf::from("/");
-    for component in path.components() {
-        match component {
-            Component::Normal(name) => result.push(name),
-            Component::ParentDir => {
-                result.pop();
-            }
-            _ => {}
-        }
-    }
-    result
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn paths_are_normal() {
-        assert_eq!(normal(Path::new("/a/./b/../c//d")), Path::new("/a/c/d"));
-        assert_eq!(normal(Path::new("/../../x")), Path::new("/x"));
-    }
 
     #[test]
     fn names_cannot_break_out_of_the_list() {
