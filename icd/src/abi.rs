@@ -200,6 +200,13 @@ impl<T: Copy> Out<T> {
     }
 }
 
+impl Out<*mut c_void> {
+    /// A list of objects where C's prototype has no `const`.
+    pub fn as_handles<T: ClObject>(&self) -> Handles<T> {
+        Handles(self.as_in(), PhantomData)
+    }
+}
+
 /// A zero-terminated string.
 pub struct Text(*const c_char);
 

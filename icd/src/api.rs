@@ -1,6 +1,7 @@
 //! The entry points, one file per OpenCL object. Each is a safe function that reads as the C function's parameters and
 //! the specification's list of errors, every check with the clause that it enforces; `dispatch.rs` names them all.
 
+pub mod command_buffer;
 pub mod context;
 pub mod device;
 pub mod enqueue;

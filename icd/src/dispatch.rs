@@ -4,6 +4,7 @@
 //! of Khronos's headers, and a test compares the two.
 
 use crate::abi::{bare, creates, plain};
+use crate::api::command_buffer::{self, CommandBuffer, record};
 use crate::api::context::{self, Context};
 use crate::api::enqueue::{self, buffer, map, synchronization};
 use crate::api::event::{self, Event};
@@ -236,6 +237,23 @@ macro_rules! extensions {
 extensions! {
     clGetKernelSuggestedLocalWorkSizeKHR: clGetKernelSuggestedLocalWorkSizeKHR_t
         = plain(enqueue::kernel::suggested_local_work_size);
+    clCreateCommandBufferKHR: clCreateCommandBufferKHR_t = creates(command_buffer::create);
+    clFinalizeCommandBufferKHR: clFinalizeCommandBufferKHR_t = plain(command_buffer::finalize);
+    clRetainCommandBufferKHR: clRetainCommandBufferKHR_t = plain(retain::<CommandBuffer>);
+    clReleaseCommandBufferKHR: clReleaseCommandBufferKHR_t = plain(release::<CommandBuffer>);
+    clEnqueueCommandBufferKHR: clEnqueueCommandBufferKHR_t = plain(command_buffer::enqueue);
+    clGetCommandBufferInfoKHR: clGetCommandBufferInfoKHR_t = plain(command_buffer::get_info);
+    clCommandBarrierWithWaitListKHR: clCommandBarrierWithWaitListKHR_t = plain(record::barrier);
+    clCommandCopyBufferKHR: clCommandCopyBufferKHR_t = plain(record::copy_buffer);
+    clCommandCopyBufferRectKHR: clCommandCopyBufferRectKHR_t = plain(record::copy_buffer_rect);
+    clCommandCopyBufferToImageKHR: clCommandCopyBufferToImageKHR_t = plain(record::copy_buffer_to_image);
+    clCommandCopyImageKHR: clCommandCopyImageKHR_t = plain(record::copy_image);
+    clCommandCopyImageToBufferKHR: clCommandCopyImageToBufferKHR_t = plain(record::copy_image_to_buffer);
+    clCommandFillBufferKHR: clCommandFillBufferKHR_t = plain(record::fill_buffer);
+    clCommandFillImageKHR: clCommandFillImageKHR_t = plain(record::fill_image);
+    clCommandNDRangeKernelKHR: clCommandNDRangeKernelKHR_t = plain(record::ndrange_kernel);
+    clCommandSVMMemcpyKHR: clCommandSVMMemcpyKHR_t = plain(record::svm_memcpy);
+    clCommandSVMMemFillKHR: clCommandSVMMemFillKHR_t = plain(record::svm_mem_fill);
     clHostMemAllocINTEL: clHostMemAllocINTEL_t = creates(usm::alloc_host);
     clDeviceMemAllocINTEL: clDeviceMemAllocINTEL_t = creates(usm::alloc_device);
     clSharedMemAllocINTEL: clSharedMemAllocINTEL_t = creates(usm::alloc_shared);

@@ -62,6 +62,7 @@ command_types! {
     SvmMap = 0x120C, "CL_COMMAND_SVM_MAP";
     SvmUnmap = 0x120D, "CL_COMMAND_SVM_UNMAP";
     SvmMigrateMem = 0x120E, "CL_COMMAND_SVM_MIGRATE_MEM";
+    CommandBuffer = 0x12A8, "CL_COMMAND_COMMAND_BUFFER_KHR";
     MemFill = 0x4204, "CL_COMMAND_MEMFILL_INTEL";
     Memcpy = 0x4205, "CL_COMMAND_MEMCPY_INTEL";
     MigrateMem = 0x4206, "CL_COMMAND_MIGRATEMEM_INTEL";
@@ -86,10 +87,31 @@ pub(crate) enum Work {
     Nothing,
     Kernel(Box<KernelLaunch>),
     Call(Box<dyn FnOnce() -> Result<()> + Send>),
+    /// One after the other.
+    Batch(Vec<Command>),
 }
+
+impl Work {
+    /// Whether kernels are part of it.
+    pub(crate) fn has_kernels(&self) -> bool {
+        match self {
+            Work::Kernel(_) => true,
+            Work::Batch(commands) => commands.iter().any(|command| command.work.has_kernels()),
+            Work::Nothing | Work::Call(_) => false,
+        }
+    }
+}
+
+/// What makes a command, as often as it is asked to; the errors are those of enqueuing it. What is given once (handles, a kernel's
+/// arguments, patterns) it keeps.
+pub trait Template: Fn() -> Result<Command> + Send + Sync + 'static {}
+
+impl<F: Fn() -> Result<Command> + Send + Sync + 'static> Template for F {}
 
 /// Transfers up to so many bytes are short.
 const SHORT_TRANSFER: usize = 64 << 10;
+/// Up to so many short commands are together a short one.
+const SHORT_BATCH: usize = 8;
 
 impl Command {
     /// clEnqueueMarkerWithWaitList.
@@ -128,6 +150,23 @@ impl Command {
             short: false,
             anywhere: false,
         }
+    }
+
+    /// clEnqueueCommandBufferKHR: these commands one after the other, an order in which each stands behind what it may wait for. The
+    /// first that fails ends it.
+    pub fn batch(context: &Arc<Context>, commands: Vec<Command>) -> Command {
+        Command {
+            command_type: CommandType::CommandBuffer,
+            context: Some(context.clone()),
+            short: commands.iter().all(|command| command.short) && commands.len() <= SHORT_BATCH,
+            anywhere: commands.iter().all(|command| command.anywhere),
+            work: Work::Batch(commands),
+        }
+    }
+
+    /// Whether its objects are of this context, or it has none.
+    pub fn is_of(&self, context: &Arc<Context>) -> bool {
+        self.context.as_ref().is_none_or(|own| Arc::ptr_eq(own, context))
     }
 
     fn nothing(command_type: CommandType, context: Option<Arc<Context>>) -> Command {

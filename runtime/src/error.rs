@@ -92,6 +92,9 @@ statuses! {
     InvalidPipeSize = -69, "CL_INVALID_PIPE_SIZE";
     InvalidDeviceQueue = -70, "CL_INVALID_DEVICE_QUEUE";
     InvalidSpecId = -71, "CL_INVALID_SPEC_ID";
+    InvalidCommandBuffer = -1138, "CL_INVALID_COMMAND_BUFFER_KHR";
+    InvalidSyncPointWaitList = -1139, "CL_INVALID_SYNC_POINT_WAIT_LIST_KHR";
+    IncompatibleCommandQueue = -1140, "CL_INCOMPATIBLE_COMMAND_QUEUE_KHR";
     InvalidGlSharegroupReference = -1000, "CL_INVALID_GL_SHAREGROUP_REFERENCE_KHR";
 }
 

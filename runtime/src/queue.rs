@@ -91,13 +91,13 @@ impl Queue {
     /// CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST.
     pub fn submit(&self, mut command: Command, wait: &[Arc<Event>], blocking: bool) -> Result<Arc<Event>> {
         let foreign = |context: &Arc<Context>| !Arc::ptr_eq(context, &self.context);
-        if command.context.as_ref().is_some_and(foreign) || wait.iter().any(|event| foreign(&event.context)) {
+        if !command.is_of(&self.context) || wait.iter().any(|event| foreign(&event.context)) {
             return Err(
                 Status::InvalidContext.because("the queue is of another context than its objects or events")
             );
         }
         // The application's threads run where they like.
-        if matches!(command.work, Work::Kernel(_)) && self.device.scheduler.bound().is_some() {
+        if command.work.has_kernels() && self.device.scheduler.bound().is_some() {
             command.anywhere = false;
         }
         // Before anything is queued: from here on the command runs, and nothing needs to be taken back. Who blocks can do without.
@@ -397,6 +397,12 @@ fn perform(work: Work, device: &Device, ended: &dyn Fn()) -> Result<()> {
         Work::Nothing => Ok(()),
         Work::Kernel(launch) => launch.run(device, ended),
         Work::Call(call) => call(),
+        Work::Batch(commands) => commands.into_iter().enumerate().try_for_each(|(number, command)| {
+            let name = command.command_type.name();
+            // Its kernels have all ended when it has.
+            perform(command.work, device, &|| ())
+                .map_err(|error| error.status.because(format!("command {number}, {name}: {}", error.detail)))
+        }),
     }
 }
 

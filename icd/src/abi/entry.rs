@@ -192,6 +192,8 @@ entries! {
     A B C D E G H I J K L M;
     A B C D E G H I J K L M O;
     A B C D E G H I J K L M O P;
+    A B C D E G H I J K L M O P Q;
+    A B C D E G H I J K L M O P Q S;
 }
 
 #[cfg(test)]

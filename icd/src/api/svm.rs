@@ -8,9 +8,11 @@ use crate::api::queue::Queue;
 use crate::callback::{Opaque, SvmFree};
 use crate::error::{OrFail, Status, fail_if};
 use opencl_sys as cl;
-use spirula_runtime::command::{CommandType, svm};
+use spirula_runtime::command::{CommandType, Template, svm};
+use spirula_runtime::context::Context as CoreContext;
 use spirula_runtime::memory::{HostPtr, MapFlags, MemFlags};
 use std::ffi::c_void;
+use std::sync::Arc;
 
 /// clSVMAlloc; NULL for whatever is wrong.
 pub fn alloc(
@@ -87,6 +89,20 @@ pub fn enqueue_free(
     submit(&queue, svm::free(&context, free), &wait, cl::CL_FALSE, &event)
 }
 
+/// The command of clEnqueueSVMMemcpy and clCommandSVMMemcpyKHR.
+pub(super) fn copying(
+    context: &Arc<CoreContext>,
+    dst_ptr: &HostMut,
+    src_ptr: &HostConst,
+    size: usize,
+) -> Status<impl Template> {
+    // CL_INVALID_VALUE if dst_ptr or src_ptr are NULL. CL_MEM_COPY_OVERLAP if the values specified for dst_ptr, src_ptr and
+    // size result in an overlapping copy.
+    let (to, from) = (pointer(dst_ptr.pointer())?, pointer(src_ptr.pointer())?);
+    let context = context.clone();
+    Ok(move || svm::copy(&context, to, from, size))
+}
+
 /// clEnqueueSVMMemcpy, and clEnqueueMemcpyINTEL if `UNIFIED`: the command's type is another.
 #[allow(clippy::too_many_arguments)]
 pub fn enqueue_memcpy<const UNIFIED: bool>(
@@ -101,14 +117,25 @@ pub fn enqueue_memcpy<const UNIFIED: bool>(
 ) -> Status {
     let queue = command_queue.get()?;
     let wait = wait_list(num_events, &event_wait_list)?;
-    // CL_INVALID_VALUE if dst_ptr or src_ptr are NULL. CL_MEM_COPY_OVERLAP if the values specified for dst_ptr, src_ptr and
-    // size result in an overlapping copy.
-    let (to, from) = (pointer(dst_ptr.pointer())?, pointer(src_ptr.pointer())?);
-    let mut command = svm::copy(&queue.host()?.context, to, from, size)?;
+    let mut command = copying(&queue.host()?.context, &dst_ptr, &src_ptr, size)?()?;
     if UNIFIED {
         command.command_type = CommandType::Memcpy;
     }
     submit(&queue, command, &wait, blocking_copy, &event)
+}
+
+/// The command of clEnqueueSVMMemFill and clCommandSVMMemFillKHR.
+pub(super) fn filling(
+    context: &Arc<CoreContext>,
+    svm_ptr: &HostMut,
+    (pattern, pattern_size): (&HostConst, usize),
+    size: usize,
+) -> Status<impl Template> {
+    // CL_INVALID_VALUE if svm_ptr is NULL, or not aligned to pattern_size bytes; if size is not a multiple of pattern_size.
+    let to = pointer(svm_ptr.pointer())?;
+    let pattern = fill_pattern(pattern, pattern_size)?.to_vec();
+    let context = context.clone();
+    Ok(move || svm::fill(&context, to, &pattern, size))
 }
 
 /// clEnqueueSVMMemFill, and clEnqueueMemFillINTEL if `UNIFIED`.
@@ -125,10 +152,7 @@ pub fn enqueue_fill<const UNIFIED: bool>(
 ) -> Status {
     let queue = command_queue.get()?;
     let wait = wait_list(num_events, &event_wait_list)?;
-    // CL_INVALID_VALUE if svm_ptr is NULL, or not aligned to pattern_size bytes; if size is not a multiple of pattern_size.
-    let to = pointer(svm_ptr.pointer())?;
-    let pattern = fill_pattern(&pattern, pattern_size)?;
-    let mut command = svm::fill(&queue.host()?.context, to, pattern, size)?;
+    let mut command = filling(&queue.host()?.context, &svm_ptr, (&pattern, pattern_size), size)?()?;
     if UNIFIED {
         command.command_type = CommandType::MemFill;
     }

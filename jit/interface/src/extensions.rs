@@ -31,6 +31,7 @@ pub const EXTENSIONS: &[Extension] = &[
     v1("cl_khr_depth_images"),
     v1("cl_khr_image2d_from_buffer"),
     v1("cl_khr_srgb_image_writes"),
+    Extension { name: "cl_khr_command_buffer", version: [0, 9, 8] },
     v1("cl_khr_create_command_queue"),
     v1("cl_khr_device_uuid"),
     v1("cl_khr_expect_assume"),

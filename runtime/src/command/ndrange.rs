@@ -1,6 +1,6 @@
 //! Kernel launches: the checks of clEnqueueNDRangeKernel and the choice of a work-group size.
 
-use super::{Command, CommandType, Work};
+use super::{Command, CommandType, Template, Work};
 use crate::context::Context;
 use crate::error::{Error, Result, Status};
 use crate::execute::children::{Enqueuing, Waves};
@@ -8,7 +8,7 @@ use crate::execute::fault::Deadline;
 use crate::execute::group_size;
 use crate::execute::launch::Invocation;
 use crate::execute::output::{record, stdout};
-use crate::kernel::Kernel;
+use crate::kernel::{Arguments, Kernel};
 use crate::memory::Mem;
 use crate::platform::device::Device;
 use spirula_interface::program::{HiddenKind, KernelInfo, Launch};
@@ -83,21 +83,44 @@ pub fn ndrange(
     global: &[usize],
     local: Option<&[usize]>,
 ) -> Result<Command> {
+    launch(kernel, &kernel.arguments(), device, offset, global, local)
+}
+
+/// What makes [`ndrange`]'s command with the arguments that the kernel has now.
+pub fn template(
+    kernel: Arc<Kernel>,
+    device: Arc<Device>,
+    offset: Option<Vec<usize>>,
+    global: Vec<usize>,
+    local: Option<Vec<usize>>,
+) -> impl Template {
+    let arguments = kernel.arguments();
+    move || launch(&kernel, &arguments, &device, offset.as_deref(), &global, local.as_deref())
+}
+
+/// [`ndrange`] with these arguments.
+fn launch(
+    kernel: &Kernel,
+    arguments: &Arguments,
+    device: &Arc<Device>,
+    offset: Option<&[usize]>,
+    global: &[usize],
+    local: Option<&[usize]>,
+) -> Result<Command> {
     let range = check_range(kernel, device, offset, global, local)?;
     let bound = kernel.info.code.sees_group || kernel.info.code.scratch_per_item > 0;
     let parts = if bound { range.divided() } else { regrouped(&range, kernel, device) };
-    let arguments = kernel.arguments();
     let Some((&first, rest)) = parts.split_first() else {
         // Nobody will be in a group.
         let none = Range { local_size: [1; 3], ..range };
-        kernel.invocation(&arguments, device, none.whole())?;
+        kernel.invocation(arguments, device, none.whole())?;
         return Ok(Command::nothing(CommandType::NdrangeKernel, Some(kernel.program.context.clone())));
     };
-    let (invocation, memory) = kernel.invocation(&arguments, device, first)?;
-    let rest = rest.iter().map(|&part| Ok(kernel.invocation(&arguments, device, part)?.0));
+    let (invocation, memory) = kernel.invocation(arguments, device, first)?;
+    let rest = rest.iter().map(|&part| Ok(kernel.invocation(arguments, device, part)?.0));
     let rest = rest.collect::<Result<Vec<Invocation>>>()?;
     let items = range.global_size.iter().product();
-    let enqueuing = kernel.enqueuing(&arguments, device)?;
+    let enqueuing = kernel.enqueuing(arguments, device)?;
     // Nobody knows what the kernels that it enqueues need.
     let alone = enqueuing.is_none();
     let anywhere =

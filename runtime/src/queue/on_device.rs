@@ -13,8 +13,9 @@ use std::time::Duration;
 
 /// CL_DEVICE_MAX_ON_DEVICE_EVENTS, of a context.
 pub(crate) const MAX_EVENTS: u32 = 1 << 16;
-/// CL_DEVICE_QUEUE_ON_DEVICE_PREFERRED_SIZE: four thousand kernels with few captures.
-pub(crate) const PREFERRED_SIZE: u32 = 1 << 20;
+/// CL_DEVICE_QUEUE_ON_DEVICE_PREFERRED_SIZE: sixty thousand kernels with few captures, one of each work-item of a large launch. Memory
+/// that no kernel fills is never touched.
+pub(crate) const PREFERRED_SIZE: u32 = 16 << 20;
 /// CL_DEVICE_QUEUE_ON_DEVICE_MAX_SIZE.
 pub(crate) const MAX_SIZE: u32 = 64 << 20;
 

@@ -2,10 +2,10 @@
 //! source; skipped on a device without the extension or without a compiler.
 
 use crate::conversions::apply;
-use crate::setup::{Setup, program_of_2_0, tests};
+use crate::setup::{program_of_2_0, setup_with, tests};
 use spirula_tests::cl::sys::*;
 use spirula_tests::cl::{Buffer, Kernel, NdRange};
-use spirula_tests::isolate::{Failure, Outcome};
+use spirula_tests::isolate::Outcome;
 
 tests![queries, bits, dot_products, float_sums, float_extremes, expectations];
 
@@ -15,14 +15,6 @@ const HALF_FP_ATOMICS: cl_device_info = 0x4233;
 const DOT_PRODUCTS: cl_device_info = 0x1073;
 const DOT_PRODUCTS_IN_BYTES: cl_device_info = 0x1074;
 const DOT_PRODUCTS_PACKED: cl_device_info = 0x1075;
-
-fn setup_with(extension: &str) -> Result<Setup, Failure> {
-    let setup = Setup::new();
-    match setup.device.has_extension(extension) {
-        true => Ok(setup),
-        false => Err(Failure::Skipped(format!("{extension} is not there"))),
-    }
-}
 
 fn queries() -> Outcome {
     let setup = setup_with("cl_ext_float_atomics")?;

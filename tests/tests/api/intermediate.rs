@@ -17,6 +17,7 @@ tests![
     specialization_is_for_modules,
     modules_link_with_binaries,
     arguments_are_described,
+    built_in_variables_of_old_translators,
 ];
 
 const CL_DEVICE_SPIRV_EXTENDED_INSTRUCTION_SETS: cl_uint = 0x12B9;
@@ -32,14 +33,19 @@ mod op {
     pub const CAPABILITY: u32 = 17;
     pub const TYPE_VOID: u32 = 19;
     pub const TYPE_INT: u32 = 21;
+    pub const TYPE_VECTOR: u32 = 23;
     pub const TYPE_POINTER: u32 = 32;
     pub const TYPE_FUNCTION: u32 = 33;
     pub const SPEC_CONSTANT: u32 = 50;
     pub const FUNCTION: u32 = 54;
     pub const FUNCTION_PARAMETER: u32 = 55;
     pub const FUNCTION_END: u32 = 56;
+    pub const VARIABLE: u32 = 59;
+    pub const LOAD: u32 = 61;
     pub const STORE: u32 = 62;
     pub const DECORATE: u32 = 71;
+    pub const COMPOSITE_EXTRACT: u32 = 81;
+    pub const CONVERT: u32 = 113;
     pub const LABEL: u32 = 248;
     pub const RETURN: u32 = 253;
 }
@@ -203,5 +209,50 @@ fn arguments_are_described() -> Outcome {
     let name = CL_KERNEL_ARG_TYPE_NAME;
     call!(clGetKernelArgInfo(kernel.raw(), 0, name, 16, text.as_mut_ptr().cast(), &mut size))?;
     assert_eq!(&text[..size], b"int*\0");
+    Ok(())
+}
+
+/// Khronos's first translators had them in the storage class UniformConstant (0), later ones in Input (1).
+fn built_in_variables_of_old_translators() -> Outcome {
+    let setup = Setup::new();
+    for class in [0, 1] {
+        let il = assembled(&[
+            &[op::CAPABILITY, 6],
+            &[op::CAPABILITY, 4],
+            &[op::CAPABILITY, 11],
+            &[op::MEMORY_MODEL, 2, 2],
+            &[op::ENTRY_POINT, 6, 10, u32::from(b'k')],
+            // GlobalSize.
+            &[op::DECORATE, 20, 11, 31],
+            &[op::TYPE_VOID, 1],
+            &[op::TYPE_INT, 2, 32, 0],
+            &[op::TYPE_INT, 6, 64, 0],
+            &[op::TYPE_VECTOR, 7, 6, 3],
+            &[op::TYPE_POINTER, 3, 5, 2],
+            &[op::TYPE_POINTER, 8, class, 7],
+            &[op::TYPE_FUNCTION, 4, 1, 3],
+            &[op::VARIABLE, 8, 20, class],
+            &[op::FUNCTION, 1, 10, 0, 4],
+            &[op::FUNCTION_PARAMETER, 3, 11],
+            &[op::LABEL, 12],
+            &[op::LOAD, 7, 13, 20],
+            &[op::COMPOSITE_EXTRACT, 6, 14, 13, 0],
+            &[op::CONVERT, 2, 15, 14],
+            &[op::STORE, 11, 15],
+            &[op::RETURN],
+            &[op::FUNCTION_END],
+        ]);
+        let program = Program::from_il(&setup.context, &il)?;
+        program
+            .build("")
+            .map_err(|error| format!("{error}: {}", program.log(setup.device).unwrap_or_default()))?;
+        let buffer = Buffer::copy_of(&setup.context, &[0u32; 1])?;
+        let kernel = Kernel::new(&program, "k")?;
+        kernel.set_object(0, Some(&buffer))?;
+        setup.queue.launch(&kernel, NdRange::new(&[12], &[4]))?;
+        let mut found = [0u32];
+        setup.queue.read(&buffer, &mut found)?;
+        assert_eq!(found, [12], "class {class}");
+    }
     Ok(())
 }

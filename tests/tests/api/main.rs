@@ -2,6 +2,7 @@
 //! forbids.
 
 mod atomics;
+mod command_buffers;
 mod commands;
 mod conversions;
 mod device_queues;
@@ -43,8 +44,9 @@ use std::process::ExitCode;
 
 /// Whether a test tells more if it is run in the isolated mode, too: of its module memory, launches or their ends are the subject.
 fn is_for_isolation(test: &str) -> bool {
-    const MODULES: [&str; 18] = [
+    const MODULES: [&str; 19] = [
         "atomics",
+        "command_buffers",
         "commands",
         "device_queues",
         "device_trees",
@@ -92,6 +94,7 @@ fn main() -> ExitCode {
         faults::tests(),
         timeouts::tests(),
         usm::tests(),
+        command_buffers::tests(),
         commands::tests(),
         sub_devices::tests(),
         svm::tests(),

@@ -1,9 +1,11 @@
 //! What most tests start from.
 
-use spirula_tests::cl::sys::{CL_DEVICE_COMPILER_AVAILABLE, CL_SUCCESS, CL_TRUE};
+use spirula_tests::cl::sys::*;
 use spirula_tests::cl::{self, Context, Device, Kernel, Program, Queue, SPIR12, code_name};
 use spirula_tests::isolate::Failure;
 use spirula_tests::{fixtures, isolate, supervise};
+use std::ffi::CStr;
+use std::mem::transmute_copy;
 use std::time::Duration;
 
 /// A device with a context and a profiling in-order queue.
@@ -50,6 +52,26 @@ pub fn program_of_2_0(setup: &Setup, source: &str, options: &str) -> Result<Prog
     let version = if options.contains("-cl-std=") { "" } else { "-cl-std=CL2.0 " };
     program.build(&format!("{version}{options}")).map_err(|error| format!("{error}: {}", log()))?;
     Ok(program)
+}
+
+/// What tests of an extension start from; skipped on a device without it.
+pub fn setup_with(extension: &str) -> Result<Setup, Failure> {
+    let setup = Setup::new();
+    match setup.device.has_extension(extension) {
+        true => Ok(setup),
+        false => Err(Failure::Skipped(format!("{extension} is not there"))),
+    }
+}
+
+/// A function of an extension that the device has, of the type that its name has in the headers.
+pub fn function<F>(setup: &Setup, name: &CStr) -> F {
+    assert_eq!(size_of::<F>(), size_of::<*mut c_void>());
+    let platform: cl_platform_id = setup.device.info::<usize>(CL_DEVICE_PLATFORM).expect("a platform") as _;
+    // SAFETY: the platform lives, and the name ends with a zero.
+    let address = unsafe { clGetExtensionFunctionAddressForPlatform(platform, name.as_ptr()) };
+    assert!(!address.is_null(), "{name:?}");
+    // SAFETY: the callers name the type that the extension gives this function, a pointer to one.
+    unsafe { transmute_copy(&address) }
 }
 
 /// The status's name, for comparison.

@@ -1,12 +1,10 @@
 //! Unified shared memory (cl_intel_unified_shared_memory): allocation, what is told about addresses, commands, kernels that follow
 //! pointers, and what is refused.
 
-use crate::setup::{Setup, status, tests};
+use crate::setup::{Setup, function, setup_with, status, tests};
 use spirula_tests::cl::sys::*;
 use spirula_tests::cl::{Error, Event, NdRange, Object};
 use spirula_tests::isolate::{Failure, Outcome};
-use std::ffi::CStr;
-use std::mem::transmute_copy;
 use std::ptr::{null, null_mut};
 
 tests![capabilities, allocations, what_is_known, commands, kernels_follow_pointers, freeing_waits];
@@ -59,23 +57,8 @@ const BASE: u32 = 0x419B;
 const SIZE: u32 = 0x419C;
 const OWNER: u32 = 0x419D;
 
-/// A function of the extension, of the type that its name has in the headers.
-fn function<F>(setup: &Setup, name: &CStr) -> F {
-    assert_eq!(size_of::<F>(), size_of::<*mut c_void>());
-    let platform: cl_platform_id = setup.device.info::<usize>(CL_DEVICE_PLATFORM).expect("a platform") as _;
-    // SAFETY: the platform lives, and the name ends with a zero.
-    let address = unsafe { clGetExtensionFunctionAddressForPlatform(platform, name.as_ptr()) };
-    assert!(!address.is_null(), "{name:?}");
-    // SAFETY: the callers name the type that the extension gives this function, a pointer to one.
-    unsafe { transmute_copy(&address) }
-}
-
 fn ready() -> Result<Setup, Failure> {
-    let setup = Setup::new();
-    match setup.device.has_extension("cl_intel_unified_shared_memory") {
-        true => Ok(setup),
-        false => Err(Failure::Skipped("cl_intel_unified_shared_memory is not there".into())),
-    }
+    setup_with("cl_intel_unified_shared_memory")
 }
 
 fn checked(code: cl_int) -> Result<(), Error> {

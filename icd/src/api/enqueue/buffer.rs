@@ -7,6 +7,7 @@ use crate::api::memory::Mem;
 use crate::api::queue::Queue;
 use crate::error::Status;
 use opencl_sys as cl;
+use spirula_runtime::command::Template;
 use spirula_runtime::command::buffer::{self, RectSide};
 use std::ffi::c_void;
 
@@ -114,6 +115,19 @@ pub fn write_rect(
     submit(&queue, command, &wait, blocking_write, &event)
 }
 
+/// The command of clEnqueueCopyBuffer and clCommandCopyBufferKHR.
+pub(in crate::api) fn copying(
+    src_buffer: &Handle<Mem>,
+    dst_buffer: &Handle<Mem>,
+    src_offset: usize,
+    dst_offset: usize,
+    size: usize,
+) -> Status<impl Template> {
+    let (source, destination) = (src_buffer.get()?.core.clone(), dst_buffer.get()?.core.clone());
+    // CL_MEM_COPY_OVERLAP if src_buffer and dst_buffer are the same buffer or sub-buffer object and the regions overlap.
+    Ok(move || buffer::copy(&source, &destination, src_offset, dst_offset, size))
+}
+
 /// clEnqueueCopyBuffer.
 #[allow(clippy::too_many_arguments)]
 pub fn copy(
@@ -128,11 +142,27 @@ pub fn copy(
     event: Out<*mut c_void>,
 ) -> Status {
     let queue = command_queue.get()?;
-    let (source, destination) = (src_buffer.get()?, dst_buffer.get()?);
+    let copy = copying(&src_buffer, &dst_buffer, src_offset, dst_offset, size)?;
     let wait = wait_list(num_events, &event_wait_list)?;
-    // CL_MEM_COPY_OVERLAP if src_buffer and dst_buffer are the same buffer or sub-buffer object and the regions overlap.
-    let command = buffer::copy(&source.core, &destination.core, src_offset, dst_offset, size)?;
-    submit(&queue, command, &wait, cl::CL_FALSE, &event)
+    submit(&queue, copy()?, &wait, cl::CL_FALSE, &event)
+}
+
+/// One side of [`copying_rect`]: buffer, origin, row pitch and slice pitch.
+type Side<'a> = (&'a Handle<Mem>, &'a In<usize>, usize, usize);
+
+/// The command of clEnqueueCopyBufferRect and clCommandCopyBufferRectKHR.
+pub(in crate::api) fn copying_rect(
+    source: Side,
+    destination: Side,
+    region: &In<usize>,
+) -> Status<impl Template> {
+    let side = |(buffer, origin, row_pitch, slice_pitch): Side| -> Status<_> {
+        let buffer = buffer.get()?.core.clone();
+        Ok((buffer, RectSide { origin: triple(origin)?, row_pitch, slice_pitch }))
+    };
+    let ((source, source_side), (destination, destination_side)) = (side(source)?, side(destination)?);
+    let region = triple(region)?;
+    Ok(move || buffer::copy_rect(&source, &destination, source_side, destination_side, region))
 }
 
 /// clEnqueueCopyBufferRect.
@@ -153,15 +183,23 @@ pub fn copy_rect(
     event: Out<*mut c_void>,
 ) -> Status {
     let queue = command_queue.get()?;
-    let (source, destination) = (src_buffer.get()?, dst_buffer.get()?);
+    let source = (&src_buffer, &src_origin, src_row_pitch, src_slice_pitch);
+    let destination = (&dst_buffer, &dst_origin, dst_row_pitch, dst_slice_pitch);
+    let copy = copying_rect(source, destination, &region)?;
     let wait = wait_list(num_events, &event_wait_list)?;
-    let source_side =
-        RectSide { origin: triple(&src_origin)?, row_pitch: src_row_pitch, slice_pitch: src_slice_pitch };
-    let destination_side =
-        RectSide { origin: triple(&dst_origin)?, row_pitch: dst_row_pitch, slice_pitch: dst_slice_pitch };
-    let region = triple(&region)?;
-    let command = buffer::copy_rect(&source.core, &destination.core, source_side, destination_side, region)?;
-    submit(&queue, command, &wait, cl::CL_FALSE, &event)
+    submit(&queue, copy()?, &wait, cl::CL_FALSE, &event)
+}
+
+/// The command of clEnqueueFillBuffer and clCommandFillBufferKHR.
+pub(in crate::api) fn filling(
+    buffer: &Handle<Mem>,
+    (pattern, pattern_size): (&HostConst, usize),
+    offset: usize,
+    size: usize,
+) -> Status<impl Template> {
+    let buffer = buffer.get()?.core.clone();
+    let pattern = fill_pattern(pattern, pattern_size)?.to_vec();
+    Ok(move || buffer::fill(&buffer, &pattern, offset, size))
 }
 
 /// clEnqueueFillBuffer.
@@ -178,8 +216,7 @@ pub fn fill(
     event: Out<*mut c_void>,
 ) -> Status {
     let queue = command_queue.get()?;
-    let buffer = buffer.get()?;
+    let fill = filling(&buffer, (&pattern, pattern_size), offset, size)?;
     let wait = wait_list(num_events, &event_wait_list)?;
-    let command = buffer::fill(&buffer.core, fill_pattern(&pattern, pattern_size)?, offset, size)?;
-    submit(&queue, command, &wait, cl::CL_FALSE, &event)
+    submit(&queue, fill()?, &wait, cl::CL_FALSE, &event)
 }

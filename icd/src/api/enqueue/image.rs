@@ -8,7 +8,7 @@ use crate::api::queue::Queue;
 use crate::error::{OrFail, Status, fail_if};
 use crate::handle::Ref;
 use opencl_sys as cl;
-use spirula_runtime::command::image;
+use spirula_runtime::command::{Template, image};
 use std::ffi::c_void;
 
 /// CL_INVALID_MEM_OBJECT if image is not a valid image object.
@@ -73,6 +73,21 @@ pub fn write(
     submit(&queue, command, &wait, blocking_write, &event)
 }
 
+/// An object and the origin of a region in it.
+type Side<'a> = (&'a Handle<Mem>, &'a In<usize>);
+
+/// The command of clEnqueueCopyImage and clCommandCopyImageKHR.
+pub(in crate::api) fn copying(
+    (src_image, src_origin): Side,
+    (dst_image, dst_origin): Side,
+    region: &In<usize>,
+) -> Status<impl Template> {
+    let (source, destination) = (image(src_image)?.core.clone(), image(dst_image)?.core.clone());
+    let (from, to, region) = (triple(src_origin)?, triple(dst_origin)?, triple(region)?);
+    // CL_IMAGE_FORMAT_MISMATCH if src_image and dst_image do not use the same image format. CL_MEM_COPY_OVERLAP.
+    Ok(move || image::copy(&source, &destination, from, to, region))
+}
+
 /// clEnqueueCopyImage.
 #[allow(clippy::too_many_arguments)]
 pub fn copy(
@@ -87,12 +102,20 @@ pub fn copy(
     event: Out<*mut c_void>,
 ) -> Status {
     let queue = command_queue.get()?;
-    let (source, destination) = (image(&src_image)?, image(&dst_image)?);
+    let copy = copying((&src_image, &src_origin), (&dst_image, &dst_origin), &region)?;
     let wait = wait_list(num_events, &event_wait_list)?;
-    let (from, to, region) = (triple(&src_origin)?, triple(&dst_origin)?, triple(&region)?);
-    // CL_IMAGE_FORMAT_MISMATCH if src_image and dst_image do not use the same image format. CL_MEM_COPY_OVERLAP.
-    let command = image::copy(&source.core, &destination.core, from, to, region)?;
-    submit(&queue, command, &wait, cl::CL_FALSE, &event)
+    submit(&queue, copy()?, &wait, cl::CL_FALSE, &event)
+}
+
+/// The command of clEnqueueCopyImageToBuffer and clCommandCopyImageToBufferKHR.
+pub(in crate::api) fn copying_to_buffer(
+    (src_image, src_origin): Side,
+    region: &In<usize>,
+    (dst_buffer, dst_offset): (&Handle<Mem>, usize),
+) -> Status<impl Template> {
+    let (source, destination) = (image(src_image)?.core.clone(), buffer(dst_buffer)?.core.clone());
+    let (origin, region) = (triple(src_origin)?, triple(region)?);
+    Ok(move || image::copy_to_buffer(&source, &destination, origin, region, dst_offset))
 }
 
 /// clEnqueueCopyImageToBuffer.
@@ -109,11 +132,20 @@ pub fn copy_to_buffer(
     event: Out<*mut c_void>,
 ) -> Status {
     let queue = command_queue.get()?;
-    let (source, destination) = (image(&src_image)?, buffer(&dst_buffer)?);
+    let copy = copying_to_buffer((&src_image, &src_origin), &region, (&dst_buffer, dst_offset))?;
     let wait = wait_list(num_events, &event_wait_list)?;
-    let (origin, region) = (triple(&src_origin)?, triple(&region)?);
-    let command = image::copy_to_buffer(&source.core, &destination.core, origin, region, dst_offset)?;
-    submit(&queue, command, &wait, cl::CL_FALSE, &event)
+    submit(&queue, copy()?, &wait, cl::CL_FALSE, &event)
+}
+
+/// The command of clEnqueueCopyBufferToImage and clCommandCopyBufferToImageKHR.
+pub(in crate::api) fn copying_from_buffer(
+    (src_buffer, src_offset): (&Handle<Mem>, usize),
+    (dst_image, dst_origin): Side,
+    region: &In<usize>,
+) -> Status<impl Template> {
+    let (source, destination) = (buffer(src_buffer)?.core.clone(), image(dst_image)?.core.clone());
+    let (origin, region) = (triple(dst_origin)?, triple(region)?);
+    Ok(move || image::copy_from_buffer(&source, &destination, src_offset, origin, region))
 }
 
 /// clEnqueueCopyBufferToImage.
@@ -130,11 +162,26 @@ pub fn copy_from_buffer(
     event: Out<*mut c_void>,
 ) -> Status {
     let queue = command_queue.get()?;
-    let (source, destination) = (buffer(&src_buffer)?, image(&dst_image)?);
+    let copy = copying_from_buffer((&src_buffer, src_offset), (&dst_image, &dst_origin), &region)?;
     let wait = wait_list(num_events, &event_wait_list)?;
-    let (origin, region) = (triple(&dst_origin)?, triple(&region)?);
-    let command = image::copy_from_buffer(&source.core, &destination.core, src_offset, origin, region)?;
-    submit(&queue, command, &wait, cl::CL_FALSE, &event)
+    submit(&queue, copy()?, &wait, cl::CL_FALSE, &event)
+}
+
+/// The command of clEnqueueFillImage and clCommandFillImageKHR.
+pub(in crate::api) fn filling(
+    (object, origin): Side,
+    fill_color: &HostConst,
+    region: &In<usize>,
+) -> Status<impl Template> {
+    let image = image(object)?.core.clone();
+    // A value of four components, but of depth images the depth alone.
+    let color = match image.image_info().is_some_and(|info| info.format.is_depth()) {
+        true => fill_color.cast().array().map(|[depth]| [depth, 0, 0, 0]),
+        false => fill_color.cast().array(),
+    };
+    let color = color.or_fail(cl::CL_INVALID_VALUE, "fill_color is NULL")?;
+    let (origin, region) = (triple(origin)?, triple(region)?);
+    Ok(move || image::fill(&image, color, origin, region))
 }
 
 /// clEnqueueFillImage.
@@ -150,14 +197,7 @@ pub fn fill(
     event: Out<*mut c_void>,
 ) -> Status {
     let queue = command_queue.get()?;
-    let image = image(&object)?;
+    let fill = filling((&object, &origin), &fill_color, &region)?;
     let wait = wait_list(num_events, &event_wait_list)?;
-    // A value of four components, but of depth images the depth alone.
-    let color = match image.core.image_info().is_some_and(|info| info.format.is_depth()) {
-        true => fill_color.cast().array().map(|[depth]| [depth, 0, 0, 0]),
-        false => fill_color.cast().array(),
-    };
-    let color = color.or_fail(cl::CL_INVALID_VALUE, "fill_color is NULL")?;
-    let command = image::fill(&image.core, color, triple(&origin)?, triple(&region)?)?;
-    submit(&queue, command, &wait, cl::CL_FALSE, &event)
+    submit(&queue, fill()?, &wait, cl::CL_FALSE, &event)
 }

@@ -8,14 +8,13 @@ use crate::api::memory::Mem;
 use crate::api::queue::Queue;
 use crate::callback::NativeKernel;
 use crate::error::{OrFail, Status, fail, fail_if};
-use crate::handle::Ref;
 use opencl_sys as cl;
-use spirula_runtime::command::{Command, ndrange};
+use spirula_runtime::command::{Command, Template, ndrange};
 use std::ffi::c_void;
 use std::sync::Arc;
 
 /// CL_INVALID_CONTEXT if the context associated with command_queue and kernel is not the same.
-fn check_context(queue: &Ref<Queue>, kernel: &Ref<Kernel>) -> Status {
+fn check_context(queue: &Queue, kernel: &Kernel) -> Status {
     let same = Arc::ptr_eq(&queue.host()?.context, &kernel.core.program.context);
     fail_if(!same, cl::CL_INVALID_CONTEXT, "command_queue and kernel are of different contexts")?;
     // CL_INVALID_PROGRAM_EXECUTABLE if there is no successfully built program executable available for device associated
@@ -34,6 +33,21 @@ fn dimensions(work_dim: u32) -> Status<usize> {
         1..=3 => Ok(work_dim as usize),
         _ => fail(cl::CL_INVALID_WORK_DIMENSION, format!("work_dim is {work_dim}, not 1, 2 or 3")),
     }
+}
+
+/// What clCommandNDRangeKernelKHR records for a command-buffer of this queue: a launch with these offsets, global and local sizes,
+/// and the arguments that the kernel has now. Errors as [`ndrange`].
+pub(in crate::api) fn launching(
+    queue: &Queue,
+    kernel: &Kernel,
+    work_dim: u32,
+    (offset, global, local): (&In<usize>, &In<usize>, &In<usize>),
+) -> Status<impl Template> {
+    check_context(queue, kernel)?;
+    let dimensions = dimensions(work_dim)?;
+    let global = global.list(dimensions).unwrap_or_else(|| vec![0; dimensions]);
+    let (offset, local) = (offset.list(dimensions), local.list(dimensions));
+    Ok(ndrange::template(kernel.core.clone(), queue.host()?.device.clone(), offset, global, local))
 }
 
 /// clEnqueueNDRangeKernel.

@@ -3,7 +3,7 @@
 use super::constants::Constants;
 use super::module::{Function, Module};
 use super::stream::Instruction;
-use super::types::{Type, Types};
+use super::types::{Type, Types, pointer_text};
 use super::write::Globals;
 use super::{Id, Result, refuse, spirv};
 use crate::builtin::spirv::components;
@@ -266,7 +266,13 @@ impl<'b, 'm> Body<'b, 'm> {
         if known == 0 || known > 1 && known != count as usize || known == 1 && count > 1 {
             return refuse(format!("the built-in variable {name} of {count} components isn't supported"));
         }
-        self.set(variable, &format!("alloca {ty}"));
+        // Translators before SPIR-V 1.1's have it in the storage class UniformConstant.
+        let space = self.types().space(self.type_of(variable)?)?;
+        let place = if space == 0 { format!("%v{variable}") } else { self.fresh() };
+        self.line(&format!("{place} = alloca {ty}"));
+        if space != 0 {
+            self.set(variable, &format!("addrspacecast ptr {place} to {}", pointer_text(space)));
+        }
         let symbol = match count {
             1 => format!("_Z{}__spirv_BuiltIn{name}v", name.len() + 15),
             _ => format!("_Z{}__spirv_BuiltIn{name}i", name.len() + 15),
@@ -285,7 +291,7 @@ impl<'b, 'm> Body<'b, 'm> {
             self.line(&format!("{joined} = insertelement {ty} {whole}, {lane} {part}, i32 {index}"));
             whole = joined;
         }
-        self.line(&format!("store {ty} {whole}, ptr %v{variable}"));
+        self.line(&format!("store {ty} {whole}, ptr {place}"));
         Ok(())
     }
 

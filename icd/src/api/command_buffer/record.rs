@@ -1,0 +1,301 @@
+//! clCommand*: what is recorded. Checks and commands are those of the clEnqueue* functions.
+
+use super::CommandBuffer;
+use crate::abi::{Handle, HostConst, HostMut, In, Out};
+use crate::api::enqueue::{buffer, image, kernel as launch};
+use crate::api::kernel::Kernel;
+use crate::api::memory::Mem;
+use crate::api::queue::Queue;
+use crate::api::svm;
+use crate::error::{Status, fail_if};
+use crate::handle::Ref;
+use opencl_sys as cl;
+use spirula_runtime::command::{Command, Template};
+use std::ffi::c_void;
+
+/// Where a command is to be recorded.
+struct Target(Ref<CommandBuffer>);
+
+impl Target {
+    /// Errors: CL_INVALID_COMMAND_BUFFER_KHR; CL_INVALID_COMMAND_QUEUE if command_queue is not NULL; CL_INVALID_VALUE if properties
+    /// has any or mutable_handle is not NULL.
+    fn new(
+        command_buffer: &Handle<CommandBuffer>,
+        command_queue: &Handle<Queue>,
+        properties: &In<cl::cl_command_properties_khr>,
+        mutable_handle: &Out<*mut c_void>,
+    ) -> Status<Target> {
+        let command_buffer = command_buffer.get()?;
+        fail_if(
+            !command_queue.is_null(),
+            cl::CL_INVALID_COMMAND_QUEUE,
+            "command_queue is not NULL, but a command-buffer has one queue",
+        )?;
+        let none = properties.properties().is_empty();
+        fail_if(!none, cl::CL_INVALID_VALUE, "properties has values, and there are none that are valid")?;
+        fail_if(!mutable_handle.is_null(), cl::CL_INVALID_VALUE, "mutable_handle is not NULL")?;
+        Ok(Target(command_buffer))
+    }
+
+    /// Records a command behind those that it waits for.
+    ///
+    /// Errors: CL_INVALID_SYNC_POINT_WAIT_LIST_KHR; CL_INVALID_OPERATION if the command-buffer has been finalized;
+    /// CL_INVALID_CONTEXT if a memory object is of another context; and what enqueuing the command yields.
+    fn add(
+        &self,
+        template: impl Template,
+        (num_sync_points, sync_point_wait_list): (u32, &In<cl::cl_sync_point_khr>),
+        sync_point: &Out<cl::cl_sync_point_khr>,
+    ) -> Status {
+        let invalid = cl::CL_INVALID_SYNC_POINT_WAIT_LIST_KHR;
+        fail_if(
+            sync_point_wait_list.is_null() != (num_sync_points == 0),
+            invalid,
+            "sync_point_wait_list is NULL where num_sync_points_in_wait_list is not 0, or the other way round",
+        )?;
+        let awaited = sync_point_wait_list.list(num_sync_points as usize).unwrap_or_default();
+        let is_own = template()?.is_of(&self.0.queue.host()?.context);
+        fail_if(
+            !is_own,
+            cl::CL_INVALID_CONTEXT,
+            "the command-buffer is of another context than the command's objects",
+        )?;
+        let mut recording = self.0.lock();
+        let count = recording.commands.len();
+        let known = awaited.iter().all(|&point| (1..=count).contains(&(point as usize)));
+        fail_if(!known, invalid, "sync_point_wait_list has a synchronization point that no command has")?;
+        fail_if(recording.finalized, cl::CL_INVALID_OPERATION, "the command-buffer has been finalized")?;
+        recording.commands.push(Box::new(template));
+        sync_point.write(u32::try_from(count + 1).unwrap_or(u32::MAX));
+        Ok(())
+    }
+}
+
+/// clCommandBarrierWithWaitListKHR.
+#[allow(clippy::too_many_arguments)]
+pub fn barrier(
+    command_buffer: Handle<CommandBuffer>,
+    command_queue: Handle<Queue>,
+    properties: In<cl::cl_command_properties_khr>,
+    num_sync_points: u32,
+    sync_point_wait_list: In<cl::cl_sync_point_khr>,
+    sync_point: Out<cl::cl_sync_point_khr>,
+    mutable_handle: Out<*mut c_void>,
+) -> Status {
+    let target = Target::new(&command_buffer, &command_queue, &properties, &mutable_handle)?;
+    let command = || Ok(Command::barrier());
+    target.add(command, (num_sync_points, &sync_point_wait_list), &sync_point)
+}
+
+/// clCommandCopyBufferKHR.
+#[allow(clippy::too_many_arguments)]
+pub fn copy_buffer(
+    command_buffer: Handle<CommandBuffer>,
+    command_queue: Handle<Queue>,
+    properties: In<cl::cl_command_properties_khr>,
+    src_buffer: Handle<Mem>,
+    dst_buffer: Handle<Mem>,
+    src_offset: usize,
+    dst_offset: usize,
+    size: usize,
+    num_sync_points: u32,
+    sync_point_wait_list: In<cl::cl_sync_point_khr>,
+    sync_point: Out<cl::cl_sync_point_khr>,
+    mutable_handle: Out<*mut c_void>,
+) -> Status {
+    let target = Target::new(&command_buffer, &command_queue, &properties, &mutable_handle)?;
+    let command = buffer::copying(&src_buffer, &dst_buffer, src_offset, dst_offset, size)?;
+    target.add(command, (num_sync_points, &sync_point_wait_list), &sync_point)
+}
+
+/// clCommandCopyBufferRectKHR.
+#[allow(clippy::too_many_arguments)]
+pub fn copy_buffer_rect(
+    command_buffer: Handle<CommandBuffer>,
+    command_queue: Handle<Queue>,
+    properties: In<cl::cl_command_properties_khr>,
+    src_buffer: Handle<Mem>,
+    dst_buffer: Handle<Mem>,
+    src_origin: In<usize>,
+    dst_origin: In<usize>,
+    region: In<usize>,
+    src_row_pitch: usize,
+    src_slice_pitch: usize,
+    dst_row_pitch: usize,
+    dst_slice_pitch: usize,
+    num_sync_points: u32,
+    sync_point_wait_list: In<cl::cl_sync_point_khr>,
+    sync_point: Out<cl::cl_sync_point_khr>,
+    mutable_handle: Out<*mut c_void>,
+) -> Status {
+    let target = Target::new(&command_buffer, &command_queue, &properties, &mutable_handle)?;
+    let source = (&src_buffer, &src_origin, src_row_pitch, src_slice_pitch);
+    let destination = (&dst_buffer, &dst_origin, dst_row_pitch, dst_slice_pitch);
+    let command = buffer::copying_rect(source, destination, &region)?;
+    target.add(command, (num_sync_points, &sync_point_wait_list), &sync_point)
+}
+
+/// clCommandCopyBufferToImageKHR.
+#[allow(clippy::too_many_arguments)]
+pub fn copy_buffer_to_image(
+    command_buffer: Handle<CommandBuffer>,
+    command_queue: Handle<Queue>,
+    properties: In<cl::cl_command_properties_khr>,
+    src_buffer: Handle<Mem>,
+    dst_image: Handle<Mem>,
+    src_offset: usize,
+    dst_origin: In<usize>,
+    region: In<usize>,
+    num_sync_points: u32,
+    sync_point_wait_list: In<cl::cl_sync_point_khr>,
+    sync_point: Out<cl::cl_sync_point_khr>,
+    mutable_handle: Out<*mut c_void>,
+) -> Status {
+    let target = Target::new(&command_buffer, &command_queue, &properties, &mutable_handle)?;
+    let command = image::copying_from_buffer((&src_buffer, src_offset), (&dst_image, &dst_origin), &region)?;
+    target.add(command, (num_sync_points, &sync_point_wait_list), &sync_point)
+}
+
+/// clCommandCopyImageKHR.
+#[allow(clippy::too_many_arguments)]
+pub fn copy_image(
+    command_buffer: Handle<CommandBuffer>,
+    command_queue: Handle<Queue>,
+    properties: In<cl::cl_command_properties_khr>,
+    src_image: Handle<Mem>,
+    dst_image: Handle<Mem>,
+    src_origin: In<usize>,
+    dst_origin: In<usize>,
+    region: In<usize>,
+    num_sync_points: u32,
+    sync_point_wait_list: In<cl::cl_sync_point_khr>,
+    sync_point: Out<cl::cl_sync_point_khr>,
+    mutable_handle: Out<*mut c_void>,
+) -> Status {
+    let target = Target::new(&command_buffer, &command_queue, &properties, &mutable_handle)?;
+    let command = image::copying((&src_image, &src_origin), (&dst_image, &dst_origin), &region)?;
+    target.add(command, (num_sync_points, &sync_point_wait_list), &sync_point)
+}
+
+/// clCommandCopyImageToBufferKHR.
+#[allow(clippy::too_many_arguments)]
+pub fn copy_image_to_buffer(
+    command_buffer: Handle<CommandBuffer>,
+    command_queue: Handle<Queue>,
+    properties: In<cl::cl_command_properties_khr>,
+    src_image: Handle<Mem>,
+    dst_buffer: Handle<Mem>,
+    src_origin: In<usize>,
+    region: In<usize>,
+    dst_offset: usize,
+    num_sync_points: u32,
+    sync_point_wait_list: In<cl::cl_sync_point_khr>,
+    sync_point: Out<cl::cl_sync_point_khr>,
+    mutable_handle: Out<*mut c_void>,
+) -> Status {
+    let target = Target::new(&command_buffer, &command_queue, &properties, &mutable_handle)?;
+    let command = image::copying_to_buffer((&src_image, &src_origin), &region, (&dst_buffer, dst_offset))?;
+    target.add(command, (num_sync_points, &sync_point_wait_list), &sync_point)
+}
+
+/// clCommandFillBufferKHR.
+#[allow(clippy::too_many_arguments)]
+pub fn fill_buffer(
+    command_buffer: Handle<CommandBuffer>,
+    command_queue: Handle<Queue>,
+    properties: In<cl::cl_command_properties_khr>,
+    buffer: Handle<Mem>,
+    pattern: HostConst,
+    pattern_size: usize,
+    offset: usize,
+    size: usize,
+    num_sync_points: u32,
+    sync_point_wait_list: In<cl::cl_sync_point_khr>,
+    sync_point: Out<cl::cl_sync_point_khr>,
+    mutable_handle: Out<*mut c_void>,
+) -> Status {
+    let target = Target::new(&command_buffer, &command_queue, &properties, &mutable_handle)?;
+    let command = buffer::filling(&buffer, (&pattern, pattern_size), offset, size)?;
+    target.add(command, (num_sync_points, &sync_point_wait_list), &sync_point)
+}
+
+/// clCommandFillImageKHR.
+#[allow(clippy::too_many_arguments)]
+pub fn fill_image(
+    command_buffer: Handle<CommandBuffer>,
+    command_queue: Handle<Queue>,
+    properties: In<cl::cl_command_properties_khr>,
+    image: Handle<Mem>,
+    fill_color: HostConst,
+    origin: In<usize>,
+    region: In<usize>,
+    num_sync_points: u32,
+    sync_point_wait_list: In<cl::cl_sync_point_khr>,
+    sync_point: Out<cl::cl_sync_point_khr>,
+    mutable_handle: Out<*mut c_void>,
+) -> Status {
+    let target = Target::new(&command_buffer, &command_queue, &properties, &mutable_handle)?;
+    let command = image::filling((&image, &origin), &fill_color, &region)?;
+    target.add(command, (num_sync_points, &sync_point_wait_list), &sync_point)
+}
+
+/// clCommandNDRangeKernelKHR.
+#[allow(clippy::too_many_arguments)]
+pub fn ndrange_kernel(
+    command_buffer: Handle<CommandBuffer>,
+    command_queue: Handle<Queue>,
+    properties: In<cl::cl_command_properties_khr>,
+    kernel: Handle<Kernel>,
+    work_dim: u32,
+    global_work_offset: In<usize>,
+    global_work_size: In<usize>,
+    local_work_size: In<usize>,
+    num_sync_points: u32,
+    sync_point_wait_list: In<cl::cl_sync_point_khr>,
+    sync_point: Out<cl::cl_sync_point_khr>,
+    mutable_handle: Out<*mut c_void>,
+) -> Status {
+    let target = Target::new(&command_buffer, &command_queue, &properties, &mutable_handle)?;
+    let sizes = (&global_work_offset, &global_work_size, &local_work_size);
+    let command = launch::launching(&target.0.queue, &*kernel.get()?, work_dim, sizes)?;
+    target.add(command, (num_sync_points, &sync_point_wait_list), &sync_point)
+}
+
+/// clCommandSVMMemcpyKHR.
+#[allow(clippy::too_many_arguments)]
+pub fn svm_memcpy(
+    command_buffer: Handle<CommandBuffer>,
+    command_queue: Handle<Queue>,
+    properties: In<cl::cl_command_properties_khr>,
+    dst_ptr: HostMut,
+    src_ptr: HostConst,
+    size: usize,
+    num_sync_points: u32,
+    sync_point_wait_list: In<cl::cl_sync_point_khr>,
+    sync_point: Out<cl::cl_sync_point_khr>,
+    mutable_handle: Out<*mut c_void>,
+) -> Status {
+    let target = Target::new(&command_buffer, &command_queue, &properties, &mutable_handle)?;
+    let command = svm::copying(&target.0.queue.host()?.context, &dst_ptr, &src_ptr, size)?;
+    target.add(command, (num_sync_points, &sync_point_wait_list), &sync_point)
+}
+
+/// clCommandSVMMemFillKHR.
+#[allow(clippy::too_many_arguments)]
+pub fn svm_mem_fill(
+    command_buffer: Handle<CommandBuffer>,
+    command_queue: Handle<Queue>,
+    properties: In<cl::cl_command_properties_khr>,
+    svm_ptr: HostMut,
+    pattern: HostConst,
+    pattern_size: usize,
+    size: usize,
+    num_sync_points: u32,
+    sync_point_wait_list: In<cl::cl_sync_point_khr>,
+    sync_point: Out<cl::cl_sync_point_khr>,
+    mutable_handle: Out<*mut c_void>,
+) -> Status {
+    let target = Target::new(&command_buffer, &command_queue, &properties, &mutable_handle)?;
+    let command = svm::filling(&target.0.queue.host()?.context, &svm_ptr, (&pattern, pattern_size), size)?;
+    target.add(command, (num_sync_points, &sync_point_wait_list), &sync_point)
+}
