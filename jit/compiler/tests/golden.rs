@@ -45,7 +45,8 @@ fn regions_and_work_group_functions() {
 }
 
 /// Passes alone: the file in `passes/`, the passes, and whether the processor approximates roots.
-const ALONE: [(&str, &[&str], bool); 8] = [
+const ALONE: [(&str, &[&str], bool); 9] = [
+    ("interleaved", &["regions", "widen"], false),
     ("kept_pointers", &["regions", "widen"], false),
     ("local_atomics", &["local-atomics"], false),
     ("loop_loads", &["loop-loads"], false),

@@ -3,7 +3,7 @@
 //! 1. `slots` decides where the lanes' private memory lies,
 //! 2. the analyses say what is uniform, affine or varying, where lanes part, and which blocks share a mask,
 //! 3. `schedule` puts the blocks into a line in which uniform branches remain,
-//! 4. the widener (here) walks along that line and writes the new body: `instruction`, `memory`, `intrinsic`, `collectives` and `lanes` say
+//! 4. the widener (here) walks along that line and writes the new body: `instruction`, `memory`, `interleaved`, `intrinsic`, `collectives` and `lanes` say
 //!    what becomes of an instruction, `values` of a value, and `variables` turns what changes under masks into SSA form.
 //!
 //! Floating-point results are those of the scalar code: nothing is reassociated. Inactive lanes compute whatever they
@@ -14,6 +14,7 @@ mod choice;
 mod collectives;
 mod cost;
 mod instruction;
+mod interleaved;
 mod intrinsic;
 mod lanes;
 mod memory;
@@ -28,6 +29,7 @@ use super::{ContextKind, Region};
 use crate::analysis::{ControlFlow, LoopId, Loops, Mask, Masks, MemoryShape, Node, Shape, Shapes};
 use crate::{Block, Constant, Function, IntPredicate, Op, Scalar, Target, Terminator, Type, UnaryOp, Value};
 use fixedbitset::FixedBitSet;
+use interleaved::Groups;
 use schedule::{Schedule, schedule};
 use slots::SlotPlan;
 use std::collections::{HashMap, HashSet};
@@ -48,6 +50,7 @@ struct Facts {
     loops: Loops,
     shapes: Shapes,
     masks: Masks,
+    groups: Groups,
     slots: SlotPlan,
     flow: ControlFlow,
     /// Values that some instruction or terminator reads.
@@ -63,7 +66,8 @@ impl Facts {
         let memory = MemoryShape { context, slot_strides: &slots.strides, interleaved: &slots.interleaved };
         let shapes = Shapes::new(body, &flow, &loops, &memory);
         let masks = Masks::new(body, &flow, &loops, &shapes);
-        Some(Facts { loops, shapes, masks, slots, flow, used: body.used_values() })
+        let groups = Groups::new(body, &shapes, &masks, lanes);
+        Some(Facts { loops, shapes, masks, groups, slots, flow, used: body.used_values() })
     }
 }
 
@@ -100,6 +104,7 @@ pub fn widen(
         at: Block(0),
         user: Block(0),
         spread: HashMap::new(),
+        pieces: HashMap::new(),
         temporaries: 0,
     };
     widener.run(&plan);
@@ -168,6 +173,8 @@ struct Widener<'a> {
     user: Block,
     /// Values that are spread over the lanes already, by new block and user.
     spread: HashMap<(Block, Block, Value), Vec<Value>>,
+    /// What was loaded for a group of interleaved loads.
+    pieces: HashMap<usize, Vec<Value>>,
     temporaries: u32,
 }
 

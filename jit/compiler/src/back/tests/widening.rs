@@ -436,3 +436,82 @@ fn stores_past_the_caches() {
         assert!(!lower(&kernel(value)).contains(", !nontemporal"), "{what}");
     }
 }
+
+/// Only the first group does something: it has a work-item for each four numbers.
+const FIRST_GROUP: &str = "b0:
+  %20: i64 = group_id 0
+  %21: i1 = icmp eq %20, 0:i64
+  branch %21, b1, b3
+b1:
+";
+
+/// Loads of fields, of all lanes or of some, with a store to another field between them, and behind one to the same.
+#[test]
+fn fields_of_structures() {
+    let fields = |guard: &str| {
+        format!(
+            "{FIRST_GROUP}  %3: i64 = local_id 0
+  %4: i64 = mul %3, 4:i64
+  %5: i64 = add nsw %4, 3:i64
+  %6: ptr(global) = address %0 + %4*4 + 4
+  %7: ptr(global) = address %0 + %5*4 + 0
+  %8: ptr(global) = address %0 + %4*4 + 0
+  %9: i64 = and %3, 5:i64
+  {guard}
+  branch %10, b2, b3
+b2:
+  %11: i32 = load %6, align 4
+  %12: i32 = load %7, align 4
+  %13: i32 = mul %12, 5:i32
+  %14: i32 = add %11, %13
+  store %8, %14, align 4
+  %15: ptr(global) = address %8 + 8
+  %16: i32 = load %15, align 4
+  %17: i32 = load %8, align 4
+  %18: i32 = xor %16, %17
+  store %15, %18, align 4
+  jump b3
+b3:
+  return"
+        )
+    };
+    let expected = |before: &[i32], i: usize, active: fn(usize) -> bool| {
+        let at = |field: usize| before[i / 4 * 4 + field];
+        let first = at(1).wrapping_add(at(3).wrapping_mul(5));
+        match i % 4 {
+            0 if active(i / 4) => first,
+            2 if active(i / 4) => at(2) ^ first,
+            _ => before[i],
+        }
+    };
+    check(&fields("%10: i1 = icmp eq %9, 5:i64"), |before, i| expected(before, i, |item| item & 5 == 5));
+    check(&fields("%10: i1 = icmp ult %9, 9:i64"), |before, i| expected(before, i, |_| true));
+}
+
+/// Three neighbours, and one of each three, in a block that all lanes come to.
+#[test]
+fn neighbours_of_three() {
+    let body = |sum: &str| {
+        format!(
+            "{FIRST_GROUP}  %3: i64 = local_id 0
+  %4: ptr(global) = address %0 + %3*12 + 0
+  %5: ptr(global) = address %4 + 4
+  %6: ptr(global) = address %4 + 8
+  %7: i32 = load %6, align 4
+  {sum}
+  store %5, %9, align 4
+  jump b2
+b2:
+  jump b3
+b3:
+  return"
+        )
+    };
+    let all = "%8: i32 = load %4, align 4\n  %10: i32 = load %5, align 4\n  %11: i32 = sub %8, %10\n  %9: i32 = mul %7, %11";
+    let own = |before: &[i32], i: usize, made: fn(&[i32]) -> i32| {
+        let is_second = i % 3 == 1 && i / 3 < before.len() / 4;
+        if is_second { made(&before[i - 1..i + 2]) } else { before[i] }
+    };
+    check(&body(all), |before, i| own(before, i, |all| all[2].wrapping_mul(all[0].wrapping_sub(all[1]))));
+    check(&body("%9: i32 = add %7, 1:i32"), |before, i| own(before, i, |all| all[2].wrapping_add(1)));
+}

@@ -112,7 +112,9 @@ impl Widener<'_> {
             }
             Op::Address { .. } => vec![self.addresses(op, scalars[0])],
             Op::Load { pointer, align, volatile: false, ordering: None } => {
-                self.load(*pointer, &ty, *align).unwrap_or_else(|| self.instantiate(op, Some(value)))
+                let interleaved = self.interleaved_load(value, *pointer, &ty, *align);
+                let loaded = interleaved.or_else(|| self.load(*pointer, &ty, *align));
+                loaded.unwrap_or_else(|| self.instantiate(op, Some(value)))
             }
             Op::ContextLoad(slot) => self.context_load(*slot, &scalars),
             Op::ExtractElement { vector, index } => self.extract_element(*vector, *index),

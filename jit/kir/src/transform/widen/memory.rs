@@ -37,7 +37,7 @@ impl Widener<'_> {
         }
     }
 
-    fn offset(&mut self, pointer: Value, bytes: i64) -> Value {
+    pub(super) fn offset(&mut self, pointer: Value, bytes: i64) -> Value {
         if bytes == 0 {
             return pointer;
         }
@@ -46,7 +46,7 @@ impl Widener<'_> {
     }
 
     /// A vector load of consecutive elements or a gather, by the pointer's type.
-    fn load_lanes(&mut self, ty: Type, pointer: Value, mask: Option<Value>, align: u32) -> Value {
+    pub(super) fn load_lanes(&mut self, ty: Type, pointer: Value, mask: Option<Value>, align: u32) -> Value {
         let wide = matches!(self.ty(pointer), Type::Vector(..));
         match mask {
             None if !wide => self.push(ty, Op::Load { pointer, align, volatile: false, ordering: None }),

@@ -36,6 +36,9 @@ pub(super) struct Prices<'a> {
     pub costs: Costs,
 }
 
+/// Lanes picked out of two registers, against a plain operation: one unit does it, and where they go is a constant to load.
+const PICK: f64 = 2.0;
+
 /// What is left of calls is long.
 const CALL: f64 = 80.0;
 
@@ -47,6 +50,9 @@ impl Prices<'_> {
         let access = self.costs.access;
         match op {
             Op::Load { pointer, volatile: false, ordering: None, .. } => match (shape, result) {
+                (Some(Shape::Varying), Some(result)) if self.facts.groups.of(result).is_some() => {
+                    self.interleaved(result, self.body.ty(result))
+                }
                 (Some(Shape::Varying), Some(result)) => self.access(block, *pointer, self.body.ty(result)),
                 _ => Price::new(Cost::both(access), Cost::both(self.costs.latency.load)),
             },
@@ -173,12 +179,26 @@ impl Prices<'_> {
         let (pack, wait) = match self.facts.shapes.shape_at(pointer, block) {
             Shape::Uniform => (access, latency.load),
             Shape::Affine { stride, .. } if stride == size => (access * registers * masking, latency.load),
-            Shape::Affine { stride, .. } if stride > 0 && stride <= size * i64::from(ty.lanes() + 1) => {
+            Shape::Affine { stride, .. }
+                if ty.lanes() > 1 && stride > 0 && stride <= size * i64::from(ty.lanes() + 1) =>
+            {
                 ((access + 2.0 * vector) * registers * masking, latency.load + 2.0 * latency.float)
             }
             _ => (gathered * f64::from(self.lanes) * count, latency.gather),
         };
         Price::new(Cost { scalar, pack }, Cost { scalar: latency.load, pack: wait })
+    }
+
+    /// A load that shares its pieces with others.
+    fn interleaved(&self, loaded: Value, ty: &Type) -> Price {
+        let Costs { access, vector, latency, .. } = self.costs;
+        let plain = access * self.scalar_registers(ty);
+        let Some(group) = self.facts.groups.of(loaded) else { return Price::default() };
+        let (pieces, fields) = (group.pieces(self.lanes) as f64, group.fields as f64);
+        let registers = self.registers(ty);
+        let pack = (access * pieces / fields + PICK * vector * (pieces - 1.0).max(1.0)) * registers;
+        let wait = latency.load + latency.float * pieces.min(3.0);
+        Price::new(Cost { scalar: plain, pack }, Cost { scalar: latency.load, pack: wait })
     }
 
     pub fn branch(&self, block: Block) -> Cost {
