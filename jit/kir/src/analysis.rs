@@ -24,7 +24,7 @@ pub use liveness::Liveness;
 pub use loops::{Edge, Level, LoopId, Loops, Node, To, linear_order};
 pub use masks::{Mask, Masks};
 pub(crate) use shape::interval;
-pub use shape::{ID_LIMIT, MemoryShape, Shape, Shapes};
+pub use shape::{ID_LIMIT, MemoryShape, Shape, Shapes, id_limit};
 pub use streams::{buffer, written_only};
 pub use uniformity::Uniformity;
 

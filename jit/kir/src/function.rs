@@ -193,6 +193,8 @@ pub struct Function {
     pub required_work_group_size: Option<[u32; 3]>,
     /// By what groups' numbers are multiplied in indices, if by constants: packs are run only if the products are ids' size.
     pub group_factors: [u32; 3],
+    /// By what the ids themselves are multiplied in indices, if by a constant: the same is asked of the products.
+    pub id_factor: u32,
     /// Whether groups at the ends of the NDRange may be smaller than that.
     pub remainder_groups: bool,
     /// The blocks.

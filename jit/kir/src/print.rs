@@ -326,6 +326,9 @@ impl Display for Function {
         {
             writeln!(f, "  group_factors {x} {y} {z}")?;
         }
+        if self.id_factor > 0 {
+            writeln!(f, "  id_factor {}", self.id_factor)?;
+        }
         for (i, block) in self.blocks.iter().enumerate() {
             if block.params.is_empty() {
                 writeln!(f, "b{i}:")?;

@@ -445,8 +445,13 @@ fn place_limit(function: &Function, query: WorkItemQuery, dimension: u8) -> i128
                 MAX_LOCAL_SIZE
             }
         }
-        _ => ID_LIMIT,
+        _ => id_limit(function),
     }
+}
+
+/// Ids and global sizes are not larger in packs.
+pub fn id_limit(function: &Function) -> i128 {
+    ID_LIMIT / i128::from(function.id_factor.max(1))
 }
 
 /// No work-group is larger in any dimension.
@@ -488,7 +493,7 @@ pub fn interval(function: &Function, value: Value, depth: u32) -> Option<(i128, 
     let range = match op {
         Op::WorkItem { query, dimension } => (0, place_limit(function, *query, *dimension)),
         Op::Binary { op: BinaryOp::Mul, lhs, rhs, .. } if is_group_start(function, *lhs, *rhs) => {
-            (0, ID_LIMIT)
+            (0, id_limit(function))
         }
         Op::Cast { op: CastOp::Trunc | CastOp::SExt, value, .. } => of(*value)?,
         Op::Cast { op: CastOp::ZExt, value, .. } => of(*value).filter(|r| r.0 >= 0)?,

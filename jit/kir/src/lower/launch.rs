@@ -3,7 +3,7 @@
 use super::collectives::{alignment, in_lanes};
 use super::layout::{Layout, SCRATCH_ALIGN, SlotPlace};
 use super::spaces::Spaces;
-use crate::analysis::ID_LIMIT;
+use crate::analysis::{ID_LIMIT, id_limit};
 use crate::builder::Builder;
 use crate::transform::{ContextKind, WorkGroup};
 use crate::{
@@ -93,6 +93,7 @@ impl Sizes {
         };
         let small_parameters = small_parameters(out, parameters, body);
         let small_parameters = small_group_starts(out, body, total_groups, small_parameters);
+        let small_parameters = small_ids(out, body, (global_offset, global_size), small_parameters);
         let cached_stores = streams.then(|| {
             let place = out.offset(launch, offset_of!(Launch, streams) as u64);
             let wanted = out.load(Type::I32, place, 4);
@@ -155,6 +156,23 @@ fn small_group_starts(out: &mut Builder, body: &Function, groups: [Value; 3], sm
     factors.fold(small, |before, (count, factor)| {
         let limit = out.int(ID_LIMIT as u64 / u64::from(factor));
         let fits = out.compare(IntPredicate::Ule, count, limit);
+        out.binary(BinaryOp::And, 0, before, fits)
+    })
+}
+
+/// The same, and whether ids are so small that their products in indices are ids' size.
+fn small_ids(
+    out: &mut Builder,
+    body: &Function,
+    (offsets, sizes): ([Value; 3], [Value; 3]),
+    small: Value,
+) -> Value {
+    if body.id_factor <= 1 {
+        return small;
+    }
+    let limit = out.int(id_limit(body) as u64 / 2);
+    offsets.into_iter().chain(sizes).fold(small, |before, size| {
+        let fits = out.compare(IntPredicate::Ule, size, limit);
         out.binary(BinaryOp::And, 0, before, fits)
     })
 }

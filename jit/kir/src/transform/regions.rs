@@ -83,6 +83,7 @@ impl Former {
         body.required_work_group_size = self.kernel.required_work_group_size;
         body.remainder_groups = self.kernel.remainder_groups;
         body.group_factors = self.kernel.group_factors;
+        body.id_factor = self.kernel.id_factor;
         let (group, item) = (body.add_block(), body.add_block());
         body.jump(group, item);
         let mut builder = Builder {

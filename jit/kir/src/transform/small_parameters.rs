@@ -19,7 +19,7 @@ pub fn find_small_parameters(function: &mut Function) {
         Op::Cast { op: CastOp::SExt, value, .. } => Some(*value),
         _ => None,
     };
-    function.group_factors = group_factors(function);
+    (function.group_factors, function.id_factor) = factors(function);
     let mut work: Vec<Value> = function.insts().filter_map(|inst| extended(function.op(inst))).collect();
     let mut seen: HashSet<Value> = HashSet::new();
     let mut small: HashSet<u32> = HashSet::new();
@@ -47,9 +47,9 @@ pub fn find_small_parameters(function: &mut Function) {
 /// Larger factors are no group's size.
 const MOST_PER_GROUP: u128 = 1 << 12;
 
-/// By what groups' numbers are multiplied in sums that are cut to 32 bits.
-fn group_factors(function: &Function) -> [u32; 3] {
-    let mut factors = [0; 3];
+/// By what groups' numbers, and ids, are multiplied in sums that are cut to 32 bits.
+fn factors(function: &Function) -> ([u32; 3], u32) {
+    let (mut factors, mut of_ids) = ([0; 3], 0);
     let cut = |op: &Op| match *op {
         Op::Cast { op: CastOp::SExt, value, .. } if *function.ty(value) == Type::I32 => Some(value),
         Op::Binary { op: BinaryOp::AShr, lhs, .. } => match *function.defining_op(lhs)? {
@@ -75,10 +75,13 @@ fn group_factors(function: &Function) -> [u32; 3] {
             BinaryOp::Shl => 1_u128.checked_shl(constant.try_into().ok()?),
             _ => None,
         });
-        match (op, factor, group_id(function, lhs)) {
-            (_, Some(factor), Some(dimension)) if factor <= MOST_PER_GROUP => {
+        match (op, factor, place(function, lhs)) {
+            (_, Some(factor), Some((WorkItemQuery::GroupId, dimension))) if factor <= MOST_PER_GROUP => {
                 let largest = &mut factors[usize::from(dimension)];
                 *largest = (*largest).max(factor as u32);
+            }
+            (_, Some(factor), Some((WorkItemQuery::GlobalId, _))) if factor <= MOST_PER_GROUP => {
+                of_ids = of_ids.max(factor as u32);
             }
             (BinaryOp::Add | BinaryOp::Sub | BinaryOp::Mul | BinaryOp::Shl | BinaryOp::Or, ..) => {
                 work.extend([lhs, rhs]);
@@ -86,14 +89,14 @@ fn group_factors(function: &Function) -> [u32; 3] {
             _ => {}
         }
     }
-    factors
+    (factors, of_ids)
 }
 
-/// The dimension whose group's number a value is, of whatever width.
-fn group_id(function: &Function, value: Value) -> Option<u8> {
+/// Which place in the NDRange a value is, of whatever width.
+fn place(function: &Function, value: Value) -> Option<(WorkItemQuery, u8)> {
     match *function.defining_op(value)? {
-        Op::WorkItem { query: WorkItemQuery::GroupId, dimension } if dimension < 3 => Some(dimension),
-        Op::Cast { op: CastOp::Trunc | CastOp::SExt | CastOp::ZExt, value, .. } => group_id(function, value),
+        Op::WorkItem { query, dimension } if dimension < 3 => Some((query, dimension)),
+        Op::Cast { op: CastOp::Trunc | CastOp::SExt | CastOp::ZExt, value, .. } => place(function, value),
         _ => None,
     }
 }
@@ -141,13 +144,24 @@ mod tests {
             );
             let mut function = parse(&text).unwrap_or_else(|e| panic!("{e}\n{text}"));
             find_small_parameters(&mut function);
-            function.group_factors
+            (function.group_factors, function.id_factor)
         };
         let narrow = "  %5: i32 = mul %2, 66:i32\n  %6: i32 = add %5, %4\n  %7: i64 = sext %6\n";
         let shifted = "  %5: i64 = shl %1, 9:i64\n  %6: i64 = add %5, %3\n  %7: i64 = shl %6, 32:i64\n  %8: i64 = ashr %7, 29:i64\n";
         let whole = "  %5: i64 = shl %1, 9:i64\n  %6: i64 = add %5, %3\n";
         let huge = "  %5: i32 = mul %2, 6600:i32\n  %7: i64 = sext %5\n";
-        assert_eq!([narrow, shifted, whole, huge].map(factors), [[0, 66, 0], [0, 512, 0], [0; 3], [0; 3]]);
+        assert_eq!(
+            [narrow, shifted, whole, huge].map(factors),
+            [([0, 66, 0], 0), ([0, 512, 0], 0), ([0; 3], 0), ([0; 3], 0)]
+        );
+        let of_id = |text: &str| {
+            factors(&text.replace("%1,", "%8,").replace("%2,", "%9,").replacen(
+                "  %5",
+                "  %8: i64 = global_id 0\n  %9: i32 = trunc %8\n  %5",
+                1,
+            ))
+        };
+        assert_eq!([narrow, huge].map(of_id), [([0; 3], 66), ([0; 3], 0)]);
     }
 
     #[test]

@@ -92,6 +92,7 @@ pub fn widen(
     function.required_work_group_size = body.required_work_group_size;
     function.remainder_groups = body.remainder_groups;
     function.group_factors = body.group_factors;
+    function.id_factor = body.id_factor;
     let left = left_behind(body, &facts.shapes);
     let mut widener = Widener {
         body,
