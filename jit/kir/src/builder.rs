@@ -2,7 +2,7 @@
 
 use crate::{
     BinaryOp, Block, CastOp, Constant, Flags, FloatPredicate, Function, Inst, IntPredicate, Intrinsic, Op,
-    Predicate, Target, Terminator, Type, Value,
+    Predicate, Target, Terminator, Type, Value, ValueDef,
 };
 use std::collections::HashMap;
 
@@ -138,5 +138,31 @@ pub(crate) fn replace_uses(function: &mut Function, replaced: &HashMap<Value, Va
             function.op_mut(inst).operands_mut().into_iter().for_each(resolve);
         }
         function.blocks[block.index()].terminator.operands_mut().into_iter().for_each(resolve);
+    }
+}
+
+/// Copies instructions to the end of a block, with the values that are known, and adds their results to those.
+pub(crate) fn copy_insts(
+    function: &mut Function,
+    insts: &[Inst],
+    to: Block,
+    known: &mut HashMap<Value, Value>,
+) {
+    for &inst in insts {
+        let mut op = function.op(inst).clone();
+        op.operands_mut().into_iter().for_each(|v| *v = known.get(v).copied().unwrap_or(*v));
+        let group = function.access_group(inst);
+        let copy = match function.result(inst) {
+            Some(result) => {
+                let new = function.push(to, function.ty(result).clone(), op);
+                known.insert(result, new);
+                match function.def(new) {
+                    ValueDef::Inst(copy) => *copy,
+                    _ => continue,
+                }
+            }
+            None => function.push_effect(to, op),
+        };
+        function.set_access_group(copy, group);
     }
 }

@@ -3,7 +3,7 @@
 //! 1. `slots` decides where the lanes' private memory lies,
 //! 2. the analyses say what is uniform, affine or varying, where lanes part, and which blocks share a mask,
 //! 3. `schedule` puts the blocks into a line in which uniform branches remain,
-//! 4. the widener (here) walks along that line and writes the new body: `instruction`, `memory`, `interleaved`, `intrinsic`, `collectives` and `lanes` say
+//! 4. the widener (here) walks along that line and writes the new body: `instruction`, `memory`, `interleaved`, `whole`, `intrinsic`, `collectives` and `lanes` say
 //!    what becomes of an instruction, `values` of a value, and `variables` turns what changes under masks into SSA form.
 //!
 //! Floating-point results are those of the scalar code: nothing is reassociated. Inactive lanes compute whatever they
@@ -18,10 +18,12 @@ mod interleaved;
 mod intrinsic;
 mod lanes;
 mod memory;
+mod rows;
 mod schedule;
 mod slots;
 mod values;
 mod variables;
+mod whole;
 
 pub use choice::{Choice, choose, choose_sub_groups};
 
@@ -30,6 +32,7 @@ use crate::analysis::{ControlFlow, LoopId, Loops, Mask, Masks, MemoryShape, Node
 use crate::{Block, Constant, Function, IntPredicate, Op, Scalar, Target, Terminator, Type, UnaryOp, Value};
 use fixedbitset::FixedBitSet;
 use interleaved::Groups;
+use rows::Walks;
 use schedule::{Schedule, schedule};
 use slots::SlotPlan;
 use std::collections::{HashMap, HashSet};
@@ -51,6 +54,7 @@ struct Facts {
     shapes: Shapes,
     masks: Masks,
     groups: Groups,
+    walks: Walks,
     slots: SlotPlan,
     flow: ControlFlow,
     /// Values that some instruction or terminator reads.
@@ -67,7 +71,8 @@ impl Facts {
         let shapes = Shapes::new(body, &flow, &loops, &memory);
         let masks = Masks::new(body, &flow, &loops, &shapes);
         let groups = Groups::new(body, &shapes, &masks, lanes);
-        Some(Facts { loops, shapes, masks, groups, slots, flow, used: body.used_values() })
+        let walks = Walks::new(body, &loops, &shapes, lanes);
+        Some(Facts { loops, shapes, masks, groups, walks, slots, flow, used: body.used_values() })
     }
 }
 
@@ -142,7 +147,13 @@ fn wants_all_lanes_guard(body: &Function, shapes: &Shapes, context: &[ContextKin
     let cost: usize = data.insts.iter().map(|&i| weight(body, shapes, block, i)).sum();
     cost >= GUARDED_COST
         || matches!(data.terminator, Terminator::Exit(_))
-        || data.insts.iter().any(|&i| acts_once(body.op(i)))
+        || data.insts.iter().any(|&i| acts_once(body.op(i)) || loads_vector(body, i))
+}
+
+/// Whether it loads vectors: lanes that are not active load what an active one does.
+fn loads_vector(body: &Function, inst: crate::Inst) -> bool {
+    let result = body.result(inst).filter(|_| matches!(body.op(inst), Op::Load { .. }));
+    result.is_some_and(|result| matches!(body.ty(result), Type::Vector(..)))
 }
 
 /// Vector operations of an instruction, roughly.

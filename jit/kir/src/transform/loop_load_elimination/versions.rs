@@ -6,10 +6,8 @@
 
 use super::{Homes, MOST_REPEATED, Search};
 use crate::analysis::{ControlFlow, Dominators, Loops};
-use crate::builder::Builder;
-use crate::{
-    Block, Function, Inst, IntPredicate, Op, Target, Terminator, Type, Value, ValueDef, WorkItemQuery,
-};
+use crate::builder::{Builder, copy_insts};
+use crate::{Block, Function, Inst, IntPredicate, Op, Target, Terminator, Type, Value, WorkItemQuery};
 use fixedbitset::FixedBitSet;
 use std::collections::HashMap;
 
@@ -190,25 +188,4 @@ fn copy_blocks(function: &mut Function, blocks: &[Block]) -> HashMap<Block, Bloc
         function.set_terminator(copies[&block], terminator);
     }
     copies
-}
-
-/// Copies instructions to the end of a block, with the values that are known, and adds their results to those.
-fn copy_insts(function: &mut Function, insts: &[Inst], to: Block, known: &mut HashMap<Value, Value>) {
-    for &inst in insts {
-        let mut op = function.op(inst).clone();
-        op.operands_mut().into_iter().for_each(|v| *v = known.get(v).copied().unwrap_or(*v));
-        let group = function.access_group(inst);
-        let copy = match function.result(inst) {
-            Some(result) => {
-                let new = function.push(to, function.ty(result).clone(), op);
-                known.insert(result, new);
-                match function.def(new) {
-                    ValueDef::Inst(copy) => *copy,
-                    _ => continue,
-                }
-            }
-            None => function.push_effect(to, op),
-        };
-        function.set_access_group(copy, group);
-    }
 }

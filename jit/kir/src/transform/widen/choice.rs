@@ -4,7 +4,7 @@ use super::cost::cost;
 use super::{Facts, WideBody, widen};
 use crate::analysis::{Liveness, Shape};
 use crate::builder::Builder;
-use crate::transform::{ContextKind, Region, RegionExit, WorkGroup};
+use crate::transform::{ContextKind, Region, RegionExit, WorkGroup, remove_dead_code};
 use crate::{Block, Function, IntPredicate, Op, Terminator, Type, Value, WorkItemQuery};
 use spirula_interface::target::TargetFacts;
 
@@ -75,6 +75,8 @@ pub fn choose(
     if forced_lanes.is_none() && gain <= LEAST_GAIN {
         return no(&format!("scalar: {lanes} lanes would be {gain:.1} times as fast by estimate"));
     }
+    let mined = strip_mined(region, context, lanes);
+    let region = mined.as_ref().unwrap_or(region);
     let guarded = (lanes > widest).then(|| Region { body: with_guard(&region.body), ..region.clone() });
     let tail = guarded.and_then(|guarded| widen(&guarded, return_exit(region), context, lanes));
     match widen(region, return_exit(region), context, lanes) {
@@ -85,6 +87,13 @@ pub fn choose(
         },
         None => no("a loop with several entries"),
     }
+}
+
+/// With a loop for strips in front of each that walks along rows, if there is one.
+fn strip_mined(region: &Region, context: &[ContextKind], lanes: u32) -> Option<Region> {
+    let mut body = Facts::new(&region.body, context, lanes)?.walks.strip_mined(&region.body)?;
+    remove_dead_code(&mut body);
+    Some(Region { body, ..region.clone() })
 }
 
 /// Whether there are loops, and what they carry and use leaves half of the vector registers free, in such packs.

@@ -148,10 +148,10 @@ mod tests {
     use crate::transform::form_regions;
 
     /// How many times as fast 16 lanes are thought to be for a loop whose body this is: %0 and %1 are buffers, %2 a size, %3 the
-    /// work-item, %4 the counter, %5 a float that is carried, %6 the next one.
+    /// work-item, %10 its row, %4 the counter, %5 a float that is carried, %6 the next one.
     fn gain(body: &str) -> f64 {
         let text = format!(
-            "kernel \"k\"(%0: ptr(global) @ 0, %1: ptr(global) @ 8, %2: i64 @ 16) {{\nb0:\n  %3: i64 = global_id 0\n  jump b1(0:i64, 0x0:f32)\n\
+            "kernel \"k\"(%0: ptr(global) @ 0, %1: ptr(global) @ 8, %2: i64 @ 16) {{\nb0:\n  %3: i64 = global_id 0\n  %10: i64 = global_id 1\n  jump b1(0:i64, 0x0:f32)\n\
              b1(%4: i64, %5: f32):\n  %9: i1 = icmp ult %4, %2\n  branch %9, b2, b3\nb2:\n{body}  %8: i64 = add %4, 1:i64\n  jump b1(%8, %6)\n\
              b3:\n  %7: ptr(global) = address %1 + %3*4 + 0\n  store %7, %5, align 4\n  return\n}}"
         );
@@ -163,18 +163,26 @@ mod tests {
     }
 
     const COLUMNS: &str = "  %20: i64 = mul %4, %2\n  %21: i64 = add %20, %3\n  %22: ptr(global) = address %0 + %21*4 + 0\n  %23: f32 = load %22, align 4\n";
-    const ROWS: &str = "  %20: i64 = mul %3, %2\n  %21: i64 = add %20, %4\n  %22: ptr(global) = address %0 + %21*4 + 0\n  %23: f32 = load %22, align 4\n";
+    const ROWS: &str = "  %20: i64 = mul %3, %2\n  %24: i64 = add %20, %10\n  %21: i64 = add %24, %4\n  %22: ptr(global) = address %0 + %21*4 + 0\n  %23: f32 = load %22, align 4\n";
+    const SCATTERED: &str = "  %20: i64 = mul %3, %2\n  %21: i64 = xor %20, %4\n  %22: ptr(global) = address %0 + %21*4 + 0\n  %23: f32 = load %22, align 4\n";
     const SUM: &str = "  %6: f32 = fadd %5, %23\n";
     /// What does not wait for itself.
     const LAST: &str = "  %6: f32 = fadd %23, %23\n";
 
     #[test]
     fn sums_wait_for_themselves() {
-        let gains = [COLUMNS, ROWS].map(|load| [SUM, LAST].map(|sum| gain(&format!("{load}{sum}"))));
-        let [columns, rows] = gains;
+        let gains =
+            [COLUMNS, ROWS, SCATTERED].map(|load| [SUM, LAST].map(|sum| gain(&format!("{load}{sum}"))));
+        let [columns, rows, scattered] = gains;
         assert!(columns[0] > 10.0 && columns[0] > columns[1], "{gains:?}");
         // 16 gathers take as long as a sum waits.
-        assert!(rows[0] > 1.0 && rows[0] < columns[0] / 4.0 && rows[1] < rows[0] / 1.5, "{gains:?}");
+        let of_sum = columns[0] / 4.0;
+        assert!(
+            scattered[0] > 1.0 && scattered[0] < of_sum && scattered[1] < scattered[0] / 1.5,
+            "{gains:?}"
+        );
+        // Strips of them do not.
+        assert!(rows[0] > 2.0 * scattered[0] && rows[0] < columns[0], "{gains:?}");
     }
 
     #[test]

@@ -131,7 +131,7 @@ impl Widener<'_> {
         }
     }
 
-    fn first_bit(&mut self, bits: Value) -> Value {
+    pub(super) fn first_bit(&mut self, bits: Value) -> Value {
         let ty = self.ty(bits);
         let certain = self.constant(Type::BOOL, Constant::Int(1));
         let lane = self.intrinsic_of(Intrinsic::TrailingZeros, ty.clone(), vec![bits, certain]);

@@ -4,6 +4,7 @@
 use super::Widener;
 use super::slots::access_size;
 use super::values::components;
+use super::whole::loads_pieces;
 use crate::ContextSlot;
 use crate::analysis::Shape;
 use crate::transform::ContextKind;
@@ -92,6 +93,7 @@ impl Widener<'_> {
 
     /// None if it must be instantiated for each lane.
     pub(super) fn load(&mut self, pointer: Value, ty: &Type, align: u32) -> Option<Vec<Value>> {
+        let pieces = loads_pieces(self.body, pointer, ty, self.lanes);
         let size = access_size(ty)? as i64;
         let (scalar, count) = (ty.scalar()?, ty.lanes());
         // A vector of three may be read with its padding where it is aligned as a whole.
@@ -99,7 +101,17 @@ impl Widener<'_> {
         let mask = self.mask();
         let wide = self.wide(scalar);
         let element_align = |c: u32, plane: i64| if c == 0 { align } else { align.min(lowest_bit(plane)) };
-        Some(match self.pattern(pointer, size, count, padded) {
+        let pattern = self.pattern(pointer, size, count, padded);
+        // Of a block of few pieces for each lane, all is picked out at once.
+        let goes_whole = |piece: &u32| match pattern {
+            Pattern::Block(..) => count > 2 * *piece,
+            Pattern::Planes(..) => false,
+            Pattern::Scattered(..) => true,
+        };
+        if let Some(piece) = pieces.filter(goes_whole) {
+            return Some(self.load_whole(pointer, (scalar, count), piece, align));
+        }
+        Some(match pattern {
             Pattern::Block(first, elements) => {
                 let mask = self.repeat_mask(mask, elements, elements);
                 let block = self.load_lanes(Type::Vector(scalar, self.lanes * elements), first, mask, align);
@@ -152,18 +164,15 @@ impl Widener<'_> {
         }
     }
 
-    /// One vector of all lanes' components, lane by lane, with any value behind each lane's own up to `elements`.
-    fn interleave(&mut self, parts: &[Value], elements: u32) -> Value {
-        // Pairs of vectors are laid end to end until all is one vector, which is then put in order.
+    /// Vectors laid end to end, pair by pair, and any value behind them up to a power of two.
+    pub(super) fn end_to_end(&mut self, mut parts: Vec<Value>) -> Value {
         let scalar = self.ty(parts[0]).scalar().unwrap_or(Scalar::Int(8));
-        let mut level: Vec<Value> = parts.to_vec();
-        let filled = parts.len().next_power_of_two();
         let any = self.constant(self.ty(parts[0]), Constant::Poison);
-        level.resize(filled, any);
-        while level.len() > 1 {
-            let width = self.ty(level[0]).lanes();
+        parts.resize(parts.len().next_power_of_two(), any);
+        while parts.len() > 1 {
+            let width = self.ty(parts[0]).lanes();
             let order: Vec<i32> = (0..2 * width as i32).collect();
-            level = level
+            parts = parts
                 .chunks(2)
                 .map(|pair| {
                     let op = Op::Shuffle { first: pair[0], second: pair[1], mask: order.clone().into() };
@@ -171,7 +180,13 @@ impl Widener<'_> {
                 })
                 .collect();
         }
-        let all = level[0];
+        parts[0]
+    }
+
+    /// One vector of all lanes' components, lane by lane, with any value behind each lane's own up to `elements`.
+    fn interleave(&mut self, parts: &[Value], elements: u32) -> Value {
+        let scalar = self.ty(parts[0]).scalar().unwrap_or(Scalar::Int(8));
+        let all = self.end_to_end(parts.to_vec());
         let any = self.constant(self.ty(all), Constant::Poison);
         let places: Vec<i32> = (0..self.lanes)
             .flat_map(|l| {

@@ -3,6 +3,7 @@
 use super::super::Facts;
 use super::super::slots::access_size;
 use super::super::values::components;
+use super::super::whole::loads_pieces;
 use super::Cost;
 use crate::analysis::{Mask, Shape};
 use crate::transform::ContextKind;
@@ -53,7 +54,10 @@ impl Prices<'_> {
                 (Some(Shape::Varying), Some(result)) if self.facts.groups.of(result).is_some() => {
                     self.interleaved(result, self.body.ty(result))
                 }
-                (Some(Shape::Varying), Some(result)) => self.access(block, *pointer, self.body.ty(result)),
+                (Some(Shape::Varying), Some(result)) => {
+                    let pieces = self.pieces(block, result, *pointer);
+                    pieces.unwrap_or_else(|| self.access(block, *pointer, self.body.ty(result)))
+                }
                 _ => Price::new(Cost::both(access), Cost::both(self.costs.latency.load)),
             },
             Op::Store { pointer, value, volatile: false, ordering: None, .. } => {
@@ -187,6 +191,30 @@ impl Prices<'_> {
             _ => (gathered * f64::from(self.lanes) * count, latency.gather),
         };
         Price::new(Cost { scalar, pack }, Cost { scalar: latency.load, pack: wait })
+    }
+
+    /// A load of vectors in pieces that are transposed, or of a strip's part.
+    fn pieces(&self, block: Block, loaded: Value, pointer: Value) -> Option<Price> {
+        let Costs { access, scalar, vector, latency, .. } = self.costs;
+        let ty = self.body.ty(loaded);
+        let (whole, count, placed) = match self.facts.walks.serve(loaded) {
+            true => (&Type::Vector(ty.scalar()?, self.lanes), 1.0, 0.0),
+            false => (ty, f64::from(ty.lanes()), 2.0 * scalar * f64::from(self.lanes)),
+        };
+        let elements = loads_pieces(self.body, pointer, whole, self.lanes)?;
+        let size = access_size(ty)? as i64;
+        if let Shape::Affine { stride, .. } = self.facts.shapes.shape_at(pointer, block)
+            && count > 1.0
+            && (stride == size || (stride == size * count as i64 && count <= 2.0 * f64::from(elements)))
+        {
+            return None;
+        }
+        let rows = f64::from(self.lanes / elements);
+        let of_each = rows * (access + vector)
+            + f64::from(elements.ilog2()) * vector * self.registers(&Type::Scalar(ty.scalar()?));
+        let wait = latency.load + latency.float * f64::from(elements.ilog2() + 1);
+        let busy = Cost { scalar: access * self.scalar_registers(ty), pack: count * of_each + placed };
+        Some(Price::new(busy, Cost { scalar: latency.load, pack: wait }))
     }
 
     /// A load that shares its pieces with others.

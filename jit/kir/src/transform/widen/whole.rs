@@ -1,0 +1,112 @@
+//! Widening: vectors that each lane loads from anywhere. Each lane's is loaded as it lies in pieces, and these are transposed in
+//! registers.
+
+use super::Widener;
+use super::slots::access_size;
+use crate::analysis::Shape;
+use crate::{AddressSpace, Constant, Function, Op, Scalar, Type, Value};
+
+/// Within such a part of a register elements change places by one instruction on every processor.
+pub(super) const PIECE_BYTES: u64 = 16;
+
+/// Elements of a piece, if vectors of that type are loaded in pieces by so many lanes.
+pub(super) fn piece_elements(ty: &Type, lanes: u32) -> Option<u32> {
+    let Type::Vector(_, count) = *ty else { return None };
+    let elements = (PIECE_BYTES / access_size(ty)?) as u32;
+    (count.is_multiple_of(elements) && lanes.is_multiple_of(elements)).then_some(elements)
+}
+
+/// The same for a load by a pointer.
+pub(super) fn loads_pieces(body: &Function, pointer: Value, ty: &Type, lanes: u32) -> Option<u32> {
+    let is_private = body.ty(pointer).scalar() == Some(Scalar::Pointer(AddressSpace::Private));
+    piece_elements(ty, lanes).filter(|_| !is_private)
+}
+
+impl Widener<'_> {
+    /// A load's components, in pieces of so many elements. Some lane is active.
+    pub(super) fn load_whole(
+        &mut self,
+        pointer: Value,
+        (scalar, count): (Scalar, u32),
+        elements: u32,
+        align: u32,
+    ) -> Vec<Value> {
+        let pointers = self.lane_pointers(pointer);
+        let (pieces, piece) = (count / elements, Type::Vector(scalar, elements));
+        let mut rows: Vec<Vec<Value>> = vec![Vec::new(); pieces as usize];
+        // All of a lane's pieces follow on each other: they lie in the same line.
+        for first in 0..elements {
+            for (number, row) in rows.iter_mut().enumerate() {
+                let at = number as i64 * PIECE_BYTES as i64;
+                let lanes = (first..self.lanes).step_by(elements as usize);
+                let loaded: Vec<Value> = lanes
+                    .map(|lane| {
+                        let pointer = self.offset(pointers[lane as usize], at);
+                        let align = if number == 0 { align } else { align.min(PIECE_BYTES as u32) };
+                        self.load_lanes(piece.clone(), pointer, None, align)
+                    })
+                    .collect();
+                row.push(self.end_to_end(loaded));
+            }
+        }
+        rows.into_iter().flat_map(|row| self.transpose(row, elements)).collect()
+    }
+
+    /// Each lane's pointer; that of an active one for lanes that are not.
+    fn lane_pointers(&mut self, pointer: Value) -> Vec<Value> {
+        // What is the same in all lanes is added for each of them: a loop changes it, and keeps the rest.
+        let (mut base, mut steps) = (pointer, Vec::new());
+        while let Some(&Op::Address { base: inner, index, scale, offset, .. }) = self.body.defining_op(base)
+            && index.is_none_or(|index| self.is_uniform(index))
+            && self.shape(inner) == Shape::Varying
+            && !self.facts.shapes.leaves_divergent_loop(inner, self.user)
+        {
+            steps.push((index.map(|index| self.first_lane(index)), scale, offset));
+            base = inner;
+        }
+        let mut all = self.lanes_of(base)[0];
+        let scalar = Type::Scalar(self.ty(all).scalar().unwrap_or(Scalar::Int(64)));
+        if let Some(mask) = self.mask() {
+            let bits = self.active_bits();
+            let index = self.first_bit(bits);
+            let first = self.push(scalar.clone(), Op::ExtractElement { vector: all, index });
+            let first = self.splat(first);
+            all = self.select(mask, all, first);
+        }
+        (0..self.lanes)
+            .map(|lane| {
+                let index = self.constant(Type::I32, Constant::Int(lane.into()));
+                let start = self.push(scalar.clone(), Op::ExtractElement { vector: all, index });
+                steps.iter().rev().fold(start, |base, &(index, scale, offset)| {
+                    let op = Op::Address { base, index, scale, offset, inbounds: false };
+                    self.push(scalar.clone(), op)
+                })
+            })
+            .collect()
+    }
+
+    /// Of as many vectors as there are elements in a piece: register i has element i of each piece of all of them.
+    fn transpose(&mut self, mut registers: Vec<Value>, elements: u32) -> Vec<Value> {
+        let half = registers.len() / 2;
+        for _ in 0..elements.ilog2() {
+            let pairs = (0..half).flat_map(|i| {
+                let (first, second) = (registers[i], registers[i + half]);
+                [(first, second, 0), (first, second, elements / 2)]
+            });
+            let pairs: Vec<(Value, Value, u32)> = pairs.collect();
+            registers = pairs
+                .into_iter()
+                .map(|(first, second, from)| {
+                    let places = (0..self.lanes).map(|lane| {
+                        let (piece, within) = (lane / elements * elements, lane % elements);
+                        let other = if within % 2 == 0 { 0 } else { self.lanes };
+                        (other + piece + from + within / 2) as i32
+                    });
+                    let op = Op::Shuffle { first, second, mask: places.collect::<Vec<_>>().into() };
+                    self.push(self.ty(first), op)
+                })
+                .collect();
+        }
+        registers
+    }
+}
