@@ -2,6 +2,7 @@
 //! they are built, and keeps and compares the results.
 
 mod compare;
+mod html;
 mod pool;
 mod programs;
 mod progress;
@@ -94,6 +95,15 @@ enum Command {
         /// The later report.
         after: PathBuf,
     },
+    /// Writes reports of several ICDs side by side, test by test, as one HTML file that needs no network.
+    Html {
+        /// The reports, as FILE or NAME=FILE.
+        #[arg(required = true, value_name = "[NAME=]FILE")]
+        reports: Vec<String>,
+        /// Where the page goes.
+        #[arg(short, long)]
+        output: PathBuf,
+    },
     /// Does what standard input asks for; started by the others.
     #[command(hide = true)]
     Worker {
@@ -159,12 +169,29 @@ fn main() -> ExitCode {
             run_programs(&settings, &program, &only, &common)
         })(),
         Command::Compare { before, after } => compare(&before, &after),
+        Command::Html { reports, output } => write_page(&reports, &output),
         Command::Worker { data, once } => worker::serve(&data, once.as_deref()).map(|()| ExitCode::SUCCESS),
     };
     outcome.unwrap_or_else(|why| {
         eprintln!("khronos-cts: {why}");
         ExitCode::from(2)
     })
+}
+
+/// Writes the reports, as FILE or NAME=FILE, side by side.
+fn write_page(reports: &[String], output: &Path) -> Result<ExitCode, String> {
+    let run = |report: &String| {
+        let (name, file) =
+            report.split_once('=').map_or((None, &**report), |(name, file)| (Some(name), file));
+        let results = Results::read(Path::new(file))?;
+        let library = Path::new(&results.icd).file_stem().map(|stem| stem.to_string_lossy().into_owned());
+        let name = name.map_or_else(|| library.unwrap_or_else(|| file.to_owned()), str::to_owned);
+        Ok(html::Run { name, results })
+    };
+    let runs: Vec<html::Run> = reports.iter().map(run).collect::<Result<_, String>>()?;
+    fs::write(output, html::page(&runs)).map_err(|error| format!("{}: {error}", output.display()))?;
+    println!("{}: {} runs side by side", output.display(), runs.len());
+    Ok(ExitCode::SUCCESS)
 }
 
 impl Tests {
