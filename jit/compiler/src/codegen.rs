@@ -1,6 +1,6 @@
 //! Linked LLVM IR to an object file: everything but the kernels' entries becomes internal, then passes and code for this CPU.
 
-use crate::llvm::{self, LlvmError, Module, Session};
+use crate::llvm::{self, FileType, LlvmError, Module, Session};
 use inkwell::llvm_sys::LLVMLinkage::*;
 use spirula_interface::target::Target;
 use std::collections::HashSet;
@@ -54,13 +54,15 @@ pub enum Effort {
     Full,
 }
 
-/// Generates the object of a module whose `entries` are the functions to call from outside.
+/// Generates the object of a module whose `entries` are the functions to call from outside. `observe` sees the module before it
+/// becomes code.
 pub fn generate(
     session: &Session,
     module: &mut Module,
     entries: &[String],
     target: &Target,
     effort: Effort,
+    observe: impl FnOnce(&Module),
 ) -> Result<Vec<u8>, CodegenError> {
     let machine = llvm::machine(target, effort != Effort::None)?;
     // SPIR's triple and layout end here: from now on the module is one of the host's.
@@ -74,12 +76,22 @@ pub fn generate(
         Effort::Full => PASSES,
     };
     llvm::run_passes(module, passes, &machine)?;
-    let object = llvm::emit_object(module, &machine)?;
+    observe(module);
+    let object = llvm::emit(module, &machine, FileType::Object)?;
     match session.take_errors() {
         errors if errors.is_empty() => {}
         errors => return Err(LlvmError(errors).into()),
     }
     Ok(object)
+}
+
+/// The assembly of a module, as text, that [`generate`] has shown.
+pub fn assembly(text: &str, target: &Target, effort: Effort) -> Result<String, CodegenError> {
+    let session = Session::new();
+    let mut module = llvm::parse_text(&session, text)?;
+    let machine = llvm::machine(target, effort != Effort::None)?;
+    let bytes = llvm::emit(&mut module, &machine, FileType::Assembly)?;
+    Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
 
 /// Only the entries stay visible, so that what is inlined everywhere or never used vanishes.

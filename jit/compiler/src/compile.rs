@@ -142,6 +142,7 @@ fn import(
     let Inputs { options, settings, target, .. } = inputs;
     let spir: SpirModule = front::read_modules(session, modules, options)?;
     stages.end("read");
+    dump.write("spir.ll", || llvm::print_text(&spir.module));
     let hardened: HardenedModule = front::harden(spir, machine);
     stages.end("harden");
     let linked: LinkedModule = front::link(session, hardened, machine)?;

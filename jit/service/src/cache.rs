@@ -12,6 +12,9 @@
 //!   tmp.PROCESS.NUMBER      on its way to its place
 //! ```
 
+mod entries;
+
+pub use entries::Entry;
 use spirula_interface::identity;
 use std::fs::{self, DirBuilder, File, Metadata, OpenOptions};
 use std::io::{self, Read, Write};
@@ -47,6 +50,13 @@ impl Key {
 
     fn checksum(&self, answer: &[u8]) -> blake3::Hash {
         blake3::Hasher::new().update(self.0.as_bytes()).update(answer).finalize()
+    }
+
+    /// An entry's answer, if it is one to this question and whole.
+    fn answer_in<'e>(&self, entry: &'e [u8]) -> Option<&'e [u8]> {
+        let (checksum, answer) = entry.strip_prefix(&MAGIC)?.split_at_checked(blake3::OUT_LEN)?;
+        // In constant time, which nobody needs; the comparison of hashes is so.
+        (self.checksum(answer) == *checksum).then_some(answer)
     }
 
     /// The folder's number.
@@ -94,15 +104,11 @@ impl Cache {
     pub fn find(&self, key: &Key) -> Option<Vec<u8>> {
         let path = self.path(key);
         let entry = read(&path, self.limit).ok()?;
-        let whole = entry.strip_prefix(&MAGIC).and_then(|rest| rest.split_at_checked(blake3::OUT_LEN));
-        match whole {
-            // In constant time, which nobody needs; the comparison of hashes is so.
-            Some((checksum, answer)) if key.checksum(answer) == *checksum => Some(answer.to_vec()),
-            _ => {
-                self.remove(key);
-                None
-            }
+        let answer = key.answer_in(&entry);
+        if answer.is_none() {
+            self.remove(key);
         }
+        answer.map(<[u8]>::to_vec)
     }
 
     /// Removes an entry that is of no use.

@@ -72,7 +72,7 @@ fn lower(kernel: Function, lanes: u32) -> (Lowered, String) {
 fn optimized_object(ir: &str) -> Vec<u8> {
     let session = Session::new();
     let mut module = parse_text(&session, ir).unwrap_or_else(|e| panic!("{e}\n{ir}"));
-    codegen::generate(&session, &mut module, &["entry".into()], &crate::llvm::host(), Effort::Full)
+    codegen::generate(&session, &mut module, &["entry".into()], &crate::llvm::host(), Effort::Full, |_| {})
         .unwrap_or_else(|e| panic!("{e}\n{ir}"))
 }
 

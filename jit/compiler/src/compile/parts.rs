@@ -179,9 +179,16 @@ fn by_llvm(
     let mut parsed =
         llvm::parse_text(session, &text).map_err(|error| fault("the text of an object", &error))?;
     let symbols: Vec<String> = kernels.iter().map(|kernel| kernel.name.clone()).collect();
-    let object = codegen::generate(session, &mut parsed, &symbols, &inputs.target, effort)
+    let show = |module: &llvm::Module| {
+        if dump.is_wanted() {
+            let text = llvm::print_text(module);
+            let assembly = codegen::assembly(&text, &inputs.target, effort);
+            dump.write("code.s", || assembly.unwrap_or_else(|error| format!("# {error}\n")));
+            dump.write("optimized.ll", || text);
+        }
+    };
+    let object = codegen::generate(session, &mut parsed, &symbols, &inputs.target, effort, show)
         .map_err(|error| CompileError::Failed(format!("error: {error}\n")))?;
-    dump.write("optimized.ll", || llvm::print_text(&parsed));
     Ok(object)
 }
 

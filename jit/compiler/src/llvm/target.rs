@@ -97,10 +97,10 @@ fn new_machine(target: &Target, optimize: bool) -> Result<TargetMachine, LlvmErr
         .ok_or_else(|| LlvmError(format!("LLVM has no code generator for {triple}")))
 }
 
-/// Generates code for a module that has the machine's triple and data layout.
-pub fn emit_object(module: &mut Module, machine: &TargetMachine) -> Result<Vec<u8>, LlvmError> {
+/// Generates code for a module that has the machine's triple and data layout: an object, or the text of its assembly.
+pub fn emit(module: &mut Module, machine: &TargetMachine, kind: FileType) -> Result<Vec<u8>, LlvmError> {
     let buffer = machine
-        .write_to_memory_buffer(module.inkwell(), FileType::Object)
+        .write_to_memory_buffer(module.inkwell(), kind)
         .map_err(|error| LlvmError(error.to_string()))?;
     Ok(buffer.as_slice().to_vec())
 }

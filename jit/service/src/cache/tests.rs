@@ -162,3 +162,27 @@ fn threads_and_processes_share_it() {
     });
     assert!(contents(&cache).1 <= 40, "no temporary files are left");
 }
+
+#[test]
+fn who_looks_after_it_sees_all_of_it_and_changes_nothing() {
+    let (folder, cache) = open();
+    cache.keep(&key(1), b"one");
+    cache.keep(&key(2), b"two");
+    fs::write(cache.share(0).join("tmp.1.2"), "half").unwrap();
+    fs::write(cache.share(0).join("mine.txt"), "another's").unwrap();
+    let old = SystemTime::now() - Duration::from_secs(1000);
+    File::options().write(true).open(cache.path(&key(2))).unwrap().set_modified(old).unwrap();
+    let list = || Cache::entries(&folder.path().join("a/b"));
+    let entries = list();
+    assert_eq!(entries.len(), 3, "{entries:?}");
+    assert_eq!(entries[2].path, cache.path(&key(2)), "the last used first");
+    assert_eq!(entries[2].used, old);
+    let whole = |entries: &[Entry]| entries.iter().filter(|entry| entry.is_whole()).count();
+    assert_eq!((whole(&entries), entries.iter().filter(|entry| entry.is_temporary()).count()), (2, 1));
+    assert!(entries.iter().all(|entry| entry.program().is_none()));
+    fs::write(cache.path(&key(1)), "damaged").unwrap();
+    assert_eq!(whole(&list()), 1);
+    list().iter().for_each(|entry| entry.remove().unwrap());
+    assert!(list().is_empty() && cache.share(0).join("mine.txt").exists());
+    assert!(Cache::entries(Path::new("/nowhere/at/all")).is_empty());
+}

@@ -11,13 +11,20 @@ pub const PROGRAM: &str = "spirula-compiler";
 
 /// The compiler's path. The error names the places where it was looked for.
 pub fn compiler() -> Result<PathBuf, String> {
-    if let Some(named) = &settings::get().compiler_program {
-        let found = named.is_file().then(|| named.clone());
-        return found.ok_or_else(|| format!("SPIRULA_COMPILER names {}, which is no file", named.display()));
+    match this_file() {
+        Some(library) => compiler_of(&library),
+        None => named().unwrap_or_else(|| {
+            Err("this library's own path is unknown: name the compiler by SPIRULA_COMPILER".into())
+        }),
     }
-    let library =
-        this_file().ok_or("this library's own path is unknown: name the compiler by SPIRULA_COMPILER")?;
-    let places = places(&library);
+}
+
+/// The compiler that the library of this path finds, in this environment.
+pub fn compiler_of(library: &Path) -> Result<PathBuf, String> {
+    if let Some(named) = named() {
+        return named;
+    }
+    let places = places(library);
     places.iter().find(|path| path.is_file()).cloned().ok_or_else(|| {
         let tried: Vec<String> = places.iter().map(|path| path.display().to_string()).collect();
         format!(
@@ -26,6 +33,13 @@ pub fn compiler() -> Result<PathBuf, String> {
             library.display()
         )
     })
+}
+
+/// The one that the user names, if any.
+fn named() -> Option<Result<PathBuf, String>> {
+    let named = settings::get().compiler_program.as_ref()?;
+    let found = named.is_file().then(|| named.clone());
+    Some(found.ok_or_else(|| format!("SPIRULA_COMPILER names {}, which is no file", named.display())))
 }
 
 /// Where the program belongs, for a library of this path.
