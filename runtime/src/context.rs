@@ -7,6 +7,7 @@ use crate::memory::pool::Pool;
 use crate::memory::svm::Svm;
 use crate::platform::device::Device;
 use crate::queue::on_device::DeviceQueues;
+use crate::trace;
 use std::cell::Cell;
 use std::fmt::Display;
 use std::sync::{Arc, Mutex, Once, PoisonError, Weak};
@@ -54,6 +55,7 @@ impl Context {
             spirula_service::cache_problem()
                 .inspect(|why| log::warn(format_args!("no programs are kept: {why}")));
         });
+        trace::start();
         spirula_service::warm_up();
         let info = devices.first().map(|device| &device.info).filter(|info| info.isolated);
         let isolation = info.map(|info| Isolation::new(info.global_mem_size)).transpose();

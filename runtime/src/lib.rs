@@ -5,7 +5,7 @@
 //!
 //! | room | what is in it |
 //! |---|---|
-//! | `error`, `log` | what goes wrong, who is told, and what the user wants to be told |
+//! | `error`, `log`, `trace` | what goes wrong, who is told, and what the user wants to be told |
 //! | `machine` | what the operating system tells of CPUs and memory; binding threads to CPUs |
 //! | `execute` | running work-groups: threads, launches, code for local sizes, what kernels print |
 //! | `isolation` | running them in another process |
@@ -34,6 +34,7 @@ pub mod memory;
 pub mod platform;
 pub mod program;
 pub mod queue;
+mod trace;
 
 pub use error::{Error, Result, Status};
 pub use spirula_interface::program::{

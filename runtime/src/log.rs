@@ -10,7 +10,7 @@
 //! | `off` | nothing, as without the variable |
 //! | `error` | every error that a function of OpenCL returns or a command ends with, and what failed in the background |
 //! | `warn` | what goes on, but worse than it should: a thread that is not bound, a kernel whose code can't be made better |
-//! | `info` | each build, compilation and link: of what, how long it took, how it ended; its log if it succeeded |
+//! | `info` | each build, compilation and link: of what, how long it took, how it ended; its log if it succeeded; each launch that took 100 ms or longer |
 //! | `debug` | what is done without being asked for: better code for a kernel; how long the stages of each build took |
 //!
 //! A line names the process and the level. It is written at once and as a whole, so that lines of different threads and
@@ -62,20 +62,29 @@ pub(crate) fn info(text: impl Display) {
     write(Level::Info, &text);
 }
 
+/// Whether [`info`] writes anything: to be asked where it takes something to know what to say.
+pub(crate) fn wants_info() -> bool {
+    log().most >= Some(Level::Info)
+}
+
 /// Writes what was done without being asked for.
 pub(crate) fn debug(text: impl Display) {
     write(Level::Debug, &text);
 }
 
 fn write(level: Level, text: &dyn Display) {
-    /// Read when the first line comes.
+    log().write(level, text);
+}
+
+/// Opened when it is first needed.
+fn log() -> &'static Log {
     static LOG: LazyLock<Log> = LazyLock::new(|| {
         Log::open(spirula_service::settings::get().log.clone()).unwrap_or_else(|error| {
             to_stderr(&line(Level::Error, &error));
             error.instead()
         })
     });
-    LOG.write(level, text);
+    &LOG
 }
 
 /// Who gets which lines.

@@ -14,6 +14,7 @@ use crate::error::{Error, Result, Status};
 use crate::execute::launch::Code;
 use crate::execute::tiers::{Maker, Tiers, Version};
 use crate::log;
+use crate::trace;
 use background::Background;
 use container::Contents;
 use il::Il;
@@ -377,6 +378,7 @@ impl Program {
     /// Runs a build's work and takes in the result.
     fn end(&self, step: Step, work: impl FnOnce() -> Result<Built, Failure>) -> Result<()> {
         let (begun, given) = (Instant::now(), self.given());
+        let mut span = trace::span("build", || step.function());
         let result = catch_unwind(AssertUnwindSafe(work))
             .unwrap_or_else(|panic| Err(Failure::from(Error::panicked(panic.as_ref()))));
         let took = begun.elapsed();
@@ -384,6 +386,9 @@ impl Program {
         // Remarks and warnings: not every application shows its build logs.
         let said = result.as_ref().map_or("", |built| built.log.trim_end());
         let said = if said.is_empty() { String::new() } else { format!("\n{said}") };
+        span.note("of", &given);
+        span.note("result", &how);
+        drop(span);
         log::info(format_args!("{} of {given} took {took:.1?}: {how}{said}", step.function()));
         static SAID: Once = Once::new();
         SAID.call_once(|| {

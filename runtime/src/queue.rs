@@ -19,6 +19,7 @@ use crate::execute::scheduler::STACK_SIZE;
 use crate::log;
 use crate::machine::affinity;
 use crate::platform::device::Device;
+use crate::trace;
 use crossbeam::channel::{Receiver, Sender, unbounded};
 use crossbeam::queue::SegQueue;
 use event::{Event, Runner, status};
@@ -112,7 +113,8 @@ impl Queue {
         }
         let event = Event::of_command(&self.context, command.command_type, self.executor(), self.profiling);
         let short = command.short;
-        let pending = Pending { command: Some(command), wait: wait.to_vec(), ended: 0, event: event.clone() };
+        let (queued, wait) = (trace::now(), wait.to_vec());
+        let pending = Pending { command: Some(command), wait, ended: 0, event: event.clone(), queued };
         {
             let mut tail = self.tail.lock().unwrap_or_else(PoisonError::into_inner);
             tail.last = Some(event.clone());
@@ -327,6 +329,8 @@ struct Pending {
     /// So many of these are known to have ended; counted out of order only.
     ended: usize,
     event: Arc<Event>,
+    /// When it was queued, if that is to be told.
+    queued: u64,
 }
 
 impl Pending {
@@ -344,8 +348,16 @@ impl Pending {
 
     fn run(mut self, device: &Device) {
         self.event.advance(status::SUBMITTED);
-        let ended = self.wait.drain(..).map(|event| event.block().map_err(|code| (event.command_type, code)));
-        let failed = ended.fold(Ok(()), Result::and);
+        let name = self.event.command_type.name();
+        trace::between("queued", name, self.queued);
+        let failed = {
+            let waits = !self.wait.is_empty();
+            let _span = waits.then(|| trace::span("wait", || format!("{name} waits for its events")));
+            let ended =
+                self.wait.drain(..).map(|event| event.block().map_err(|code| (event.command_type, code)));
+            ended.fold(Ok(()), Result::and)
+        };
+        let mut span = trace::span("command", || name);
         let Some(command) = self.command.take() else { return };
         if let Err((awaited, code)) = failed {
             // Its objects are released, and a mapping is undone, before anyone hears of the end.
@@ -361,6 +373,10 @@ impl Pending {
         let ended = || self.event.kernel_ended();
         let result = catch_unwind(AssertUnwindSafe(|| perform(command.work, device, &ended)));
         let result = result.unwrap_or_else(|panic| Err(Error::panicked(panic.as_ref())));
+        if let Err(error) = &result {
+            span.note("result", error);
+        }
+        drop(span);
         // With `work` went the objects, as above.
         match result {
             Ok(()) => self.event.advance(status::COMPLETE),

@@ -13,6 +13,8 @@ pub struct Settings {
     pub remarks: bool,
     /// `SPIRULA_VERIFY`: every pass over Kernel IR is followed by the verifier.
     pub verify: bool,
+    /// `SPIRULA_DEBUG`: functions have frame pointers, and tell how they are unwound.
+    pub frame_pointers: bool,
 }
 
 /// Whether the verifier runs if nothing is said.
@@ -20,6 +22,6 @@ pub const VERIFY_BY_DEFAULT: bool = cfg!(debug_assertions);
 
 impl Default for Settings {
     fn default() -> Self {
-        Settings { vector_width: None, remarks: false, verify: VERIFY_BY_DEFAULT }
+        Settings { vector_width: None, remarks: false, verify: VERIFY_BY_DEFAULT, frame_pointers: false }
     }
 }

@@ -7,11 +7,12 @@
 //! with an error, or end up in pages of their own, of a bounded size, that are never writable and executable at once, and
 //! every kernel's entry lies in its code. What it can't promise is what that code does when it is called: code is code.
 //!
-//! Nothing of a program's is known to debuggers and profilers yet. Who adds that finds the functions' names and places
-//! in `link`.
+//! `debug` tells debuggers and profilers what lies where, if the user wants it.
 
 #![deny(unsafe_code)]
 
+#[cfg(target_arch = "x86_64")]
+mod debug;
 mod elf;
 mod error;
 mod externals;
@@ -34,7 +35,10 @@ use std::sync::Arc;
 /// A program in executable memory; released on drop.
 #[derive(Debug)]
 pub struct LoadedProgram {
-    code: Mapped,
+    /// Until the code goes; so it stands before that.
+    #[cfg(target_arch = "x86_64")]
+    _known: debug::Known,
+    code: Arc<Mapped>,
     /// What the code refers to.
     variables: Option<Arc<Variables>>,
 }
@@ -91,7 +95,22 @@ fn link(
     let entry =
         |(place, name): (usize, &str)| mapped.function(place).ok_or_else(|| Cause::NoEntry(name.into()));
     let entries = std::iter::zip(places, names).map(entry).collect::<Result<_, _>>()?;
-    Ok((LoadedProgram { code: mapped, variables: None }, entries))
+    let code = Arc::new(mapped);
+    // What runs elsewhere has no names here.
+    let whom = place.map_or_else(|| crate::settings::get().debug, |_| Default::default());
+    if whom.perf {
+        // Its map has no times: what lay somewhere must stay the only thing that did.
+        std::mem::forget(code.clone());
+    }
+    Ok((
+        LoadedProgram {
+            #[cfg(target_arch = "x86_64")]
+            _known: debug::tell(&compiled.objects, &layout, address, whom),
+            code,
+            variables: None,
+        },
+        entries,
+    ))
 }
 
 #[cfg(all(test, target_arch = "x86_64"))]

@@ -59,6 +59,12 @@ pub const VARIABLES: &[Variable] = &[
         meaning: "code uses no more of the processor than that level has; the processor has to be of it",
     },
     Variable {
+        name: "SPIRULA_DEBUG",
+        values: "`gdb`, `perf`, or both with a comma",
+        meaning: "kernels are known by their names, and have frame pointers: to GDB through its JIT interface, to `perf report` by \
+                  `/tmp/perf-PID.map`, for which all code stays in memory. Not with `SPIRULA_ISOLATE`",
+    },
+    Variable {
         name: "SPIRULA_DUMP",
         values: "a folder",
         meaning: "gets what each stage of the last build yielded, as text",
@@ -110,6 +116,12 @@ pub const VARIABLES: &[Variable] = &[
                   as long as it likes",
     },
     Variable {
+        name: "SPIRULA_TRACE",
+        values: "a file",
+        meaning: "gets a timeline of builds, commands, launches, their chunks on each thread, and waits, which <https://ui.perfetto.dev> and \
+                  `chrome://tracing` open; `%p` in its name is the process's number",
+    },
+    Variable {
         name: "SPIRULA_VECTOR_WIDTH",
         values: "1, 2, 4, 8, 16, 32 or 64",
         meaning: "work-items that share vector instructions, instead of what the cost model chooses; 1 is scalar code. Also the size of \
@@ -121,6 +133,24 @@ pub const VARIABLES: &[Variable] = &[
         meaning: "whether every pass over Kernel IR is followed by its verifier; without it in debug builds only",
     },
 ];
+
+/// Who is told where code lies.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Debuggers {
+    /// GDB.
+    pub gdb: bool,
+    /// `perf`.
+    pub perf: bool,
+}
+
+impl Debuggers {
+    /// Those of a list; unknown ones are none.
+    fn named(list: Option<&OsStr>) -> Debuggers {
+        let list = list.and_then(OsStr::to_str).unwrap_or_default();
+        let has = |name: &str| list.split(',').any(|named| named.trim() == name);
+        Debuggers { gdb: has("gdb"), perf: has("perf") }
+    }
+}
 
 /// What the environment said.
 #[derive(Clone, Debug, PartialEq)]
@@ -143,6 +173,8 @@ pub struct UserSettings {
     pub time_limit: Duration,
     /// `SPIRULA_CPU`.
     pub level: Option<Level>,
+    /// `SPIRULA_DEBUG`.
+    pub debug: Debuggers,
     /// `SPIRULA_DUMP`.
     pub dump: Option<PathBuf>,
     /// `SPIRULA_ISOLATE`.
@@ -155,6 +187,8 @@ pub struct UserSettings {
     pub tier: Option<Tier>,
     /// `SPIRULA_TIMEOUT`.
     pub launch_limit: Option<Duration>,
+    /// `SPIRULA_TRACE`.
+    pub trace: Option<PathBuf>,
     /// `SPIRULA_INCLUDE`, as absolute paths.
     pub include_folders: Vec<PathBuf>,
     /// `SPIRULA_INCLUDE_ONLY` and `SPIRULA_INCLUDE`, as absolute paths, if the former is set.
@@ -172,7 +206,9 @@ impl UserSettings {
         let seconds = number("SPIRULA_COMPILER_TIMEOUT").filter(|&seconds| seconds > 0).unwrap_or(120);
         let absolute = |path: PathBuf| std::path::absolute(path).ok();
         let folders = |name: &str| -> Vec<PathBuf> { paths(name).into_iter().filter_map(absolute).collect() };
+        let debug = Debuggers::named(variable("SPIRULA_DEBUG").as_deref());
         let compiler = Settings {
+            frame_pointers: debug.gdb || debug.perf,
             vector_width: number("SPIRULA_VECTOR_WIDTH").filter(|n| n.is_power_of_two() && *n <= 64),
             remarks: variable("SPIRULA_REMARKS").is_some(),
             verify: variable("SPIRULA_VERIFY").map_or(VERIFY_BY_DEFAULT, |value| value != "0"),
@@ -189,12 +225,14 @@ impl UserSettings {
             compiler_stderr: variable("SPIRULA_COMPILER_STDERR").is_some(),
             time_limit: Duration::from_secs(seconds.into()),
             level: variable("SPIRULA_CPU").as_deref().and_then(OsStr::to_str).and_then(Level::named),
+            debug,
             isolate: variable("SPIRULA_ISOLATE").is_some_and(|value| value != "0"),
             log: variable("SPIRULA_LOG").filter(|value| !value.is_empty()),
             threads: number("SPIRULA_THREADS").filter(|count| (1..=1024).contains(count)),
             tier: tier(variable("SPIRULA_TIER").as_deref(), asks),
             dump,
             launch_limit: number("SPIRULA_TIMEOUT").filter(|&n| n > 0).map(|n| Duration::from_secs(n.into())),
+            trace: path("SPIRULA_TRACE"),
             include_folders: folders("SPIRULA_INCLUDE"),
             include_only: variable("SPIRULA_INCLUDE_ONLY")
                 .map(|_| [folders("SPIRULA_INCLUDE_ONLY"), folders("SPIRULA_INCLUDE")].concat()),
@@ -250,7 +288,7 @@ mod tests {
         let nothing = read(&[]);
         for variable in VARIABLES {
             let changes = |value: &str| read(&[(variable.name, value)]) != nothing;
-            let any = ["16", "0", "baseline", "x86-64-v3"].into_iter().any(changes);
+            let any = ["16", "0", "baseline", "x86-64-v3", "gdb"].into_iter().any(changes);
             assert!(any, "{} is listed but not read", variable.name);
         }
         UserSettings::read(|name| {
@@ -283,6 +321,15 @@ mod tests {
             assert_eq!(tier(&[(asking, "4"), ("SPIRULA_TIER", "baseline")]), Some(Tier::Baseline));
             assert_eq!(tier(&[(asking, "4"), ("SPIRULA_TIER", "auto")]), None);
         }
+    }
+
+    #[test]
+    fn debuggers_are_listed() {
+        let debug = |value: &str| read(&[("SPIRULA_DEBUG", value)]).debug;
+        assert_eq!(debug("gdb"), Debuggers { gdb: true, perf: false });
+        assert_eq!(debug("perf, gdb,lldb"), Debuggers { gdb: true, perf: true });
+        assert_eq!(debug("1"), Debuggers::default());
+        assert!(read(&[("SPIRULA_DEBUG", "perf")]).compiler.frame_pointers);
     }
 
     #[test]

@@ -9,10 +9,12 @@ use crate::execute::group_size;
 use crate::execute::launch::Invocation;
 use crate::execute::output::{record, stdout};
 use crate::kernel::{Arguments, Kernel};
+use crate::log;
 use crate::memory::Mem;
 use crate::platform::device::Device;
 use spirula_interface::program::{HiddenKind, KernelInfo, Launch};
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 /// A launch that was checked, with what it must hold until it ends.
 pub(crate) struct KernelLaunch {
@@ -34,8 +36,27 @@ impl KernelLaunch {
         let KernelLaunch { invocation, rest, info, enqueuing, context, _memory } = self;
         let deadline = Deadline::of_command();
         let parts = std::iter::once(invocation).chain(rest).map(|part| Invocation { deadline, ..part });
-        let Some(enqueuing) = enqueuing else { return run_kernel(device, &info, parts) };
-        enqueuing.run(device, &context.device_queues, Waves::new(info, parts), deadline, ended)
+        let told = log::wants_info().then(|| (info.clone(), Instant::now()));
+        let result = match enqueuing {
+            None => run_kernel(device, &info, parts),
+            Some(enqueuing) => {
+                enqueuing.run(device, &context.device_queues, Waves::new(info, parts), deadline, ended)
+            }
+        };
+        if let Some((info, begun)) = told {
+            tell_if_slow(&info.signature.name, begun.elapsed(), &result);
+        }
+        result
+    }
+}
+
+/// Launches that take so long are told of by `SPIRULA_LOG=info`.
+const SLOW: Duration = Duration::from_millis(100);
+
+fn tell_if_slow(kernel: &str, took: Duration, result: &Result<()>) {
+    if took >= SLOW {
+        let how = if result.is_ok() { "" } else { ", and failed" };
+        log::info(format_args!("a launch of kernel {kernel} took {took:.1?}{how}"));
     }
 }
 

@@ -18,6 +18,7 @@ use crate::isolation;
 use crate::log;
 use crate::machine::affinity::{self, Cpus};
 use crate::machine::timer;
+use crate::trace::{self, Span};
 use rayon::{ThreadPool, ThreadPoolBuilder};
 use shares::Shares;
 use std::ops::Range;
@@ -84,6 +85,7 @@ impl Scheduler {
 
     /// As [`Scheduler::run`], for some of the groups.
     pub(crate) fn run_groups(&self, invocation: &Arc<Invocation>, groups: Range<u64>) -> Result<()> {
+        let _span = launch_span(invocation, &groups);
         let result = match invocation.tiers.first().code.isolation() {
             Some(isolation) => isolation::run_groups(isolation, self, invocation, groups),
             None => self.run_here_or_share(invocation, groups),
@@ -130,6 +132,15 @@ impl Scheduler {
         job.wait();
         job.failure.get().cloned().map_or(Ok(()), Err)
     }
+}
+
+/// Tells of a launch, or a part of one.
+fn launch_span(invocation: &Invocation, groups: &Range<u64>) -> Span {
+    let mut span = trace::span("launch", || invocation.tiers.first().info.signature.name.as_str());
+    span.note("launch", trace::address_of(invocation));
+    span.note("groups", groups.end - groups.start);
+    span.note("work-items in each", format_args!("{:?}", invocation.launch.local_size));
+    span
 }
 
 /// Looks after a kernel's first launch: where each of its groups takes long, nobody would know before the first ones end.

@@ -10,6 +10,7 @@ use crate::execute::launch::{Code, Invocation};
 use crate::execute::pace::Pace;
 use crate::execute::variants::{self, Variants};
 use crate::log;
+use crate::trace;
 use spirula_interface::program::KernelInfo;
 use spirula_interface::tier::Tier;
 use std::fmt::{self, Debug, Display, Formatter};
@@ -237,10 +238,16 @@ impl Tiers {
     /// Makes optimized code, here and now, if it can be made.
     pub(super) fn make(&self, local_size: Option<[u32; 3]>) -> Option<Version> {
         let begun = Instant::now();
+        let mut span =
+            trace::span("build", || format!("{} of {}", variants::described(local_size), self.name()));
         let made = self.maker.as_ref()?.make(local_size).and_then(|version| {
             let right = self.is_same_launch(&version);
             right.then_some(version).ok_or_else(|| "it is called in another way than the first code".into())
         });
+        span.note(
+            "result",
+            made.as_ref().map_or_else(Clone::clone, |version| format!("{} lanes", version.info.code.lanes)),
+        );
         match &made {
             Ok(_) => {
                 let what = variants::described(local_size);

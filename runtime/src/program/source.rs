@@ -6,6 +6,7 @@ use crate::error::Status;
 use crate::platform::Platform;
 use crate::platform::device::DeviceInfo;
 use crate::platform::extensions::{FLOAT_ATOMICS, OF_EVERY_VERSION, OPENCL_C_20};
+use crate::trace;
 use spirula_interface::translation::Translation;
 use spirula_service as service;
 use std::sync::Arc;
@@ -81,6 +82,7 @@ pub(super) fn and_then(
     follow: impl FnOnce(Arc<[Vec<u8>]>) -> Result<Built, Failure>,
 ) -> Result<Built, Failure> {
     let Some(translation) = translation else { return follow(modules) };
+    let _span = trace::span("build", || "clang");
     let translated = service::translate(translation).map_err(|error| Failure::of(error, failed))?;
     match follow(Arc::from([translated.module])) {
         Ok(built) => Ok(Built { log: translated.log + &built.log, ..built }),

@@ -10,6 +10,7 @@ use crate::isolation::Isolation;
 use crate::log;
 use crate::platform::device::DeviceInfo;
 use crate::platform::extensions::SPIR_VERSIONS;
+use crate::trace;
 use spirula_interface::options::{CompileError, CompileOptions, MathOptions, Specialization};
 use spirula_interface::program::CompiledProgram;
 use spirula_interface::protocol::Stage;
@@ -116,15 +117,31 @@ pub(super) fn build(
     failed: Status,
 ) -> Result<Built, Failure> {
     check_version(options, failed)?;
-    let built = service::build(&slices(&modules), options, first_tier());
-    let compiled = told("a program", built).map_err(|error| Failure::of(error, failed))?;
+    let built = told("a program", &modules, options, first_tier());
+    let compiled = built.map_err(|error| Failure::of(error, failed))?.program;
     verify(&compiled, device).map_err(|what| Failure { status: failed, log: format!("error: {what}\n") })?;
     load(Arc::new(compiled), modules, options, isolation, failed)
 }
 
-/// The program; how it came about is written to the log.
-fn told(what: &str, built: Result<Build, CompileError>) -> Result<CompiledProgram, CompileError> {
-    let Build { program, stages } = built?;
+/// What the compiler makes; how it came about is written to the log and the timeline.
+fn told(
+    what: &str,
+    modules: &[Vec<u8>],
+    options: &CompileOptions,
+    tier: Tier,
+) -> Result<Build, CompileError> {
+    let mut span = trace::span("build", || format!("compile {what}"));
+    let begun = trace::now();
+    let built = service::build(&slices(modules), options, tier)?;
+    let stages = &built.stages;
+    span.note("tier", format_args!("{tier:?}"));
+    // Another process took that time; it is told as if no time passed between the stages.
+    let now = trace::now();
+    stages.iter().fold(begun, |begun, Stage { name, time }| {
+        let end = (begun + time.as_nanos() as u64).min(now);
+        trace::ended("stage", name, begun, end);
+        end
+    });
     if stages.is_empty() {
         log::debug(format_args!("{what}: was compiled before"));
     } else {
@@ -132,7 +149,7 @@ fn told(what: &str, built: Result<Build, CompileError>) -> Result<CompiledProgra
             stages.iter().map(|Stage { name, time }| format!("{name} {time:.1?}")).collect();
         log::debug(format_args!("{what}: compiled; {}", list.join(", ")));
     }
-    Ok(program)
+    Ok(built)
 }
 
 /// Code, whose description was verified, to an executable that is loaded, whose kernels may get better code. `failed` if it
@@ -147,7 +164,9 @@ pub(super) fn load(
     let invalid = |error: &dyn Display| Failure { status: failed, log: format!("error: {error}\n") };
     let variables = Variables::new(&compiled.data, isolation.map(|isolation| isolation.shared()));
     let variables = Arc::new(variables.map_err(|error| invalid(&error))?);
+    let span = trace::span("build", || "load");
     let loaded = service::load(&compiled, &variables).map_err(|error| invalid(&error))?;
+    drop(span);
     let built = |kernel: &LoadedKernel| {
         let recipe = || Recipe {
             kernel: kernel.info.signature.name.clone(),
@@ -198,9 +217,11 @@ impl Recipe {
 
 impl Maker for Recipe {
     fn make(&self, local_size: Option<[u32; 3]>) -> Result<Version, String> {
-        let built = service::build(&slices(&self.modules), &self.options(local_size), Tier::Optimized);
-        let time: Duration = built.iter().flat_map(|built| &built.stages).map(|stage| stage.time).sum();
-        let compiled = told(&format!("kernel {}", self.kernel), built).map_err(|error| error.to_string())?;
+        let (what, options) = (format!("kernel {}", self.kernel), self.options(local_size));
+        let built =
+            told(&what, &self.modules, &options, Tier::Optimized).map_err(|error| error.to_string())?;
+        let (time, compiled): (Duration, _) =
+            (built.stages.iter().map(|stage| stage.time).sum(), built.program);
         // Nothing if it was known.
         if let [kernel] = &compiled.kernels[..]
             && !time.is_zero()

@@ -6,6 +6,7 @@ use crate::command::CommandType;
 use crate::context::Context;
 use crate::error::{Result, Status, code_name};
 use crate::machine::timer;
+use crate::trace;
 use std::sync::atomic::{AtomicI32, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
 
@@ -169,9 +170,11 @@ impl Event {
     /// Waits until the status is COMPLETE (Ok) or negative (Err with it). This thread runs the queue's commands meanwhile if
     /// nobody else does.
     pub fn wait(&self) -> Result<(), i32> {
-        if !self.has_ended()
-            && let Some(runner) = self.runner.as_ref().and_then(Weak::upgrade)
-        {
+        if self.has_ended() {
+            return self.block();
+        }
+        let _span = trace::span("wait", || format!("wait for {}", self.command_type.name()));
+        if let Some(runner) = self.runner.as_ref().and_then(Weak::upgrade) {
             runner.help_until(self);
         }
         self.block()

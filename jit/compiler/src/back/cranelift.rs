@@ -20,7 +20,7 @@ use cranelift_codegen::isa::CallConv;
 use cranelift_frontend::FunctionBuilderContext;
 use cranelift_module::{DataId, FuncId, Linkage, Module as _, default_libcall_names};
 use cranelift_object::{ObjectBuilder, ObjectModule};
-use spirula_interface::target::Target;
+use spirula_interface::inputs::Inputs;
 use spirula_kir::transform::legalize::Illegal;
 use spirula_kir::{ConstantData, Function, Module, Op, Scalar, Signature, Type};
 use std::collections::HashMap;
@@ -49,8 +49,8 @@ fn illegal(what: impl Into<String>) -> BaselineError {
 
 /// The object of some kernels, which are lowered and legalized, with the functions and constants of the module that they use;
 /// those are legalized, too.
-pub fn object(module: &Module, kernels: &[&Function], target: &Target) -> Result<Vec<u8>, BaselineError> {
-    let isa = isa::of(target)?;
+pub fn object(module: &Module, kernels: &[&Function], inputs: &Inputs) -> Result<Vec<u8>, BaselineError> {
+    let isa = isa::of(&inputs.target, inputs.settings.frame_pointers)?;
     let builder = ObjectBuilder::new(isa, "baseline", default_libcall_names()).map_err(BaselineError::of)?;
     let mut object = Object::new(ObjectModule::new(builder));
     let used = module.reached(kernels.iter().copied());

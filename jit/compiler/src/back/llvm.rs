@@ -30,6 +30,8 @@ pub struct Text {
     defined: HashSet<String>,
     declarations: BTreeSet<Declaration>,
     metadata: Metadata,
+    /// Whether debuggers and profilers can unwind.
+    frame_pointers: bool,
 }
 
 /// What a function refers to outside of it.
@@ -40,6 +42,11 @@ struct Declaration {
 }
 
 impl Text {
+    /// Of functions that have frame pointers and tell how they are unwound, if so asked for.
+    pub fn new(frame_pointers: bool) -> Text {
+        Text { frame_pointers, ..Text::default() }
+    }
+
     /// Adds a function's definition, under its own name.
     pub fn add(&mut self, function: &Function) {
         self.defined.insert(function.name.clone());
@@ -166,10 +173,11 @@ impl<'a> Translator<'a> {
         let name = &self.function.name;
         let _ = writeln!(
             self.out.functions,
-            "define {result} @\"{name}\"({}) {}{} {{\nentry:",
+            "define {result} @\"{name}\"({}) {}{}{} {{\nentry:",
             params.join(", "),
             attributes(self.function.attributes),
-            stack_alignment(self.function)
+            stack_alignment(self.function),
+            if self.out.frame_pointers { " uwtable \"frame-pointer\"=\"all\"" } else { "" }
         );
         for (number, slot) in self.function.slots.iter().enumerate() {
             let (size, align) = (slot.size, slot.align.max(1));

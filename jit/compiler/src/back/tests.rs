@@ -79,7 +79,7 @@ fn optimized_object(ir: &str) -> Vec<u8> {
 fn baseline_object(function: &Function) -> Vec<u8> {
     let legal = legalize(function).unwrap_or_else(|e| panic!("{e}\n{function}"));
     verify(&legal).unwrap_or_else(|e| panic!("{e}\n{legal}"));
-    cranelift::object(&Module::default(), &[&legal], &crate::llvm::host())
+    cranelift::object(&Module::default(), &[&legal], &crate::host_inputs())
         .unwrap_or_else(|e| panic!("{e}\n{legal}"))
 }
 

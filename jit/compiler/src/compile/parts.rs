@@ -122,7 +122,7 @@ fn has_many_loops(function: &Function) -> bool {
 
 /// By Cranelift. Errors: why not.
 fn by_cranelift(share: &Share, common: Common) -> Result<Vec<u8>, String> {
-    let generate = || cranelift::object(share.module, &share.kernels, &common.inputs.target);
+    let generate = || cranelift::object(share.module, &share.kernels, common.inputs);
     match catch_unwind(AssertUnwindSafe(generate)) {
         Ok(result) => result.map_err(|error| error.to_string()),
         Err(_) => Err("Cranelift panicked".to_owned()),
@@ -162,7 +162,7 @@ fn by_llvm(
     effort: Effort,
 ) -> Result<Vec<u8>, CompileError> {
     let used = module.reached(kernels.iter().copied());
-    let mut text = Text::default();
+    let mut text = Text::new(inputs.settings.frame_pointers);
     module
         .constants
         .iter()

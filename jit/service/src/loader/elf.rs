@@ -312,8 +312,8 @@ impl<'a> Reader<'a> {
         match (kind, is_mapped) {
             (SHT_PROGBITS, true) => {}
             (SHT_NOBITS, true) if writable && !executable => {}
-            // For unwinding, which no generated code is part of.
-            (SHT_X86_64_UNWIND, true) if !writable && !executable => return Ok(None),
+            // For debuggers' unwinding; nothing here follows it.
+            (SHT_X86_64_UNWIND, true) if !writable && !executable => {}
             (SHT_NULL | SHT_PROGBITS | SHT_NOTE | SHT_STRTAB | SHT_SYMTAB | SHT_RELA, false) => {
                 return Ok(None);
             }

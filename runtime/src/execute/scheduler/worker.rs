@@ -5,6 +5,8 @@ use crate::execute::arena::Arena;
 use crate::execute::launch::Invocation;
 use crate::execute::tiers::{Better, Version};
 use crate::machine::timer;
+use crate::trace::{self, Span};
+use std::ops::Range;
 
 /// A chunk of work-groups takes about so long where better code may come, which is looked for between chunks. That is little, for the
 /// next groups may take a thousand times as long, and a hundred times what a chunk costs.
@@ -54,6 +56,7 @@ impl<'i> Worker<'i> {
             self.look();
         }
         let begun = if self.waits { timer() } else { 0 };
+        let _span = chunk_span(self.invocation, &self.version, first..end);
         self.invocation.run(&self.version, &mut self.arena, first, end)?;
         self.groups += end - first;
         if self.waits {
@@ -107,6 +110,15 @@ impl<'i> Worker<'i> {
         self.arena.give_back();
         self.version
     }
+}
+
+/// Tells of a chunk of a launch.
+fn chunk_span(invocation: &Invocation, version: &Version, groups: Range<u64>) -> Span {
+    let mut span = trace::span("chunk", || version.info.signature.name.as_str());
+    span.note("launch", trace::address_of(invocation));
+    span.note("groups", format_args!("{groups:?}"));
+    span.note("code", format_args!("{:?}, {} lanes", version.tier(), version.info.code.lanes));
+    span
 }
 
 fn arena_for(invocation: &Invocation, version: &Version) -> Result<Arena> {

@@ -38,8 +38,10 @@ const SETTINGS: [(&str, &str); 7] = [
 ];
 
 /// The processor that code is generated for.
-pub(super) fn of(target: &Target) -> Result<OwnedTargetIsa, BaselineError> {
+pub(super) fn of(target: &Target, frame_pointers: bool) -> Result<OwnedTargetIsa, BaselineError> {
     let mut shared = settings::builder();
+    let frames = if frame_pointers { "true" } else { "false" };
+    shared.set("preserve_frame_pointers", frames).map_err(BaselineError::of)?;
     for (name, value) in SETTINGS {
         shared.set(name, value).map_err(BaselineError::of)?;
     }

@@ -32,7 +32,7 @@ fn by_llvm(functions: &[Function], optimize: bool) -> Vec<u8> {
 fn by_cranelift(functions: &[Function]) -> Vec<u8> {
     let (entry, others) = functions.split_first().unwrap();
     let module = Module { functions: others.to_vec(), ..Module::default() };
-    cranelift::object(&module, &[entry], &host()).unwrap_or_else(|e| panic!("{e}\n{entry}"))
+    cranelift::object(&module, &[entry], &crate::host_inputs()).unwrap_or_else(|e| panic!("{e}\n{entry}"))
 }
 
 /// What the object's entry makes of the data.

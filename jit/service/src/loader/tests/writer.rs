@@ -253,7 +253,7 @@ pub fn everything() -> Elf {
             Section { kind: SHT_NOBITS, size: 8, ..section(".bss", writable, 64, &[]) },
             Section {
                 kind: SHT_X86_64_UNWIND,
-                relocations: vec![(1, R_X86_64_32, CODE, 0)],
+                relocations: vec![(1, R_X86_64_PC32, CODE, 0)],
                 ..section(".eh_frame", SHF_ALLOC, 8, &[1; 8])
             },
             section(".comment", SHF_MERGE | SHF_STRINGS, 1, b"by hand\0"),
