@@ -54,8 +54,10 @@ fn link_statically(llvm: &Llvm) -> Result<(), String> {
         println!("cargo:rustc-link-lib=static:-bundle={library}");
     }
     for library in STATIC_LIBRARIES {
-        println!("cargo:rustc-link-search=native={}", folder_of(&format!("lib{library}.a"))?);
-        println!("cargo:rustc-link-lib=static:-bundle={library}");
+        let archive = format!("lib{library}.a");
+        println!("cargo:rustc-link-search=native={}", folder_of(&archive)?);
+        // By its file's name: Zig's linker, which packages are made with, has its own idea of what `stdc++` is.
+        println!("cargo:rustc-link-lib=static:-bundle,+verbatim={archive}");
     }
     Ok(())
 }

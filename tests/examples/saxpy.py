@@ -9,7 +9,9 @@ from pathlib import Path
 import numpy as np
 import pyopencl as cl
 
-path = sys.argv[1] if len(sys.argv) > 1 else Path(__file__).parent / "../fixtures/bench/saxpy.bc64"
+beside = Path(__file__).with_suffix(".bc64")
+fixture = Path(__file__).parent / "../fixtures/bench/saxpy.bc64"
+path = sys.argv[1] if len(sys.argv) > 1 else beside if beside.exists() else fixture
 devices = [device for platform in cl.get_platforms() for device in platform.get_devices()]
 device = next((device for device in devices if "cl_khr_spir" in device.extensions.split()), None)
 if device is None:

@@ -35,8 +35,8 @@ pub const VARIABLES: &[Variable] = &[
     Variable {
         name: "SPIRULA_CLANG",
         values: "a path",
-        meaning: "the clang 22 that translates OpenCL C; without it `clang-22` or `clang` in `PATH`, then the one beside \
-                  LLVM 22",
+        meaning: "the clang 22 that translates OpenCL C; without it the package spirula-clang's, beside the library, then \
+                  `clang-22` or `clang` in `PATH`, then the one beside LLVM 22",
     },
     Variable {
         name: "SPIRULA_COMPILER",

@@ -46,8 +46,9 @@ pub(super) fn translation(
 }
 
 /// For the log of a build without a compiler.
-pub(super) const NO_CLANG: &str = "OpenCL C needs clang 22: found as clang-22 or clang in PATH, beside LLVM 22, or by the \
-                                   variable SPIRULA_CLANG. Without it programs must be given as SPIR.";
+pub(super) const NO_CLANG: &str = "OpenCL C needs clang 22: found as clang-22 or clang in PATH, beside LLVM 22, by the \
+                                   variable SPIRULA_CLANG, or in the package spirula-clang (pip install spirula[clang]). \
+                                   Without it programs must be given as SPIR.";
 
 /// The macros of OpenCL C 6.10, and those of the device's extensions and features: clang defines the ones that it knows.
 fn capabilities(device: &DeviceInfo, version: &str) -> Vec<String> {

@@ -51,7 +51,7 @@ fn places(library: &Path) -> Vec<PathBuf> {
 }
 
 /// The file that this code was loaded from, as the kernel names it, or as the dynamic loader does where there is no /proc.
-fn this_file() -> Option<PathBuf> {
+pub(crate) fn this_file() -> Option<PathBuf> {
     let here = this_file as *const () as usize;
     mapped_file(here).or_else(|| {
         let mut info = MaybeUninit::<libc::Dl_info>::zeroed();

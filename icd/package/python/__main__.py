@@ -1,0 +1,5 @@
+"""Prints the driver's path."""
+
+from spirula import library
+
+print(library())
