@@ -11,12 +11,12 @@ import shutil
 import sys
 from pathlib import Path
 
-from common import GLIBC, HERE, MADE, ROOT, TARGET, TRIPLE, WORK, Failure, run, show
+from common import GLIBC, HERE, MADE, ROOT, TARGET, TRIPLE, WORK, Failure, rows, run, show, source
 
 # The linker, its glue for cargo, and what checks a wheel's tag, all from PyPI.
 TOOLS = ["ziglang==0.17.1", "cargo-zigbuild==0.24.0", "auditwheel==6.8.2"]
 # What is built, and what it yields is in files.txt.
-CRATES = ["spirula-icd", "spirula-compiler"]
+CRATES = ["spirula-icd", "spirula-compiler", "spirula-command"]
 # Archives that an OpenCL front end has no use for, whose parts need others still.
 UNUSED = re.compile(r"libclang(d|Tidy|Daemon|Doc|Interpreter|StaticAnalyzer|Tooling|Handle|Format)|Polly|ExecutionEngine|Orc|JIT|LLVMInterpreter")
 
@@ -56,6 +56,14 @@ def rust():
     packages = [word for crate in CRATES for word in ("-p", crate)]
     target = ["--target", f"{TRIPLE}.{GLIBC}", "--target-dir", TARGET]
     show("cargo", "zigbuild", "--profile", "packaged", "--locked", *target, *packages, cwd=ROOT, env=environment)
+
+
+def texts():
+    """What the command says of itself: its manual and completions."""
+    for row in rows():
+        kind, _, words = row[1].partition(":")
+        if kind == "said":
+            source(row[1]).write_text(run(source("built:spirula"), *words.split("-")))
 
 
 def clang():

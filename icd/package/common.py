@@ -63,14 +63,18 @@ def date():
 def source(name):
     """Where a file of the table is."""
     kind, _, rest = name.rpartition(":")
-    return {"built": TARGET / TRIPLE / "packaged", "made": MADE, "": ROOT}[kind] / rest
+    return {"built": TARGET / TRIPLE / "packaged", "made": MADE, "said": MADE, "": ROOT}[kind] / rest
+
+
+def rows():
+    """The table's."""
+    lines = (line.split() for line in (HERE / "files.txt").read_text().splitlines())
+    return [line for line in lines if line and not line[0].startswith("#")]
 
 
 def files(package):
     """What is in a package."""
-    lines = (line.split() for line in (HERE / "files.txt").read_text().splitlines())
-    rows = [line for line in lines if line and not line[0].startswith("#")]
-    return [File(row[0], source(row[1]), row[2], int(row[3], 8)) for row in rows if row[0] == package]
+    return [File(row[0], source(row[1]), row[2], int(row[3], 8)) for row in rows() if row[0] == package]
 
 
 def stage(package, folder):

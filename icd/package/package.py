@@ -15,6 +15,7 @@ def make():
         for old in WORK.glob(f"{package.replace('-', '?')}[-_]*.*"):
             old.unlink()
     binaries.rust()
+    binaries.texts()
     binaries.clang()
     (MADE / "licences.txt").write_text(licences.spirula())
     (MADE / "clang-licences.txt").write_text(licences.clang())

@@ -102,7 +102,7 @@ fn gather(common: &Common) -> Info {
     if clang.is_none() {
         problems.push(Problem::harmless(
             "there is no clang 22, so OpenCL C can't be built; SPIR and SPIR-V can",
-            "install clang-22 (Debian's name), or name one by SPIRULA_CLANG",
+            "install spirula-clang (pip install spirula[clang]) or clang-22 (Debian's name), or name one by SPIRULA_CLANG",
         ));
     }
     let device = library.is_some().then(|| device(common)).and_then(|device| {

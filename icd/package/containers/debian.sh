@@ -4,6 +4,7 @@ before=$(find / -xdev -path /packages -prune -o -path /proc -prune -o -path /var
 set -x
 dpkg -i /packages/spirula_*.deb /packages/spirula-clang_*.deb
 clinfo -l
+spirula info
 python3 -m venv /environment
 /environment/bin/pip --disable-pip-version-check install --quiet --no-index --find-links /packages pyopencl numpy
 /environment/bin/python /usr/share/doc/spirula/examples/saxpy.py

@@ -10,6 +10,7 @@ pip install --quiet --no-index --find-links /packages spirula pyopencl numpy
 du -sm /environment/lib/libspirula.so /environment/lib/spirula
 $python /packages/list.py
 $python -m spirula.saxpy
+/environment/bin/spirula info
 pip install --quiet --no-index --find-links /packages 'spirula[clang]'
 du -sm /environment/lib/spirula-clang
 $python /packages/source.py
