@@ -37,16 +37,17 @@ struct Counter(AtomicU64);
 /// What packets are aligned to: more than any type of OpenCL C.
 const ALIGN: usize = align_of::<Pipe>();
 
-/// So many places are possible: numbers of places and a reservation's count fit 32 bits, none of them all ones.
+/// So many places are possible: a reservation's number has 32 bits, as pointers may have, in whose place it goes, and is not all ones.
 pub const MAX_PACKETS: u32 = i32::MAX as u32;
 
-/// The number that stands for no reservation: SPIR 2.0's null, or today's clang's all ones.
-const INVALID: [u64; 2] = [0, u64::MAX];
+/// The number that stands for no reservation: SPIR 2.0's null. Today's clang's has all bits set.
+const INVALID: u64 = 0;
 
 /// What the functions return if there is no room, or no packet.
 const FAILED: i32 = -1;
 
-/// A reservation: the first place, and how many. Its number is not zero.
+/// A reservation: the first place, and how many. Its number is one more than the first place's, which says how many there are: a
+/// place is in one reservation at a time.
 #[derive(Clone, Copy)]
 struct Reservation {
     first: u32,
@@ -55,12 +56,16 @@ struct Reservation {
 
 impl Reservation {
     fn number(self) -> u64 {
-        u64::from(self.first) << 32 | u64::from(self.count)
+        u64::from(self.first) + 1
     }
+}
 
-    fn of(number: u64) -> Reservation {
-        Reservation { first: (number >> 32) as u32, count: number as u32 }
-    }
+/// What is known of a place.
+#[repr(C)]
+struct Place {
+    state: AtomicU32,
+    /// Of the reservation that begins here.
+    count: AtomicU32,
 }
 
 /// Who takes packets from a counter on.
@@ -79,18 +84,43 @@ impl Pipe {
 
     /// Bytes in front of the packets. They must be zero at first, but for the two sizes.
     pub fn header_bytes(max_packets: u32) -> usize {
-        (size_of::<Pipe>() + size_of::<AtomicU32>() * max_packets as usize).next_multiple_of(ALIGN)
+        (size_of::<Pipe>() + size_of::<Place>() * max_packets as usize).next_multiple_of(ALIGN)
     }
 
-    /// The state of a place.
+    /// What is known of a place.
     ///
     /// # Safety
     /// The pipe must have its places behind it.
     #[inline(always)]
-    unsafe fn state(&self, place: u32) -> &AtomicU32 {
-        let states = (&raw const *self).wrapping_add(1).cast::<AtomicU32>();
+    unsafe fn known(&self, place: u32) -> &Place {
+        let places = (&raw const *self).wrapping_add(1).cast::<Place>();
         // SAFETY: the caller's promise; the number is reduced to one of a place.
-        unsafe { &*states.wrapping_add(place as usize) }
+        unsafe { &*places.wrapping_add(place as usize) }
+    }
+
+    /// The same of its state.
+    ///
+    /// # Safety
+    /// As for [`Pipe::known`].
+    #[inline(always)]
+    unsafe fn state(&self, place: u32) -> &AtomicU32 {
+        // SAFETY: the caller's promise.
+        unsafe { &self.known(place).state }
+    }
+
+    /// The reservation of that number; None if it is none.
+    ///
+    /// # Safety
+    /// As for [`Pipe::known`].
+    unsafe fn reservation(&self, number: u64) -> Option<Reservation> {
+        // As wide as the pointer that it may have been.
+        let first = (number as u32).wrapping_sub(1);
+        if first >= self.max_packets {
+            return None;
+        }
+        // SAFETY: the caller's promise; a place of the ring.
+        let count = unsafe { self.known(first) }.count.load(Relaxed);
+        Some(Reservation { first, count })
     }
 
     /// Where a place's packet lies.
@@ -109,7 +139,7 @@ impl Pipe {
     /// Whether `count` places from `position` on are in the state that this side needs.
     ///
     /// # Safety
-    /// As for [`Pipe::state`].
+    /// As for [`Pipe::known`].
     unsafe fn are_ready(&self, side: Side, position: u64, count: u32) -> bool {
         let max = u64::from(self.max_packets.max(1));
         let (mut place, mut lap) = ((position % max) as u32, (position / max) as u32);
@@ -132,7 +162,7 @@ impl Pipe {
     /// Takes `count` packets for one side; None if there are not as many.
     ///
     /// # Safety
-    /// As for [`Pipe::state`].
+    /// As for [`Pipe::known`].
     unsafe fn reserve(&self, side: Side, count: u32) -> Option<Reservation> {
         if count == 0 || count > self.max_packets {
             return None;
@@ -152,6 +182,8 @@ impl Pipe {
             match counter.compare_exchange_weak(position, position + u64::from(count), AcqRel, Relaxed) {
                 Ok(_) => {
                     let first = (position % u64::from(self.max_packets.max(1))) as u32;
+                    // SAFETY: the caller's promise; a place of the ring.
+                    unsafe { self.known(first) }.count.store(count, Relaxed);
                     return Some(Reservation { first, count });
                 }
                 Err(now) => position = now,
@@ -171,7 +203,7 @@ impl Pipe {
     /// Gives the packets of a reservation to the other side.
     ///
     /// # Safety
-    /// As for [`Pipe::state`].
+    /// As for [`Pipe::known`].
     unsafe fn commit(&self, side: Side, reservation: Reservation) {
         if side == Side::Write {
             self.committed.0.fetch_add(reservation.count.into(), Relaxed);
@@ -188,7 +220,7 @@ impl Pipe {
     /// Copies a packet between its place and a kernel's memory.
     ///
     /// # Safety
-    /// As for [`Pipe::state`]; and `memory` must hold `size` bytes.
+    /// As for [`Pipe::known`]; and `memory` must hold `size` bytes.
     #[inline(always)]
     unsafe fn copy(&self, side: Side, place: u32, memory: *mut u8, size: u32) {
         let size = size.min(self.packet_size) as usize;
@@ -248,7 +280,7 @@ macro_rules! sides {
         pub unsafe extern "C" fn $reserve(pipe: *const Pipe, count: u32) -> u64 {
             // SAFETY: the caller's promise.
             let reservation = unsafe { (*pipe).reserve(Side::$side, count) };
-            reservation.map_or(INVALID[0], Reservation::number)
+            reservation.map_or(INVALID, Reservation::number)
         }
 
         /// Moves packet `index` of a reservation; 0, or negative if it has none of that number.
@@ -263,10 +295,8 @@ macro_rules! sides {
             // SAFETY: the caller's promises.
             unsafe {
                 let pipe = &*pipe;
-                if INVALID.contains(&reservation) {
-                    return FAILED;
-                }
-                let Some(place) = pipe.place(Reservation::of(reservation), index) else { return FAILED };
+                let Some(reservation) = pipe.reservation(reservation) else { return FAILED };
+                let Some(place) = pipe.place(reservation, index) else { return FAILED };
                 pipe.copy(Side::$side, place, memory, size);
             }
             0
@@ -279,9 +309,12 @@ macro_rules! sides {
         #[inline(never)]
         #[cfg_attr(spirula_bitcode, unsafe(no_mangle))]
         pub unsafe extern "C" fn $commit(pipe: *const Pipe, reservation: u64) {
-            if !INVALID.contains(&reservation) {
-                // SAFETY: the caller's promises.
-                unsafe { (*pipe).commit(Side::$side, Reservation::of(reservation)) }
+            // SAFETY: the caller's promises.
+            unsafe {
+                let reservation = (*pipe).reservation(reservation);
+                if let Some(reservation) = reservation {
+                    (*pipe).commit(Side::$side, reservation);
+                }
             }
         }
     )*};
@@ -318,5 +351,5 @@ pub unsafe extern "C" fn spirula_pipe_max_packets(pipe: *const Pipe) -> u32 {
 #[inline(always)]
 #[cfg_attr(spirula_bitcode, unsafe(no_mangle))]
 pub extern "C" fn spirula_is_valid_reserve_id(reservation: u64) -> bool {
-    !INVALID.contains(&reservation)
+    ![INVALID as u32, u32::MAX].contains(&(reservation as u32))
 }

@@ -1,6 +1,7 @@
 //! Contexts: devices that share memory objects, and the application's error callback.
 
-use crate::error::Result;
+use crate::error::{Result, Status};
+use crate::execute::launch::Place;
 use crate::isolation::Isolation;
 use crate::log;
 use crate::memory::pool::Pool;
@@ -8,6 +9,7 @@ use crate::memory::svm::Svm;
 use crate::platform::device::Device;
 use crate::queue::on_device::DeviceQueues;
 use crate::trace;
+use spirula_service::shared::Shared;
 use std::cell::Cell;
 use std::fmt::Display;
 use std::sync::{Arc, Mutex, Once, PoisonError, Weak};
@@ -21,8 +23,8 @@ pub struct Context {
     pub devices: Vec<Arc<Device>>,
     /// CL_CONTEXT_PROPERTIES: pairs and the closing zero as the application gave them; empty when it gave NULL.
     pub properties: Vec<isize>,
-    /// Where kernels run, if not in this process.
-    pub(crate) isolation: Option<Arc<Isolation>>,
+    /// Where kernels run.
+    pub(crate) place: Place,
     /// For what kernels use.
     pub(crate) memory: Pool,
     /// clSVMAlloc's memory.
@@ -57,19 +59,17 @@ impl Context {
         });
         trace::start();
         spirula_service::warm_up();
-        let info = devices.first().map(|device| &device.info).filter(|info| info.isolated);
-        let isolation = info.map(|info| Isolation::new(info.global_mem_size)).transpose();
-        let isolation = isolation.inspect_err(|error| {
+        let place = place(&devices).inspect_err(|error| {
             log::error(error);
             listener.tell(&error.to_string());
         })?;
-        let memory = Pool::new(isolation.as_ref().map(|isolation| isolation.shared().clone()));
+        let memory = place.memory.clone();
         Ok(Arc::new(Context {
             devices,
             properties,
             svm: Svm::new(memory.clone()),
             device_queues: DeviceQueues::new(memory.clone()),
-            isolation,
+            place,
             memory,
             listener: Arc::downgrade(listener),
         }))
@@ -91,6 +91,27 @@ impl Context {
     pub fn device(&self) -> &Arc<Device> {
         &self.devices[0]
     }
+}
+
+/// Where kernels of a context run that has these devices.
+fn place(devices: &[Arc<Device>]) -> Result<Place> {
+    let Some(info) = devices.first().map(|device| &device.info) else { return Ok(Place::default()) };
+    if devices.iter().any(|device| device.info.addresses != info.addresses) {
+        let why = "a context has devices of 64 bits or devices of 32 bits (SPIRULA_DEVICES), but not both";
+        return Err(Status::InvalidDevice.because(why));
+    }
+    if info.isolated {
+        let isolation = Isolation::new(info.global_mem_size, info.addresses)?;
+        let memory = Pool::new(Some(isolation.shared().clone()));
+        return Ok(Place::new(Some(isolation), memory));
+    }
+    if !info.addresses.is_linear() {
+        return Ok(Place::default());
+    }
+    let shared = Shared::linear().map_err(|error| {
+        Status::OutOfResources.because(format!("no addresses for the memory of a device of 32 bits: {error}"))
+    })?;
+    Ok(Place::new(None, Pool::new(Some(shared))))
 }
 
 impl Listener {

@@ -23,15 +23,14 @@ mod schedule;
 mod serve;
 
 use crate::error::{Result, Status};
-use crate::execute::output::buffer::Buffers;
 use crate::log;
-use crate::memory::pool::Pool;
 use executor::{Executor, Lost};
 pub(crate) use message::CodeFacts;
 use message::{Done, Request};
 pub(crate) use schedule::run_groups;
 pub use serve::serve;
-use spirula_service::shared::Shared;
+use spirula_interface::address_bits::AddressBits;
+use spirula_service::shared::{PAGE, Shared, Stretch};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -41,29 +40,42 @@ pub(crate) struct Isolation {
     shared: Arc<Shared>,
     /// The one for the next launch, if it was begun.
     executor: Mutex<Option<Arc<Executor>>>,
+    /// Of linear memory what launches themselves need there.
+    launches: Option<Stretch>,
     /// Bytes that an executor may have of its own.
     memory: u64,
-    /// For what kernels print.
-    pub output_buffers: Buffers,
 }
+
+/// Bytes of linear memory for what launches themselves need; they take no memory until they are written to.
+const LAUNCHES: usize = 512 << 20;
 
 /// A launch that meets an executor that was killed while it had nothing to do is tried again, so often.
 const ATTEMPTS: u32 = 3;
 
 impl Isolation {
     /// For a device with so many bytes of memory. CL_OUT_OF_RESOURCES if the system can't share memory.
-    pub(crate) fn new(memory: u64) -> Result<Arc<Isolation>> {
+    pub(crate) fn new(memory: u64, addresses: AddressBits) -> Result<Arc<Isolation>> {
         let no_memory = |error| {
             let why = format!("SPIRULA_ISOLATE: no memory that an executor process could share: {error}");
             Status::OutOfResources.because(why)
         };
         // Twice what there is: what is in use is never in one piece.
         let room = usize::try_from(memory.saturating_mul(2)).unwrap_or(usize::MAX).clamp(16 << 30, 8 << 40);
-        let shared = Shared::new(room).map_err(no_memory)?;
-        let output_buffers = Buffers::new(Pool::new(Some(shared.clone())));
+        let shared = match addresses {
+            AddressBits::Bits64 => Shared::new(room),
+            AddressBits::Bits32 => Shared::linear_with_code(),
+        };
+        let shared = shared.map_err(no_memory)?;
+        let launches = addresses.is_linear().then(|| {
+            shared
+                .data
+                .take(LAUNCHES, PAGE)
+                .ok_or_else(|| no_memory(std::io::Error::other("there is too little")))
+        });
+        let launches = launches.transpose()?;
         // Stacks count, though they are hardly used.
         let memory = memory.saturating_add(4 << 30);
-        Ok(Arc::new(Isolation { shared, executor: Mutex::default(), memory, output_buffers }))
+        Ok(Arc::new(Isolation { shared, executor: Mutex::default(), launches, memory }))
     }
 
     /// What the executor has, too.
@@ -85,7 +97,11 @@ impl Isolation {
         if let Some(executor) = &*current {
             return Ok(executor.clone());
         }
-        let begun = Executor::begin(&self.shared, self.memory).map_err(|error| {
+        let launches = self.launches.as_ref().map(|launches| {
+            let start = launches.start().as_ptr() as usize;
+            start..start + launches.size()
+        });
+        let begun = Executor::begin(&self.shared, launches, self.memory).map_err(|error| {
             Status::OutOfResources.because(format!("SPIRULA_ISOLATE: no process to run kernels in: {error}"))
         })?;
         let begun = Arc::new(begun);

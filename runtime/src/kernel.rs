@@ -251,7 +251,7 @@ impl Kernel {
         match self.kind(index)? {
             ArgumentKind::Buffer if context.memory.is_shared() && !is_known() => {
                 let what = format!(
-                    "was given the address {address:#x}, where clSVMAlloc gave nothing: the isolated mode has no system SVM"
+                    "was given the address {address:#x}, where clSVMAlloc gave nothing: the context's kernels can't use the system's memory"
                 );
                 Err(self.wrong(Status::InvalidArgValue, index, what))
             }
@@ -381,8 +381,9 @@ impl Kernel {
         let no_memory = || {
             Status::OutOfHostMemory.because(format!("{}: no memory for arguments", self.info.signature.name))
         };
-        let mut block =
-            ArgumentBlock::new(self.info.signature.argument_block_size as usize).ok_or_else(no_memory)?;
+        let memory = self.program.context.place.memory.of_launches();
+        let size = self.info.signature.argument_block_size as usize;
+        let mut block = ArgumentBlock::new(&memory, size).ok_or_else(no_memory)?;
         let mut local = LocalLayout::new(&self.info);
         let mut kept: Vec<Arc<Mem>> = Vec::new();
         let mut all_known = true;
@@ -436,6 +437,7 @@ impl Kernel {
         let invocation = Invocation {
             tiers: self.built.tiers.clone(),
             arguments: block,
+            memory,
             launch,
             local_size: local.size as usize,
             deadline: Deadline::NEVER,

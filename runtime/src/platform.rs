@@ -1,4 +1,4 @@
-//! The platform: Spirula itself and its one device.
+//! The platform: Spirula itself and its devices.
 
 pub mod device;
 pub(crate) mod extensions;
@@ -6,6 +6,7 @@ pub(crate) mod extensions;
 use device::Device;
 use extensions::EXTENSIONS;
 pub use extensions::Extension;
+use spirula_service::settings;
 use std::sync::{Arc, LazyLock};
 
 /// What `clGetPlatformInfo` tells. CL_PLATFORM_PROFILE is FULL_PROFILE.
@@ -31,12 +32,14 @@ impl Platform {
 
     /// The process's platform; the machine is looked at on the first call.
     pub fn get() -> &'static Platform {
-        static PLATFORM: LazyLock<Platform> =
-            LazyLock::new(|| Platform { devices: vec![Arc::new(Device::detect())] });
+        static PLATFORM: LazyLock<Platform> = LazyLock::new(|| {
+            let devices = settings::get().devices.iter();
+            Platform { devices: devices.map(|&addresses| Arc::new(Device::detect(addresses))).collect() }
+        });
         &PLATFORM
     }
 
-    /// The one CPU device.
+    /// The CPU as a device, or as several ones that differ in their pointers.
     pub fn devices(&self) -> &[Arc<Device>] {
         &self.devices
     }

@@ -210,15 +210,15 @@ impl Program {
             state.kernels = None;
             (translation, state.modules.clone(), loadable)
         };
-        let (device, isolation) = (self.context.device().clone(), self.context.isolation.clone());
+        let (device, place) = (self.context.device().clone(), self.context.place.clone());
         let remarks = parsed.remarks();
         let work = move || match loadable {
             Some((compiled, options)) if steps::will_do(&compiled, &options) => {
-                steps::load(compiled, modules, &options, isolation.as_ref(), Status::InvalidBinary)
+                steps::load(compiled, modules, &options, &place, Status::InvalidBinary)
             }
-            Some((_, options)) => steps::build(modules, &options, &device.info, isolation.as_ref(), failed),
+            Some((_, options)) => steps::build(modules, &options, &device.info, &place, failed),
             None => source::and_then(translation, modules, failed, |modules| {
-                steps::build(modules, &parsed.compile, &device.info, isolation.as_ref(), failed)
+                steps::build(modules, &parsed.compile, &device.info, &place, failed)
             }),
         };
         self.perform(
@@ -264,7 +264,8 @@ impl Program {
         inputs: &[Arc<Program>],
         notify: Option<LinkNotify>,
     ) -> Result<(Arc<Program>, Result<()>)> {
-        let parsed = options::parse(options, Step::Link)?;
+        let mut parsed = options::parse(options, Step::Link)?;
+        parsed.compile.addresses = context.device().info.addresses;
         if inputs.is_empty() {
             return Err(Status::InvalidValue.because("nothing to link"));
         }
@@ -290,12 +291,12 @@ impl Program {
             (state.status, state.options) = (BuildStatus::InProgress, options.to_string());
             state.modules.clone()
         };
-        let (device, isolation) = (context.device().clone(), context.isolation.clone());
+        let (device, place) = (context.device().clone(), context.place.clone());
         let work = move || match parsed.create_library {
             true => steps::link(modules, &merged),
             false => {
                 let failed = Status::LinkProgramFailure;
-                steps::build(modules, &merged, &device.info, isolation.as_ref(), failed)
+                steps::build(modules, &merged, &device.info, &place, failed)
             }
         };
         let result = program.perform(Step::Link, work, notify);
@@ -304,7 +305,12 @@ impl Program {
 
     /// Reads the options. Why they are wrong becomes the program's log, for clients show that rather than what `pfn_notify` gets.
     fn parse(&self, options: &str, step: Step) -> Result<Options> {
-        options::parse(options, step).inspect_err(|error| {
+        let addresses = self.context.device().info.addresses;
+        let parsed = options::parse(options, step).map(|mut parsed| {
+            parsed.compile.addresses = addresses;
+            parsed
+        });
+        parsed.inspect_err(|error| {
             let mut state = self.state();
             // A build that runs or that holds has its own.
             if state.attached == 0 && state.status != BuildStatus::InProgress {

@@ -15,6 +15,8 @@ use std::{env, fs, panic};
 const CHILD_VARIABLE: &str = "SPIRULA_TEST";
 /// Has the library run kernels in another process.
 pub const ISOLATE: &str = "SPIRULA_ISOLATE";
+/// Has the library offer no device but that whose pointers have 32 bits.
+pub const DEVICE_OF_32_BITS: (&str, &str) = ("SPIRULA_DEVICES", "cpu32");
 /// A child's exit status for a test that does not apply.
 const SKIPPED: i32 = 77;
 /// A child's exit status for a test that panicked, as Rust's programs have it.
@@ -63,10 +65,19 @@ impl Test {
 
     /// The same test once more, in the isolated mode.
     pub fn isolated(&self) -> Test {
+        self.again("isolated", (ISOLATE, "1"))
+    }
+
+    /// The same test once more, on the device of 32 bits.
+    pub fn on_32_bits(&self) -> Test {
+        self.again("cpu32", DEVICE_OF_32_BITS)
+    }
+
+    fn again(&self, prefix: &str, variable: (&'static str, &'static str)) -> Test {
         Test {
-            name: format!("isolated::{}", self.name),
+            name: format!("{prefix}::{}", self.name),
             body: self.body.clone(),
-            variables: [&self.variables[..], &[(ISOLATE, "1")]].concat(),
+            variables: [&self.variables[..], &[variable]].concat(),
             stdout: self.stdout.clone(),
             ..*self
         }

@@ -1,9 +1,10 @@
-//! Every case of `fixtures/cases.json` as a test, each in a process of its own: from SPIR, and from the SPIR-V that translators
+//! Every case of `fixtures/cases.json` as a test, each in a process of its own: from SPIR, on the
+//! device of 32 bits from SPIR of 32 bits, and from the SPIR-V that translators
 //! make of the same source, as such and as LLVM IR.
 
 use spirula_tests::cases::{self, Case, Form};
 use spirula_tests::fixtures;
-use spirula_tests::isolate::{self, ExpectedFailures, Test};
+use spirula_tests::isolate::{self, DEVICE_OF_32_BITS, ExpectedFailures, Test};
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -38,7 +39,8 @@ fn main() -> ExitCode {
     let of = |form| {
         cases.iter().filter(move |case| is_there(case, form)).map(move |case| test(case.clone(), form))
     };
-    let mut tests: Vec<Test> = of(Form::SpirV).chain(of(Form::Friendly)).chain(of(Form::Spir)).collect();
+    let forms = [Form::SpirV, Form::Friendly, Form::Spir, Form::Spir32];
+    let mut tests: Vec<Test> = forms.into_iter().flat_map(of).collect();
     tests.push(Test::new("expected_failures_are_in_order", move || match complaints.as_slice() {
         [] => Ok(()),
         some => Err(some.join("\n").into()),
@@ -51,9 +53,12 @@ fn test(case: Case, form: Form) -> Test {
         Form::Spir => "",
         Form::SpirV => "il_",
         Form::Friendly => "friendly_",
+        Form::Spir32 => "cpu32_",
     };
+    let variables = if form == Form::Spir32 { vec![DEVICE_OF_32_BITS] } else { Vec::new() };
     let (name, stdout) = (format!("{prefix}{}", case.name), case.stdout.clone());
-    Test { stdout, limit: Duration::from_secs(30), ..Test::new(name, move || cases::run(&case, form)) }
+    let limit = Duration::from_secs(30);
+    Test { stdout, limit, variables, ..Test::new(name, move || cases::run(&case, form)) }
 }
 
 /// Whether there are all of a case's files in this form, from a translator that got them right.

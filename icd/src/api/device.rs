@@ -117,8 +117,10 @@ pub fn of_type(device_type: cl::cl_device_type) -> Status<&'static [Link<Device>
     let known = device_type == cl::CL_DEVICE_TYPE_ALL || (device_type != 0 && device_type & !KNOWN == 0);
     fail_if(!known, cl::CL_INVALID_DEVICE_TYPE, "device_type is not a valid value")?;
     let cpu = device_type & (cl::CL_DEVICE_TYPE_DEFAULT | cl::CL_DEVICE_TYPE_CPU);
-    fail_if(cpu == 0, cl::CL_DEVICE_NOT_FOUND, "the only device is a CPU")?;
-    Ok(&PLATFORM.devices)
+    fail_if(cpu == 0, cl::CL_DEVICE_NOT_FOUND, "all devices are CPUs")?;
+    // The default device is one.
+    let is_default_only = cpu == cl::CL_DEVICE_TYPE_DEFAULT;
+    Ok(if is_default_only { &PLATFORM.devices[..1] } else { &PLATFORM.devices })
 }
 
 /// clGetDeviceIDs.
@@ -170,7 +172,7 @@ pub fn get_info(
         cl::CL_DEVICE_NATIVE_VECTOR_WIDTH_FLOAT => answer.value(native.float),
         cl::CL_DEVICE_NATIVE_VECTOR_WIDTH_DOUBLE => answer.value(native.double),
         cl::CL_DEVICE_MAX_CLOCK_FREQUENCY => answer.value(info.max_clock_mhz),
-        cl::CL_DEVICE_ADDRESS_BITS => answer.value(info.address_bits),
+        cl::CL_DEVICE_ADDRESS_BITS => answer.value(info.addresses.number()),
         cl::CL_DEVICE_MAX_MEM_ALLOC_SIZE => answer.value(info.max_mem_alloc_size),
         cl::CL_DEVICE_IMAGE_SUPPORT => answer.flag(info.images.is_some()),
         cl::CL_DEVICE_MAX_READ_IMAGE_ARGS => answer.value(images.max_read_args),
@@ -204,7 +206,7 @@ pub fn get_info(
         cl::CL_DEVICE_AVAILABLE => answer.flag(true),
         cl::CL_DEVICE_COMPILER_AVAILABLE => answer.flag(info.compiler_available),
         cl::CL_DEVICE_LINKER_AVAILABLE => answer.flag(info.linker_available),
-        cl::CL_DEVICE_EXECUTION_CAPABILITIES if info.isolated => answer.value(cl::CL_EXEC_KERNEL),
+        cl::CL_DEVICE_EXECUTION_CAPABILITIES if info.is_confined() => answer.value(cl::CL_EXEC_KERNEL),
         cl::CL_DEVICE_EXECUTION_CAPABILITIES => answer.value(cl::CL_EXEC_KERNEL | cl::CL_EXEC_NATIVE_KERNEL),
         cl::CL_DEVICE_QUEUE_PROPERTIES => answer.value(QUEUE_PROPERTIES),
         cl::CL_DEVICE_BUILT_IN_KERNELS => answer.text(""),
@@ -236,7 +238,7 @@ fn newer_info(info: &DeviceInfo, param_name: cl::cl_device_info, answer: Answer)
         // None; a month and a day are never zero.
         cl::CL_DEVICE_LATEST_CONFORMANCE_VERSION_PASSED => answer.text("v0000-01-01-00"),
         // Memory that the system gave is not the executor's.
-        cl::CL_DEVICE_SVM_CAPABILITIES if info.isolated => {
+        cl::CL_DEVICE_SVM_CAPABILITIES if info.is_confined() => {
             answer.value(SVM & !cl::CL_DEVICE_SVM_FINE_GRAIN_SYSTEM)
         }
         cl::CL_DEVICE_SVM_CAPABILITIES => answer.value(SVM),
@@ -313,7 +315,7 @@ fn extension_info(info: &DeviceInfo, param_name: cl::cl_device_info, answer: Ans
             answer.value([cl::CL_FALSE; 6])
         }
         SINGLE_FP_ATOMICS | DOUBLE_FP_ATOMICS => answer.value(FLOAT_ATOMICS),
-        cl::CL_DEVICE_SHARED_SYSTEM_MEM_CAPABILITIES_INTEL if info.isolated => {
+        cl::CL_DEVICE_SHARED_SYSTEM_MEM_CAPABILITIES_INTEL if info.is_confined() => {
             answer.value(0 as cl::cl_bitfield)
         }
         cl::CL_DEVICE_HOST_MEM_CAPABILITIES_INTEL

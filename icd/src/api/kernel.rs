@@ -312,8 +312,8 @@ pub fn set_exec_info(
     let is_system = param_name == cl::CL_KERNEL_EXEC_INFO_SVM_FINE_GRAIN_SYSTEM
         && param_value.bytes(param_value_size).is_some_and(|value| value.iter().any(|&byte| byte != 0));
     fail_if(
-        is_system && kernel.core.program.context.device().info.isolated,
+        is_system && kernel.core.program.context.device().info.is_confined(),
         cl::CL_INVALID_OPERATION,
-        "with SPIRULA_ISOLATE kernels can't use the system's memory",
+        "the device's kernels are confined to their context's memory; they can't use the system's",
     )
 }

@@ -45,10 +45,11 @@ pub use named::source_name;
 
 use emit::{Emitter, Ir, Lane, Value};
 use pattern::Overload;
+use spirula_interface::address_bits::AddressBits;
 use spirula_interface::options::MathOptions;
 use std::collections::BTreeSet;
 use table::{Call, Effect, How, Row};
-use types::Type;
+use types::{Element, Type};
 
 /// The Rust library (`builtins/`) as LLVM bitcode, compiled by the build script.
 pub static LIBRARY_BITCODE: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/builtins.bc"));
@@ -97,19 +98,27 @@ pub enum Resolution {
     Unknown,
 }
 
-/// Defines the builtin that `symbol` names; of functions that a program may have less accurate, a quicker one.
-pub fn resolve(symbol: &str, declared: &Signature, math: MathOptions) -> Resolution {
-    let Some((row, overload, parameters)) = find(symbol) else {
+/// Defines the builtin that `symbol` names; of functions that a program may have less accurate, a quicker one. A `size_t` is as
+/// wide as a pointer.
+pub fn resolve(symbol: &str, declared: &Signature, math: MathOptions, addresses: AddressBits) -> Resolution {
+    // Where it has 32 bits, other builtins call those of 64.
+    let may_be_short = addresses == AddressBits::Bits32;
+    let has_sizes = |(_, overload, parameters): &(&Row, Overload, Vec<Type>)| {
+        let mut pairs = overload.sizes.iter().zip(parameters);
+        pairs.all(|(is_size, ty)| may_be_short || !is_size || *ty == Type::scalar(Element::ULong))
+    };
+    let Some((row, overload, parameters)) = find(symbol).filter(has_sizes) else {
         if let Some(definition) = spirv::find(symbol, declared) {
             return Resolution::Definition(definition);
         }
-        return match named::find(symbol, declared) {
+        return match named::find(symbol, declared, addresses) {
             Some(named::Found::Definition(definition)) => Resolution::Definition(definition),
             Some(named::Found::Other(expected)) => Resolution::WrongSignature { expected },
             None => Resolution::Unknown,
         };
     };
-    let result = Ir::of(&overload.result);
+    let is_short = may_be_short && overload.yields_size && declared.ret == "i32";
+    let result = if is_short { Ir::scalar(Lane::Int(32)) } else { Ir::of(&overload.result) };
     let wanted: Vec<Ir> = parameters.iter().map(Ir::of).collect();
     let given: Option<Vec<Ir>> = declared.params.iter().map(|text| Ir::parse(text)).collect();
     let fits = Ir::parse(&declared.ret).is_some_and(|ret| same(ret, result))
@@ -176,6 +185,9 @@ fn define(
             if !same(ir, *wanted) {
                 value = emitter.cast("ptrtoint", &value, wanted.lane);
             }
+            if overload.sizes[index] {
+                value = emitter.cast("zext", &value, Lane::Int(64));
+            }
             if widened { emitter.splat(&value, binding.width) } else { value }
         })
         .collect();
@@ -192,6 +204,10 @@ fn define(
         How::Intrinsic(name) => emitter.intrinsic(name, &arguments),
         How::Library(name) => emitter.library(&call.library_function(name), result.lane, &arguments),
         How::Expand(expansion) => expansion(&mut emitter, &call),
+    };
+    let value = match Ir::parse(&declared.ret) {
+        Some(declared) if overload.yields_size => emitter.cast("trunc", &value, declared.lane),
+        _ => value,
     };
     let (body, declarations) = emitter.finish();
     let convergent = if row.effect == Effect::Barrier { " convergent" } else { "" };

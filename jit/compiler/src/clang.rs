@@ -29,8 +29,6 @@ const SOURCE_NAME: &str = "source.cl";
 /// -O0 clang would forbid it, and at -O1 the unrolling of loops if it weren't asked for.)
 const OPTIONS: &[&str] = &[
     "-cc1",
-    "-triple",
-    "spir64-unknown-unknown",
     "-x",
     "cl",
     "-emit-llvm-bc",
@@ -98,7 +96,8 @@ fn where_files_are_looked_for(translation: &Translation) -> String {
 
 /// Clang's arguments; it reads the source from its standard input.
 fn arguments(translation: &Translation, overlay: &Overlay) -> Vec<String> {
-    let fixed = OPTIONS.iter().map(|option| option.to_string());
+    let triple = format!("{}-unknown-unknown", translation.addresses.spir());
+    let fixed = OPTIONS.iter().map(|option| option.to_string()).chain(["-triple".to_string(), triple]);
     let own = translation.options.iter().cloned();
     // Who wants warnings to be errors wants these too.
     let strict = translation.options.iter().any(|option| option == "-Werror");

@@ -1,7 +1,9 @@
 //! Linked LLVM IR to an object file: everything but the kernels' entries becomes internal, then passes and code for this CPU.
 
-use crate::llvm::{self, FileType, LlvmError, Module, Session};
+use crate::llvm::{self, Edit, FileType, LlvmError, Module, Session};
 use inkwell::llvm_sys::LLVMLinkage::*;
+use inkwell::llvm_sys::LLVMOpcode;
+use spirula_interface::address_bits::AddressBits;
 use spirula_interface::target::Target;
 use std::collections::HashSet;
 
@@ -61,14 +63,17 @@ pub fn generate(
     module: &mut Module,
     entries: &[String],
     target: &Target,
-    effort: Effort,
+    (effort, addresses): (Effort, AddressBits),
     observe: impl FnOnce(&Module),
 ) -> Result<Vec<u8>, CodegenError> {
     let machine = llvm::machine(target, effort != Effort::None)?;
     // SPIR's triple and layout end here: from now on the module is one of the host's.
-    llvm::set_target(module, &machine);
+    llvm::set_target(module, &machine, AddressBits::Bits64);
     internalize(module, entries)?;
     keep_loops_as_loops(module);
+    if addresses.is_linear() {
+        keep_branches_as_branches(module);
+    }
     llvm::verify(module).map_err(CodegenError::Invalid)?;
     let passes = match effort {
         Effort::None => "default<O0>",
@@ -76,6 +81,9 @@ pub fn generate(
         Effort::Full => PASSES,
     };
     llvm::run_passes(module, passes, &machine)?;
+    if addresses.is_linear() {
+        module.edit(trap_where_nothing_leads);
+    }
     observe(module);
     let object = llvm::emit(module, &machine, FileType::Object)?;
     match session.take_errors() {
@@ -123,7 +131,25 @@ fn keep_loops_as_loops(module: &mut Module) {
     let attributes = NOT_PROVIDED.map(|name| format!("no-builtin-{name}"));
     module.edit(|edit| {
         for function in edit.defined_functions() {
-            attributes.iter().for_each(|attribute| edit.add_string_attribute(function, attribute));
+            attributes.iter().for_each(|attribute| edit.add_string_attribute(function, attribute, ""));
         }
     });
+}
+
+/// Keeps LLVM from reading tables, of code or of values, by numbers that it takes for being within them: those of a kernel that
+/// breaks its promises would lead out of its linear memory.
+fn keep_branches_as_branches(module: &mut Module) {
+    module.edit(|edit| {
+        for function in edit.defined_functions() {
+            edit.add_string_attribute(function, "no-jump-tables", "true");
+        }
+    });
+}
+
+/// Makes what LLVM takes for impossible a trap: else it would run into whatever lies behind.
+fn trap_where_nothing_leads(edit: Edit) {
+    let instructions = edit.defined_functions().into_iter().flat_map(|function| function.instructions());
+    for instruction in instructions.filter(|i| i.opcode() == LLVMOpcode::LLVMUnreachable) {
+        edit.before(instruction).trap();
+    }
 }

@@ -162,6 +162,13 @@ fn import(
         transform::infer_spaces(function);
         transform::decide_contraction(function, &facts);
         transform::expand_minima(function);
+        if options.addresses.is_linear() {
+            transform::enter_linear_memory(function, None);
+            if settings.verify {
+                transform::check_linear_memory(function, None)
+                    .map_err(|rule| broken("the linear memory", &rule))?;
+            }
+        }
     }
     Ok(imported)
 }
@@ -255,17 +262,18 @@ fn broken(stage: &str, rule: &str) -> CompileError {
 fn pass_options(tier: Tier, inputs: &Inputs) -> pipeline::Options {
     let Inputs { options, settings, target, .. } = inputs;
     let verify = settings.verify;
+    let linear_memory = options.addresses.is_linear();
     let facts = target.facts();
     if options.optimization_disabled {
         // The bits stay what they are.
         let facts = TargetFacts { fuses: facts.fuses, ..TargetFacts::with_vectors(128) };
-        pipeline::Options { facts, lanes: Some(1), verify }
+        pipeline::Options { facts, lanes: Some(1), verify, linear_memory }
     } else {
         let lanes = match tier {
             Tier::Baseline => Some(1),
             Tier::Optimized => settings.vector_width,
         };
-        pipeline::Options { facts, lanes, verify }
+        pipeline::Options { facts, lanes, verify, linear_memory }
     }
 }
 

@@ -27,7 +27,7 @@ mod recorded_options;
 pub(crate) mod testing;
 mod variables;
 
-use crate::llvm::{Module, Session};
+use crate::llvm::{self, Module, Session};
 pub use cleanup::clean_up;
 pub use harden::harden;
 pub use import::{Imported, import};
@@ -89,6 +89,7 @@ pub fn read_modules<'s>(
     for bytes in modules {
         let mut module = read::read(session, bytes)?;
         check::check(&module, options)?;
+        llvm::complete_layout(&mut module, options.addresses);
         // The findings' lines were its only use.
         module.strip_debug_info();
         contraction::allow(&mut module);
@@ -139,7 +140,6 @@ pub fn report(bytes: &[u8], options: &CompileOptions) -> (String, bool) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::llvm;
     use inkwell::targets::TargetMachine;
 
     /// All stages behind `read_modules`.

@@ -54,6 +54,7 @@ pub(crate) use layout::Layout;
 pub(crate) use metadata::Node;
 pub(crate) use module::link_lazily;
 pub use module::{Module, link_in, parse_bitcode, parse_text, print_text, set_target, verify, write_bitcode};
+pub(crate) use module::{addresses, complete_layout};
 pub use passes::run_passes;
 pub(crate) use symbol::{Global, Parameter, Symbol};
 pub use target::{Machine, emit, host, machine};

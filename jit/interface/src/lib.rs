@@ -1,6 +1,7 @@
 //! What the application's side and the compiler process say to each other and agree upon: options, settings, target,
 //! what a compilation yields, the launch ABI, and the frames of their conversation. Data only; nobody's objects.
 
+pub mod address_bits;
 pub mod extensions;
 pub mod identity;
 pub mod inputs;

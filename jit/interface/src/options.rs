@@ -1,5 +1,6 @@
 //! What an application asks of the compiler, and how the compiler says no.
 
+use crate::address_bits::AddressBits;
 pub use crate::math_options::MathOptions;
 use serde::{Deserialize, Serialize};
 
@@ -14,6 +15,8 @@ pub struct CompileOptions {
     pub uniform_groups: bool,
     /// `-g`.
     pub debug: bool,
+    /// What the device's pointers are.
+    pub addresses: AddressBits,
     /// The options about arithmetic.
     pub math: MathOptions,
     /// Only this kernel.

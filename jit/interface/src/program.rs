@@ -1,6 +1,7 @@
 //! What a compilation yields: the object file, the kernels' metadata and the launch ABI. Plain serializable data,
 //! so that it can cross a process border or lie in a cache.
 
+use crate::address_bits::AddressBits;
 use crate::printf::Printf;
 use crate::tier::Tier;
 use serde::de::{SeqAccess, Visitor};
@@ -48,6 +49,9 @@ fn few_objects<'d, D: Deserializer<'d>>(input: D) -> Result<Vec<Vec<u8>>, D::Err
 /// The symbol by which all objects of a program refer to its block of program-scope variables.
 pub const DATA_SYMBOL: &str = "spirula.data";
 
+/// The symbol of the linear memory that pointers of 32 bits are offsets in.
+pub const MEMORY_SYMBOL: &str = "spirula.memory";
+
 /// Bytes that a program's variables and constants may take in all. They are resident from the build on.
 pub const MAX_PROGRAM_DATA: u64 = 64 << 20;
 
@@ -63,8 +67,11 @@ pub struct ProgramData {
     pub align: u32,
     /// The first bytes at the beginning; the rest up to `size` is zero.
     pub image: Vec<u8>,
-    /// Pointers into the block itself: at each first offset lie 8 bytes that are to hold the address of the second.
+    /// Pointers into the block itself: at each first offset lie bytes that are to hold the address of the second, as many as
+    /// `addresses` says.
     pub pointers: Vec<(u64, u64)>,
+    /// What pointers are.
+    pub addresses: AddressBits,
 }
 
 /// What the host knows of a compiled kernel.

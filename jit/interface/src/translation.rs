@@ -1,5 +1,6 @@
 //! OpenCL C to SPIR: what clang is given, and what it yields.
 
+use crate::address_bits::AddressBits;
 use serde::{Deserialize, Serialize};
 use std::path::{Component, Path, PathBuf};
 
@@ -20,6 +21,8 @@ pub const BASE_HEADER: &str = "opencl-c-base.h";
 pub struct Translation {
     /// With which compiler.
     pub clang: Clang,
+    /// What the device's pointers are.
+    pub addresses: AddressBits,
     /// OpenCL C.
     pub source: String,
     /// Files that it may include, by the names that it knows them by.

@@ -86,6 +86,16 @@ impl Builder<'_> {
         self.push(self.ty(base), Op::Address { base, index: None, scale: 0, offset, inbounds: true })
     }
 
+    /// A scalar in each lane of a vector type; as it is, if the type is none, and a vector as well.
+    pub fn splat(&mut self, value: Value, ty: &Type) -> Value {
+        let (&Type::Vector(_, lanes), Type::Scalar(scalar)) = (ty, self.ty(value)) else { return value };
+        let ty = Type::Vector(scalar, lanes);
+        let first = self.function.int(Type::I32, 0);
+        let any = self.constant(ty.clone(), Constant::Poison);
+        let vector = self.push(ty.clone(), Op::InsertElement { vector: any, element: value, index: first });
+        self.push(ty, Op::Shuffle { first: vector, second: any, mask: vec![0; lanes as usize].into() })
+    }
+
     pub fn load(&mut self, ty: Type, pointer: Value, align: u32) -> Value {
         self.push(ty, Op::Load { pointer, align, volatile: false, ordering: None })
     }

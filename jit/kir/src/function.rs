@@ -347,6 +347,12 @@ impl Function {
         self.values[value.index()].ty = ty;
     }
 
+    /// Makes a constant another one, of another type. It is not shared with its equals.
+    pub(crate) fn replace_constant(&mut self, value: Value, ty: Type, constant: Constant) {
+        self.constants.retain(|_, known| *known != value);
+        self.values[value.index()] = ValueData { ty, def: ValueDef::Constant(constant) };
+    }
+
     /// A value's type, if there is such a value.
     pub(crate) fn type_of(&self, value: Value) -> Option<&Type> {
         self.values.get(value.index()).map(|data| &data.ty)

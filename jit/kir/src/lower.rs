@@ -38,6 +38,9 @@ pub struct WorkGroupFunction {
 }
 
 impl WorkGroupFunction {
+    /// The parameter that is the launch.
+    pub(crate) const LAUNCH: usize = 1;
+
     /// All its code.
     pub fn functions(&self) -> impl Iterator<Item = &Function> {
         self.remainder.as_deref().into_iter().chain([&self.function])
@@ -49,9 +52,9 @@ impl WorkGroupFunction {
     }
 }
 
-/// Writes the work-group function of that name.
-pub fn lower(group: &WorkGroup, name: &str) -> WorkGroupFunction {
-    let layout = Layout::new(group);
+/// Writes the work-group function of that name. In linear memory no private variable lies on the stack, which is outside of it.
+pub fn lower(group: &WorkGroup, name: &str, linear_memory: bool) -> WorkGroupFunction {
+    let layout = Layout::new(group, linear_memory);
     let body = group.regions.first().map(|region| &region.body);
     let has_remainder =
         body.is_some_and(|body| body.required_work_group_size.is_some() && body.remainder_groups);

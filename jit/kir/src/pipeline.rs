@@ -17,6 +17,8 @@ pub struct Options {
     pub lanes: Option<u32>,
     /// Whether the verifier sees what each pass yields.
     pub verify: bool,
+    /// Whether pointers are offsets in a block of memory that all of the program's lies in.
+    pub linear_memory: bool,
 }
 
 /// A pass: its name, which is also `kir-opt`'s, and why it stands where it stands.
@@ -32,12 +34,13 @@ pub struct Pass {
 enum Run {
     Cut(fn(Function) -> WorkGroup),
     Regions(fn(&mut WorkGroup, &Options, &mut Vec<String>)),
-    Lower(fn(&WorkGroup, &str) -> WorkGroupFunction),
+    Lower(fn(&WorkGroup, &str, &Options) -> WorkGroupFunction),
+    Lowered(fn(&mut WorkGroupFunction, &Options)),
     Function(fn(&mut Function, &Options)),
 }
 
 /// The passes in order.
-pub const PASSES: [Pass; 13] = [
+pub const PASSES: [Pass; 14] = [
     Pass {
         name: "spaces",
         reason: "first: what else is decided goes by who may share the memory that a pointer leads to",
@@ -81,7 +84,7 @@ pub const PASSES: [Pass; 13] = [
     Pass {
         name: "lower",
         reason: "behind all that speaks of work-items: from here on there are loops instead",
-        run: Run::Lower(lower),
+        run: Run::Lower(|group, symbol, options| lower(group, symbol, options.linear_memory)),
     },
     Pass {
         name: "local-atomics",
@@ -100,8 +103,13 @@ pub const PASSES: [Pass; 13] = [
     },
     Pass {
         name: "dead-code",
-        reason: "last: of what the launch says most kernels ask little",
+        reason: "behind all that computes: of what the launch says most kernels ask little",
         run: Run::Function(|function, _| transform::remove_dead_code(function)),
+    },
+    Pass {
+        name: "linear-memory",
+        reason: "last: no pass behind it makes an address",
+        run: Run::Lowered(linear_memory),
     },
 ];
 
@@ -168,7 +176,11 @@ impl Pass {
                 run(&mut group, options, remarks);
                 Form::Regions(group)
             }
-            (Run::Lower(run), Form::Regions(group)) => Form::Lowered(run(&group, symbol)),
+            (Run::Lower(run), Form::Regions(group)) => Form::Lowered(run(&group, symbol, options)),
+            (Run::Lowered(run), Form::Lowered(mut lowered)) => {
+                run(&mut lowered, options);
+                Form::Lowered(lowered)
+            }
             (Run::Function(run), Form::Function(mut function)) => {
                 run(&mut function, options);
                 Form::Function(function)
@@ -179,9 +191,23 @@ impl Pass {
             }
             (Run::Cut(_), _) => return misplaced("a kernel"),
             (Run::Regions(_) | Run::Lower(_), _) => return misplaced("regions"),
+            (Run::Lowered(_), _) => return misplaced("a work-group function"),
             (Run::Function(_), _) => return misplaced("a function"),
         };
         if options.verify {
+            if let (Run::Lowered(_), Form::Lowered(lowered), true) = (&self.run, &form, options.linear_memory)
+            {
+                let check = |function: &Function| {
+                    transform::check_linear_memory(
+                        function,
+                        Some(function.params[WorkGroupFunction::LAUNCH].value),
+                    )
+                };
+                lowered
+                    .functions()
+                    .try_for_each(check)
+                    .map_err(|rule| PassError::Broken { pass: self.name, rule })?;
+            }
             verify_form(&form).map_err(|rule| PassError::Broken { pass: self.name, rule })?;
         }
         Ok(form)
@@ -277,5 +303,14 @@ fn stream(group: &mut WorkGroup, options: &Options, remarks: &mut Vec<String>) {
     transform::stream_stores(group, &options.facts);
     if group.streams {
         remarks.push("stores to buffers that are never read may go past the caches".to_owned());
+    }
+}
+
+fn linear_memory(lowered: &mut WorkGroupFunction, options: &Options) {
+    if options.linear_memory {
+        for function in lowered.functions_mut() {
+            let launch = function.params[WorkGroupFunction::LAUNCH].value;
+            transform::enter_linear_memory(function, Some(launch));
+        }
     }
 }

@@ -2,6 +2,7 @@
 
 use crate::parse::{ParseError, parse};
 use crate::{ConstantData, Module, Pointer, Signature};
+use spirula_interface::address_bits::AddressBits;
 use spirula_interface::program::ProgramData;
 use std::fmt::{self, Display, Formatter};
 
@@ -27,9 +28,10 @@ impl Display for ConstantData {
 impl Display for Module {
     fn fmt(&self, f: &mut Formatter) -> fmt::Result {
         self.constants.iter().try_for_each(|constant| write!(f, "{constant}"))?;
-        let ProgramData { size, align, image, pointers } = &self.data;
+        let ProgramData { size, align, image, pointers, addresses } = &self.data;
         if *size > 0 {
-            writeln!(f, "variables size {size} align {align} {}", Hex(image))?;
+            let offsets = if addresses.is_linear() { "offsets " } else { "" };
+            writeln!(f, "variables size {size} align {align} {offsets}{}", Hex(image))?;
             pointers.iter().try_for_each(|(at, target)| writeln!(f, "  pointer {at} {target}"))?;
         }
         self.functions.iter().try_for_each(|function| write!(f, "{function}"))?;
@@ -132,7 +134,12 @@ fn constant(chunk: &str) -> Option<ConstantData> {
 
 fn variables(chunk: &str) -> Option<ProgramData> {
     let (head, lines) = words(chunk)?;
-    let ["size", size, "align", align, data] = head[..] else { return None };
+    let ["size", size, "align", align, rest @ ..] = &head[..] else { return None };
+    let (addresses, data) = match rest {
+        ["offsets", data] => (AddressBits::Bits32, data),
+        [data] => (AddressBits::Bits64, data),
+        _ => return None,
+    };
     let pointer = |line: &Vec<&str>| {
         let [at, target] = line[..] else { return None };
         Some((at.parse().ok()?, target.parse().ok()?))
@@ -142,5 +149,6 @@ fn variables(chunk: &str) -> Option<ProgramData> {
         align: align.parse().ok()?,
         image: bytes(data)?,
         pointers: lines.iter().map(pointer).collect::<Option<_>>()?,
+        addresses,
     })
 }

@@ -8,7 +8,8 @@
 //! `contract` decides which products and sums are one operation.
 //! `widen` makes a second body for packs of work-items in SIMD lanes, and `streaming` lets stores of packs go past the caches.
 //! Behind [`crate::lower`], `local_atomics` and `reciprocal_root` replace operations by simpler ones, and `dead_code`
-//! removes what is computed for nobody.
+//! removes what is computed for nobody. For devices of 32 bits, `linear_memory` makes pointers offsets in a block of memory, and
+//! `frames` sees to it that called functions' variables lie there.
 //!
 //! After Meyer, Aksoy et al., "Implementation Techniques for SPMD Kernels on CPUs" (IWOCL 2023), continuation-based synchronization.
 
@@ -17,7 +18,9 @@ mod collectives;
 mod context;
 mod contract;
 mod dead_code;
+mod frames;
 pub mod legalize;
+mod linear_memory;
 mod local_atomics;
 mod loop_load_elimination;
 mod minimum;
@@ -32,6 +35,8 @@ pub mod widen;
 
 pub use contract::decide_contraction;
 pub use dead_code::remove_dead_code;
+pub use frames::pass_frames;
+pub use linear_memory::{check_linear_memory, enter_linear_memory};
 pub use local_atomics::expand_local_atomics;
 pub use loop_load_elimination::eliminate_loop_loads;
 pub use minimum::expand_minima;

@@ -109,6 +109,15 @@ impl Type {
         if let Type::Scalar(Scalar::Pointer(space)) = self { Some(*space) } else { None }
     }
 
+    /// Whether pointers are in it.
+    pub fn has_pointers(&self) -> bool {
+        match self {
+            Type::Scalar(scalar) | Type::Vector(scalar, _) => matches!(scalar, Scalar::Pointer(_)),
+            Type::Struct(members) => members.iter().any(Type::has_pointers),
+            Type::Array(element, _) => element.has_pointers(),
+        }
+    }
+
     /// Whether a lane is half, float or double.
     pub fn is_float(&self) -> bool {
         matches!(self.scalar(), Some(Scalar::Half | Scalar::Float | Scalar::Double))

@@ -25,7 +25,7 @@ use includes::Includes;
 use process::Request;
 use spirula_interface::inputs::Inputs;
 use spirula_interface::options::{CompileError, CompileOptions};
-use spirula_interface::program::{CompiledProgram, DATA_SYMBOL, KernelInfo, RawWorkGroupFn};
+use spirula_interface::program::{CompiledProgram, DATA_SYMBOL, KernelInfo, MEMORY_SYMBOL, RawWorkGroupFn};
 use spirula_interface::protocol::{Job, Product, Stage};
 use spirula_interface::tier::Tier;
 use spirula_interface::translation::{Translated, Translation};
@@ -127,9 +127,11 @@ pub struct LoadedKernel {
 /// variables that were made from another description than the program's.
 pub fn load(compiled: &CompiledProgram, variables: &Arc<Variables>) -> Result<Vec<LoadedKernel>, LoadError> {
     let address = variables.address(&compiled.data).map_err(|error| LoadError(error.into()))?;
-    let data = loader::External { name: DATA_SYMBOL, address };
-    let place = variables.shared().map(|shared| &shared.code);
-    let (mut program, entries) = loader::load(compiled, &[data], loader::Limits::default(), place)?;
+    let mut outside = vec![loader::External { name: DATA_SYMBOL, address }];
+    let memory = variables.shared().and_then(|shared| shared.linear_start());
+    outside.extend(memory.map(|address| loader::External { name: MEMORY_SYMBOL, address }));
+    let place = variables.shared().and_then(|shared| shared.code.as_ref());
+    let (mut program, entries) = loader::load(compiled, &outside, loader::Limits::default(), place)?;
     program.keep(variables.clone());
     let program = Arc::new(program);
     let kernel = |(info, entry): (&KernelInfo, _)| LoadedKernel {

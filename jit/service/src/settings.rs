@@ -2,6 +2,7 @@
 //! as glibc's `secure_getenv` would: a program with more rights than its user (set-uid, file capabilities) obeys none.
 //! `docs/settings.md` lists them; a test holds it against [`VARIABLES`].
 
+use spirula_interface::address_bits::AddressBits;
 use spirula_interface::settings::{Settings, VERIFY_BY_DEFAULT};
 use spirula_interface::target::Level;
 use spirula_interface::tier::Tier;
@@ -63,6 +64,12 @@ pub const VARIABLES: &[Variable] = &[
         values: "`gdb`, `perf`, or both with a comma",
         meaning: "kernels are known by their names, and have frame pointers: to GDB through its JIT interface, to `perf report` by \
                   `/tmp/perf-PID.map`, for which all code stays in memory. Not with `SPIRULA_ISOLATE`",
+    },
+    Variable {
+        name: "SPIRULA_DEVICES",
+        values: "`cpu64`, `cpu32` or both, separated by a comma; `cpu64` by default",
+        meaning: "which devices there are, in that order: `cpu32` has pointers of 32 bits, and takes SPIR of 32 bits; its kernels can't \
+                  leave the [4 GiB of their context](cpu32.md)",
     },
     Variable {
         name: "SPIRULA_DUMP",
@@ -175,6 +182,8 @@ pub struct UserSettings {
     pub level: Option<Level>,
     /// `SPIRULA_DEBUG`.
     pub debug: Debuggers,
+    /// `SPIRULA_DEVICES`: what the devices' pointers are; none twice, and one at least.
+    pub devices: Vec<AddressBits>,
     /// `SPIRULA_DUMP`.
     pub dump: Option<PathBuf>,
     /// `SPIRULA_ISOLATE`.
@@ -230,6 +239,7 @@ impl UserSettings {
             log: variable("SPIRULA_LOG").filter(|value| !value.is_empty()),
             threads: number("SPIRULA_THREADS").filter(|count| (1..=1024).contains(count)),
             tier: tier(variable("SPIRULA_TIER").as_deref(), asks),
+            devices: devices(variable("SPIRULA_DEVICES").as_deref()),
             dump,
             launch_limit: number("SPIRULA_TIMEOUT").filter(|&n| n > 0).map(|n| Duration::from_secs(n.into())),
             trace: path("SPIRULA_TRACE"),
@@ -238,6 +248,23 @@ impl UserSettings {
                 .map(|_| [folders("SPIRULA_INCLUDE_ONLY"), folders("SPIRULA_INCLUDE")].concat()),
         }
     }
+}
+
+/// Those that the user names; of others, or of nothing, there is the usual one.
+fn devices(named: Option<&OsStr>) -> Vec<AddressBits> {
+    let names = named.and_then(OsStr::to_str).unwrap_or("").split(',').map(str::trim);
+    let mut list = Vec::new();
+    for name in names {
+        let bits = match name {
+            "cpu64" => AddressBits::Bits64,
+            "cpu32" => AddressBits::Bits32,
+            _ => continue,
+        };
+        if !list.contains(&bits) {
+            list.push(bits);
+        }
+    }
+    if list.is_empty() { vec![AddressBits::Bits64] } else { list }
 }
 
 /// As the user says; who asks about optimized code is answered by it.
@@ -288,7 +315,7 @@ mod tests {
         let nothing = read(&[]);
         for variable in VARIABLES {
             let changes = |value: &str| read(&[(variable.name, value)]) != nothing;
-            let any = ["16", "0", "baseline", "x86-64-v3", "gdb"].into_iter().any(changes);
+            let any = ["16", "0", "baseline", "x86-64-v3", "gdb", "cpu32"].into_iter().any(changes);
             assert!(any, "{} is listed but not read", variable.name);
         }
         UserSettings::read(|name| {
@@ -339,6 +366,11 @@ mod tests {
             assert_eq!(read(&[("SPIRULA_VECTOR_WIDTH", value)]), nothing);
             assert_eq!(read(&[("SPIRULA_TIER", value)]), nothing);
         }
+        for value in ["gpu", "cpu64,cpu64", ",", ""] {
+            assert_eq!(read(&[("SPIRULA_DEVICES", value)]), nothing);
+        }
+        let both = read(&[("SPIRULA_DEVICES", "cpu32, cpu64,cpu32")]).devices;
+        assert_eq!(both, [AddressBits::Bits32, AddressBits::Bits64]);
         for value in ["0", "-5", "soon", ""] {
             assert_eq!(read(&[("SPIRULA_COMPILER_TIMEOUT", value)]), nothing);
             assert_eq!(read(&[("SPIRULA_THREADS", value)]), nothing);

@@ -12,7 +12,9 @@ use rustix::fs::{
     FallocateFlags, MemfdFlags, SealFlags, fallocate, fcntl_add_seals, ftruncate, memfd_create,
 };
 use rustix::io::Errno;
-use rustix::mm::{Advice, MapFlags, MprotectFlags, ProtFlags, madvise, mmap, mprotect, munmap};
+use rustix::mm::{
+    Advice, MapFlags, MprotectFlags, ProtFlags, madvise, mmap, mmap_anonymous, mprotect, munmap,
+};
 use std::ffi::c_void;
 use std::io;
 use std::ops::Range;
@@ -29,34 +31,62 @@ const STEP: usize = 2 << 20;
 const RETURNED: usize = 64 << 10;
 
 /// Where regions are looked for: programs, libraries and stacks lie above, in the application as in an executor.
-const ADDRESSES: Range<usize> = 0x2000_0000_0000..0x5000_0000_0000;
+const ADDRESSES: Range<usize> = 0x2000_0000_0000..0x4000_0000_0000;
+/// The same for linear memories; all multiples of their size.
+const LINEAR_ADDRESSES: Range<usize> = 0x4000_0000_0000..0x5000_0000_0000;
 /// Places that are tried.
 const ATTEMPTS: usize = 64;
 
-/// What a context shares with its executor.
+/// What a context's kernels can reach, where that is less than the process has: a linear memory, what an executor has, too, or both.
 #[derive(Debug)]
 pub struct Shared {
     /// Buffers and all that kernels write to.
     pub data: Arc<Region>,
-    /// Code, which nothing in an executor can change and nothing in the application can run. Its first page is the executor's own:
-    /// the functions that code may call.
-    pub code: Arc<Region>,
+    /// For an executor: code, which nothing there can change and nothing in the application can run. Its first page is the
+    /// executor's own: the functions that code may call.
+    pub code: Option<Arc<Region>>,
     /// Of which process it is.
     process: u32,
 }
+
+/// Bytes that a pointer of 32 bits can tell apart: a linear memory's size and alignment.
+const LINEAR: usize = 1 << 32;
+/// Nothing is mapped for so many bytes on either side of a linear memory. Code adds up to 2^31 elements of 16 bytes and 1 GiB to an
+/// address within it, and copies 4 GiB from there on.
+const GUARD: usize = 40 << 30;
+/// Nothing is mapped at the beginning of a linear memory either: null leads there.
+const NULL: usize = 64 << 10;
 
 /// Address space for code.
 const CODE_ROOM: usize = 16 << 30;
 
 impl Shared {
-    /// With room for so many bytes of data. The error says what the system refused.
+    /// For an executor, with room for so many bytes of data. The error says what the system refused.
     pub fn new(data_room: usize) -> io::Result<Arc<Shared>> {
-        let data = Region::new(c"spirula-data", data_room, 0)?;
+        Shared::with_code(Region::new(c"spirula-data", data_room, 0)?)
+    }
+
+    /// The same with a linear memory.
+    pub fn linear_with_code() -> io::Result<Arc<Shared>> {
+        Shared::with_code(Region::linear()?)
+    }
+
+    fn with_code(data: Arc<Region>) -> io::Result<Arc<Shared>> {
         let code = Region::new(c"spirula-code", CODE_ROOM, PAGE)?;
         data.seal(SealFlags::SHRINK | SealFlags::SEAL)?;
         // The application's view exists already, and stays the only one that can be written to.
         code.seal(SealFlags::SHRINK | SealFlags::FUTURE_WRITE | SealFlags::SEAL)?;
-        Ok(Arc::new(Shared { data, code, process: std::process::id() }))
+        Ok(Arc::new(Shared { data, code: Some(code), process: std::process::id() }))
+    }
+
+    /// A linear memory, for code of this process. The error says what the system refused.
+    pub fn linear() -> io::Result<Arc<Shared>> {
+        Ok(Arc::new(Shared { data: Region::linear()?, code: None, process: std::process::id() }))
+    }
+
+    /// Where pointers of 32 bits count from; None if there are none.
+    pub fn linear_start(&self) -> Option<usize> {
+        self.data.guard.is_some().then(|| self.data.addresses().start)
     }
 
     /// Whether this process made it, and not one that this was forked from, which goes on using it.
@@ -68,9 +98,12 @@ impl Shared {
 /// A stretch of address space over a file in memory.
 #[derive(Debug)]
 pub struct Region {
-    file: OwnedFd,
+    /// None if what it consists of is another's.
+    file: Option<OwnedFd>,
     start: NonNull<u8>,
     room: usize,
+    /// All that is reserved, of a linear memory.
+    guard: Option<Range<usize>>,
     /// Of which process it is: what is forked from that has the same memory, and leaves it alone.
     process: u32,
     state: Mutex<State>,
@@ -112,7 +145,9 @@ impl Region {
                     // SAFETY: it changes no contents. Failure costs only speed.
                     let _ = unsafe { madvise(start.as_ptr().cast(), room, Advice::LinuxHugepage) };
                     let state = Mutex::new(State { free: FreeList::new(reserved..room), size: 0 });
-                    return Ok(Arc::new(Region { file, start, room, process: std::process::id(), state }));
+                    let process = std::process::id();
+                    let file = Some(file);
+                    return Ok(Arc::new(Region { file, start, room, guard: None, process, state }));
                 }
                 Ok(elsewhere) => {
                     // SAFETY: mapped just now, by a kernel that doesn't know the flag.
@@ -122,16 +157,72 @@ impl Region {
                 Err(error) => return Err(error.into()),
             }
         }
-        Err(io::Error::other("there is no room for it at the addresses that executors have free"))
+        Err(no_room())
+    }
+
+    /// A linear memory: 4 GiB at a multiple of that, with guards.
+    fn linear() -> io::Result<Arc<Region>> {
+        static NEXT: AtomicUsize = AtomicUsize::new(LINEAR_ADDRESSES.start);
+        const WHOLE: usize = GUARD + LINEAR + GUARD;
+        let file = memfd_create(c"spirula-linear", MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING)?;
+        for _ in 0..ATTEMPTS {
+            let next = |at: usize| {
+                let fits = at < LINEAR_ADDRESSES.end.saturating_sub(WHOLE);
+                Some(if fits { at + WHOLE } else { LINEAR_ADDRESSES.start })
+            };
+            let at = NEXT.fetch_update(Relaxed, Relaxed, next).unwrap_or_else(|at| at);
+            let reserved = MapFlags::PRIVATE | MapFlags::NORESERVE | MapFlags::FIXED_NOREPLACE;
+            // SAFETY: nothing that is mapped is replaced.
+            match unsafe { mmap_anonymous(at as *mut c_void, WHOLE, ProtFlags::empty(), reserved) } {
+                Ok(start) if start as usize == at => {}
+                Ok(elsewhere) => {
+                    // SAFETY: mapped just now, by a kernel that doesn't know the flag.
+                    let _ = unsafe { munmap(elsewhere, WHOLE) };
+                    continue;
+                }
+                Err(Errno::EXIST) => continue,
+                Err(error) => return Err(error.into()),
+            }
+            let start = NonNull::new((at + GUARD) as *mut u8).ok_or(Errno::NOMEM)?;
+            let state = Mutex::new(State { free: FreeList::new(NULL..LINEAR), size: 0 });
+            let guard = Some(at..at + WHOLE);
+            let process = std::process::id();
+            let region = Region { file: Some(file), start, room: LINEAR, guard, process, state };
+            let (access, flags) = (ProtFlags::READ | ProtFlags::WRITE, MapFlags::SHARED | MapFlags::FIXED);
+            let from = start.as_ptr().wrapping_add(NULL).cast();
+            // SAFETY: within what was reserved just now, and is nobody's yet.
+            unsafe {
+                mmap(from, LINEAR - NULL, access, flags | MapFlags::NORESERVE, region.file()?, NULL as u64)?;
+                // It changes no contents. Failure costs only speed.
+                let _ = madvise(from, LINEAR - NULL, Advice::LinuxHugepage);
+            }
+            return Ok(Arc::new(region));
+        }
+        Err(no_room())
+    }
+
+    /// The bytes at its beginning at which nothing is mapped.
+    pub fn unmapped(&self) -> usize {
+        if self.guard.is_some() { NULL } else { 0 }
     }
 
     fn seal(&self, seals: SealFlags) -> io::Result<()> {
-        Ok(fcntl_add_seals(&self.file, seals)?)
+        Ok(fcntl_add_seals(self.file()?, seals)?)
     }
 
     /// The file, for an executor.
-    pub fn file(&self) -> BorrowedFd<'_> {
-        self.file.as_fd()
+    pub fn file(&self) -> io::Result<BorrowedFd<'_>> {
+        self.file.as_ref().map(OwnedFd::as_fd).ok_or_else(|| Errno::BADF.into())
+    }
+
+    /// In an executor: these addresses of what it shares, which nobody else there hands out.
+    ///
+    /// # Safety
+    /// They are mapped, and stay so for as long as the process lives.
+    pub unsafe fn lent(addresses: Range<usize>) -> Option<Arc<Region>> {
+        let (start, room) = (NonNull::new(addresses.start as *mut u8)?, addresses.len());
+        let state = Mutex::new(State { free: FreeList::new(0..room), size: room });
+        Some(Arc::new(Region { file: None, start, room, guard: None, process: std::process::id(), state }))
     }
 
     /// The addresses that it takes.
@@ -143,7 +234,8 @@ impl Region {
     /// Whether so many bytes at an address can be read and written without a fault.
     pub fn contains(&self, address: usize, bytes: usize) -> bool {
         let end = self.addresses().start + self.lock().size;
-        address >= self.addresses().start && address.checked_add(bytes).is_some_and(|last| last <= end)
+        address >= self.addresses().start + self.unmapped()
+            && address.checked_add(bytes).is_some_and(|last| last <= end)
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -161,7 +253,8 @@ impl Region {
         let offset = state.free.take(padded, align)?;
         if offset + padded > state.size {
             let size = (offset + padded).next_multiple_of(STEP).min(self.room);
-            if !may_grow(size) || ftruncate(&self.file, size as u64).is_err() {
+            let grown = self.file().is_ok_and(|file| may_grow(size) && ftruncate(file, size as u64).is_ok());
+            if !grown {
                 state.free.give_back(offset, padded);
                 return None;
             }
@@ -185,8 +278,12 @@ impl Region {
     /// Gives pages' memory back to the system; they are zero then. Whether it could be.
     fn empty(&self, offset: usize, bytes: usize) -> bool {
         let flags = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
-        fallocate(&self.file, flags, offset as u64, bytes as u64).is_ok()
+        self.file().is_ok_and(|file| fallocate(file, flags, offset as u64, bytes as u64).is_ok())
     }
+}
+
+fn no_room() -> io::Error {
+    io::Error::other("there is no room for it at the addresses that executors have free")
 }
 
 /// Whether the user lets this process have files of that size: growing one beyond would be a signal.
@@ -197,8 +294,12 @@ fn may_grow(size: usize) -> bool {
 
 impl Drop for Region {
     fn drop(&mut self) {
-        // SAFETY: mapped in `new`, and unmapped once.
-        let _ = unsafe { munmap(self.start.as_ptr().cast(), self.room) };
+        if self.file.is_none() {
+            return;
+        }
+        let all = self.guard.clone().unwrap_or_else(|| self.addresses());
+        // SAFETY: mapped in `new` or `linear`, and unmapped once.
+        let _ = unsafe { munmap(all.start as *mut c_void, all.len()) };
     }
 }
 
@@ -292,17 +393,18 @@ mod tests {
     #[test]
     fn files_can_not_be_cut_and_code_gets_no_second_writer() {
         let shared = Shared::new(1 << 20).unwrap();
-        let _some = (shared.data.take(10, 1).unwrap(), shared.code.take(10, 1).unwrap());
-        for region in [&shared.data, &shared.code] {
-            assert_eq!(ftruncate(region.file(), 0), Err(Errno::PERM));
-            assert_eq!(fcntl_add_seals(region.file(), SealFlags::GROW), Err(Errno::PERM));
+        let _some = (shared.data.take(10, 1).unwrap(), shared.code.as_ref().unwrap().take(10, 1).unwrap());
+        for region in [&shared.data, shared.code.as_ref().unwrap()] {
+            assert_eq!(ftruncate(region.file().unwrap(), 0), Err(Errno::PERM));
+            assert_eq!(fcntl_add_seals(region.file().unwrap(), SealFlags::GROW), Err(Errno::PERM));
         }
         let map = |region: &Region| {
             let access = ProtFlags::READ | ProtFlags::WRITE;
             // SAFETY: at a place of the kernel's choice; never used, nor unmapped.
-            unsafe { mmap(std::ptr::null_mut(), PAGE, access, MapFlags::SHARED, region.file(), 0) }.is_ok()
+            unsafe { mmap(std::ptr::null_mut(), PAGE, access, MapFlags::SHARED, region.file().unwrap(), 0) }
+                .is_ok()
         };
-        assert!(map(&shared.data) && !map(&shared.code));
-        assert!(shared.code.take(10, PAGE).unwrap().offset >= PAGE);
+        assert!(map(&shared.data) && !map(shared.code.as_ref().unwrap()));
+        assert!(shared.code.as_ref().unwrap().take(10, PAGE).unwrap().offset >= PAGE);
     }
 }

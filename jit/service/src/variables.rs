@@ -61,9 +61,9 @@ pub enum VariablesError {
 }
 
 impl Variables {
-    /// The block as the program wants it at first; for code that runs in an executor, in what is shared with that.
+    /// The block as the program wants it at first; for code that runs in an executor or in linear memory, there.
     pub fn new(data: &ProgramData, shared: Option<&Arc<Shared>>) -> Result<Variables, VariablesError> {
-        let ProgramData { size, align, image, pointers } = data;
+        let ProgramData { size, align, image, pointers, addresses } = data;
         let whole = usize::try_from(*size).ok().filter(|_| *size <= MAX_PROGRAM_DATA);
         let whole = whole.ok_or(VariablesError::Size(*size))?;
         if whole > 0 && !(align.is_power_of_two() && *align <= MAX_ALIGNMENT) {
@@ -84,7 +84,8 @@ impl Variables {
         let base = stretch.as_ref().map_or(pages.as_ptr() as u64, |stretch| stretch.start().as_ptr() as u64);
         for &(at, target) in pointers {
             let wrong = VariablesError::Pointer(at, target, *size);
-            let end = at.checked_add(8).filter(|end| *end <= *size && target <= *size).ok_or(wrong)?;
+            let bytes = u64::from(addresses.bytes());
+            let end = at.checked_add(bytes).filter(|end| *end <= *size && target <= *size).ok_or(wrong)?;
             let address = base.wrapping_add(target).to_le_bytes();
             for (place, byte) in (at..end).zip(address) {
                 let place = place as usize;
@@ -109,7 +110,7 @@ impl Variables {
         Ok(Variables { pages, description: data.clone() })
     }
 
-    /// What is shared with the executor that runs the code; None for code of this process.
+    /// Where the code's memory lies; None if anywhere.
     pub(crate) fn shared(&self) -> Option<&Arc<Shared>> {
         match &self.pages {
             Pages::Own(_) => None,
@@ -134,7 +135,8 @@ mod tests {
     use super::*;
 
     fn data(size: u64, image: &[u8], pointers: &[(u64, u64)]) -> ProgramData {
-        ProgramData { size, align: 16, image: image.to_vec(), pointers: pointers.to_vec() }
+        let (image, pointers) = (image.to_vec(), pointers.to_vec());
+        ProgramData { size, align: 16, image, pointers, addresses: Default::default() }
     }
 
     fn bytes(variables: &Variables) -> Vec<u8> {

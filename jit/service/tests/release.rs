@@ -11,8 +11,15 @@ const EMPTY: &str = "define void @entry(ptr %a, ptr %l, i64 %f, i64 %e, ptr %m, 
 fn program() -> CompiledProgram {
     let session = Session::new();
     let mut module = parse_text(&session, EMPTY).expect("the test's own text");
-    let object = generate(&session, &mut module, &["entry".to_owned()], &host(), Effort::Full, |_| {})
-        .expect("valid code");
+    let object = generate(
+        &session,
+        &mut module,
+        &["entry".to_owned()],
+        &host(),
+        (Effort::Full, Default::default()),
+        |_| {},
+    )
+    .expect("valid code");
     let kernel = KernelInfo {
         signature: KernelSignature { name: "entry".into(), ..Default::default() },
         code: KernelCode::plain("entry"),

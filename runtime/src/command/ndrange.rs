@@ -69,8 +69,8 @@ pub(crate) fn run_kernel(
     let mut parts = parts.into_iter().peekable();
     let run = |part| device.scheduler.run(&Arc::new(part)).map_err(|error| of_kernel(info, &error));
     let Some(calls) = &info.signature.printf else { return parts.try_for_each(run) };
-    let isolation = parts.peek().and_then(|part| part.tiers.first().code.isolation()).cloned();
-    let buffers = isolation.as_ref().map_or(&device.output_buffers, |isolation| &isolation.output_buffers);
+    let own = parts.peek().and_then(|part| part.tiers.first().code.at().output.clone());
+    let buffers = own.as_deref().unwrap_or(&device.output_buffers);
     let buffer = buffers.take().ok_or_else(|| {
         Status::OutOfResources
             .because(format!("kernel {}: no memory for what it prints", info.signature.name))
@@ -239,6 +239,16 @@ fn check_range(
     if (0..3).any(|axis| global_offset[axis].checked_add(global_size[axis]).is_none()) {
         return Err(Status::InvalidGlobalOffset
             .because(format!("{name}: offset {global_offset:?} + {global:?} overflows")));
+    }
+    // CL_INVALID_GLOBAL_WORK_SIZE if any of the values … exceed the maximum value representable by size_t on the device.
+    let most = if device.info.addresses.is_linear() { u64::from(u32::MAX) } else { u64::MAX };
+    if global_size.iter().any(|&size| size > most) {
+        return Err(Status::InvalidGlobalWorkSize
+            .because(format!("{name}: global size {global:?} on a device of 32 bits")));
+    }
+    if (0..3).any(|axis| global_offset[axis] + global_size[axis] > most) {
+        return Err(Status::InvalidGlobalOffset
+            .because(format!("{name}: offset {global_offset:?} + {global:?} on a device of 32 bits")));
     }
     let local_size = match local {
         // Nobody will be in a group.

@@ -1,5 +1,6 @@
 //! Each thread's memory for the work-groups it runs: local memory and scratch, reused from launch to launch.
 
+use crate::memory::pool::Pool;
 use crate::memory::raw::{Allocation, PAGE, Span};
 use std::cell::Cell;
 
@@ -18,17 +19,24 @@ thread_local! {
 #[derive(Debug)]
 pub(crate) struct Arena {
     memory: Allocation,
+    /// Where it is from.
+    pool: Pool,
 }
 
 impl Arena {
-    /// Takes the thread's arena, or a new one, with room for both. None without memory.
-    pub(crate) fn take(local_size: usize, scratch_size: usize) -> Option<Arena> {
+    /// Takes the thread's arena, one that others have given back to a pool that is shared, or a new one, with room for both. None
+    /// without memory.
+    pub(crate) fn take(pool: &Pool, local_size: usize, scratch_size: usize) -> Option<Arena> {
         let size = local_size.checked_next_multiple_of(BLOCK_ALIGN)?.checked_add(scratch_size)?;
-        let spare = SPARE.take().filter(|arena| arena.memory.span().len() >= size);
+        let spare = match pool.is_shared() {
+            true => pool.take_spare(size).map(|memory| Arena { memory, pool: pool.clone() }),
+            false => SPARE.take().filter(|arena| arena.memory.span().len() >= size),
+        };
         match spare {
             Some(arena) => Some(arena),
             None => {
-                Allocation::new(size.checked_next_multiple_of(PAGE)?, PAGE).map(|memory| Arena { memory })
+                let memory = pool.allocate(size.checked_next_multiple_of(PAGE)?, PAGE)?;
+                Some(Arena { memory, pool: pool.clone() })
             }
         }
     }
@@ -39,7 +47,7 @@ impl Arena {
         if needed <= self.memory.span().len() {
             return true;
         }
-        match Arena::take(local_size, scratch_size) {
+        match Arena::take(&self.pool, local_size, scratch_size) {
             Some(larger) => *self = larger,
             None => return false,
         }
@@ -48,8 +56,10 @@ impl Arena {
 
     /// Gives it back to the thread for the next launch, unless it is excessive.
     pub(crate) fn give_back(self) {
-        if self.memory.span().len() <= KEPT {
-            SPARE.set(Some(self));
+        match self.memory.span().len() <= KEPT {
+            true if self.pool.is_shared() => self.pool.keep(self.memory),
+            true => SPARE.set(Some(self)),
+            false => {}
         }
     }
 
@@ -68,7 +78,7 @@ mod tests {
     #[test]
     fn parts_are_apart_and_aligned() {
         for (local, scratch) in [(0, 0), (1, 1), (130, 4096), (4096, 0)] {
-            let mut arena = Arena::take(local, scratch).unwrap();
+            let mut arena = Arena::take(&Pool::default(), local, scratch).unwrap();
             let (a, b) = arena.parts(local, scratch);
             assert_eq!((a.address() as usize % 128, b.address() as usize % 128), (0, 0));
             assert_eq!((a.len(), b.len(), a.overlaps(b)), (local, scratch, false));
@@ -78,12 +88,12 @@ mod tests {
 
     #[test]
     fn a_thread_reuses_its_arena_but_not_an_excessive_one() {
-        let mut arena = Arena::take(100, 5000).unwrap();
+        let mut arena = Arena::take(&Pool::default(), 100, 5000).unwrap();
         let address = arena.parts(1, 1).0.address();
         arena.give_back();
-        let mut again = Arena::take(5000, 100).unwrap();
+        let mut again = Arena::take(&Pool::default(), 5000, 100).unwrap();
         assert_eq!(again.parts(1, 1).0.address(), address);
-        Arena::take(KEPT, 1).unwrap().give_back();
+        Arena::take(&Pool::default(), KEPT, 1).unwrap().give_back();
         assert!(SPARE.take().is_none());
     }
 }

@@ -431,7 +431,8 @@ fn invocation(
     let no_memory = || Status::OutOfResources.because("no memory for its arguments");
     let size = (signature.argument_block_size as usize).max(captures);
     let size = size.checked_add(opened.captures.len()).ok_or_else(no_memory)?;
-    let mut block = ArgumentBlock::new(size).ok_or_else(no_memory)?;
+    let memory = kernel.tiers.first().code.at().memory.of_launches();
+    let mut block = ArgumentBlock::new(&memory, size).ok_or_else(no_memory)?;
     let mut local = LocalLayout::new(&kernel.info);
     for (argument, &size) in signature.arguments.iter().zip(&opened.locals) {
         let place = local.place(usize::try_from(size).unwrap_or(usize::MAX));
@@ -441,6 +442,7 @@ fn invocation(
     Ok(Invocation {
         tiers: kernel.tiers.clone(),
         arguments: block,
+        memory,
         launch,
         local_size: local.size as usize,
         deadline,

@@ -6,14 +6,35 @@
 use crate::error::{Result, Status};
 use crate::execute::arena::{Arena, BLOCK_ALIGN, MAX_SCRATCH};
 use crate::execute::fault::{self, Deadline};
+use crate::execute::output::buffer::Buffers;
 use crate::execute::tiers::{Tiers, Version};
 use crate::isolation::{CodeFacts, Isolation};
+use crate::memory::pool::Pool;
 use crate::memory::raw::{Allocation, Source};
 use spirula_interface::program::{Launch, MemorySizes, RawWorkGroupFn};
 use spirula_service::{LoadedKernel, LoadedProgram};
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Where kernels run, and what they use there.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Place {
+    /// The process, if it is another one.
+    pub isolation: Option<Arc<Isolation>>,
+    /// The memory.
+    pub memory: Pool,
+    /// For what they print; None for the device's own buffers.
+    pub output: Option<Arc<Buffers>>,
+}
+
+impl Place {
+    /// In that process, if any, and with that memory.
+    pub(crate) fn new(isolation: Option<Arc<Isolation>>, memory: Pool) -> Place {
+        let output = memory.is_shared().then(|| Arc::new(Buffers::new(memory.clone())));
+        Place { isolation, memory, output }
+    }
+}
 
 /// A work-group function that stays loaded.
 #[derive(Clone, Debug)]
@@ -26,13 +47,13 @@ pub(crate) struct Code {
     denormals_are_zero: bool,
     /// Keeps `entry` mapped; None for functions that are part of this process.
     _program: Option<Arc<LoadedProgram>>,
-    /// Where it runs, if not in this process.
-    isolation: Option<Arc<Isolation>>,
+    /// Where it runs.
+    at: Place,
 }
 
 impl Code {
-    /// A kernel that was loaded for this process, or for an executor.
-    pub(crate) fn of(kernel: &LoadedKernel, isolation: Option<&Arc<Isolation>>) -> Code {
+    /// A kernel that was loaded for that place.
+    pub(crate) fn of(kernel: &LoadedKernel, at: &Place) -> Code {
         static NUMBERS: AtomicU64 = AtomicU64::new(0);
         Code {
             number: NUMBERS.fetch_add(1, Ordering::Relaxed),
@@ -40,7 +61,7 @@ impl Code {
             addresses: kernel.program.addresses(),
             denormals_are_zero: kernel.info.signature.denormals_are_zero,
             _program: Some(kernel.program.clone()),
-            isolation: isolation.cloned(),
+            at: at.clone(),
         }
     }
 
@@ -53,7 +74,7 @@ impl Code {
             addresses: facts.addresses.clone(),
             denormals_are_zero: facts.denormals_are_zero,
             _program: None,
-            isolation: None,
+            at: Place::default(),
         }
     }
 
@@ -67,16 +88,17 @@ impl Code {
         (self.entry as usize, self.addresses.clone())
     }
 
-    /// Where it runs, if not in this process.
-    pub(crate) fn isolation(&self) -> Option<&Arc<Isolation>> {
-        self.isolation.as_ref()
+    /// Where it runs.
+    pub(crate) fn at(&self) -> &Place {
+        &self.at
     }
 
     /// A hand-written work-group function.
     #[cfg(test)]
     pub(crate) fn native(entry: RawWorkGroupFn) -> Code {
         let addresses = 0..0;
-        Code { number: 0, entry, addresses, denormals_are_zero: false, _program: None, isolation: None }
+        let at = Place::default();
+        Code { number: 0, entry, addresses, denormals_are_zero: false, _program: None, at }
     }
 }
 
@@ -86,16 +108,16 @@ pub(crate) struct ArgumentBlock(Allocation);
 
 impl ArgumentBlock {
     /// `size` zero bytes; None without memory.
-    pub(crate) fn new(size: usize) -> Option<ArgumentBlock> {
-        let block = Allocation::new(size, BLOCK_ALIGN)?;
+    pub(crate) fn new(pool: &Pool, size: usize) -> Option<ArgumentBlock> {
+        let block = pool.allocate(size, BLOCK_ALIGN)?;
         block.span().fill(&[0]);
         Some(ArgumentBlock(block))
     }
 
     /// With these bytes in it; None without memory.
-    pub(crate) fn of<'s>(bytes: impl Into<Source<'s>>) -> Option<ArgumentBlock> {
+    pub(crate) fn of<'s>(pool: &Pool, bytes: impl Into<Source<'s>>) -> Option<ArgumentBlock> {
         let bytes = bytes.into();
-        let block = Allocation::new(bytes.len(), BLOCK_ALIGN)?;
+        let block = pool.allocate(bytes.len(), BLOCK_ALIGN)?;
         block.span().write(bytes);
         Some(ArgumentBlock(block))
     }
@@ -161,6 +183,8 @@ pub(crate) struct Invocation {
     /// The kernel's code, of which each chunk of groups takes the best.
     pub tiers: Arc<Tiers>,
     pub arguments: ArgumentBlock,
+    /// For local memory and scratch.
+    pub memory: Pool,
     pub launch: Launch,
     /// Bytes of local memory per group.
     pub local_size: usize,

@@ -86,7 +86,7 @@ impl Scheduler {
     /// As [`Scheduler::run`], for some of the groups.
     pub(crate) fn run_groups(&self, invocation: &Arc<Invocation>, groups: Range<u64>) -> Result<()> {
         let _span = launch_span(invocation, &groups);
-        let result = match invocation.tiers.first().code.isolation() {
+        let result = match &invocation.tiers.first().code.at().isolation {
             Some(isolation) => isolation::run_groups(isolation, self, invocation, groups),
             None => self.run_here_or_share(invocation, groups),
         };

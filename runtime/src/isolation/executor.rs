@@ -13,6 +13,7 @@ use spirula_service::process::{locate, spawn};
 use spirula_service::settings;
 use spirula_service::shared::Shared;
 use std::fmt::Display;
+use std::ops::Range;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::sync::{Mutex, Once, PoisonError};
@@ -46,17 +47,25 @@ pub(super) enum Lost {
 
 impl Executor {
     /// Begins one that has this memory, and so many bytes of its own. The error says what was tried.
-    pub(super) fn begin(shared: &Shared, memory: u64) -> Result<Executor, String> {
+    pub(super) fn begin(
+        shared: &Shared,
+        launches: Option<Range<usize>>,
+        memory: u64,
+    ) -> Result<Executor, String> {
         let program = locate::compiler()?;
         let named = |error: &dyn Display| format!("{}: {error}", program.display());
         let launch = spawn::Launch::new(&program, Role::Executor)
             .and_then(|launch| launch.with(None, settings::get().compiler_stderr));
         let started = launch.and_then(|launch| launch.start()).map_err(|error| named(&error))?;
         let (control, keeper) = (started.socket, started.keeper);
-        let begin = Begin { data: shared.data.addresses(), code: shared.code.addresses(), memory };
+        let code = shared.code.as_ref().ok_or_else(|| named(&"there is no place for its code"))?;
+        let (data, unmapped) = (shared.data.addresses(), shared.data.unmapped());
+        let data = data.start + unmapped..data.end;
+        let begin = Begin { data, data_offset: unmapped as u64, launches, code: code.addresses(), memory };
         let bytes = protocol::encode(&begin).map_err(|error| named(&error))?;
+        let files = shared.data.file().and_then(|data| Ok([data, code.file()?]));
         // One that is no executor hears nothing, and says nothing.
-        let _ = passing::send(control.as_fd(), &bytes, &[shared.data.file(), shared.code.file()]);
+        let _ = passing::send(control.as_fd(), &bytes, &files.map_err(|error| named(&error))?);
         let _ = control.set_read_timeout(Some(HELLO_LIMIT));
         let silent = "it ended or kept silent instead of saying which build it is";
         let (tag, payload) = protocol::receive(&control).map_err(|_| named(&silent))?;

@@ -15,8 +15,12 @@ pub(super) const MAX_WORDS: usize = 3 << 10;
 /// What an executor begins with, beside the files of its memory.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(super) struct Begin {
-    /// Where the data are.
+    /// Where the data are, but for what is not mapped at their beginning.
     pub data: Range<usize>,
+    /// Bytes of the file in front of them.
+    pub data_offset: u64,
+    /// Of linear memory the part that is for what launches need themselves.
+    pub launches: Option<Range<usize>>,
     /// Where the code is.
     pub code: Range<usize>,
     /// Bytes that it may have of its own.

@@ -12,6 +12,7 @@ use crate::execute::scheduler::{STACK_SIZE, Scheduler};
 use crate::execute::tiers::{Tiers, Version};
 use crate::machine::affinity::{self, Cpus};
 use crate::machine::timer;
+use crate::memory::pool::Pool;
 use crate::memory::raw::HostPtr;
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
@@ -20,7 +21,7 @@ use rustix::net::{RecvFlags, SendFlags, recv, send};
 use spirula_interface::program::{KernelCode, KernelInfo, KernelSignature};
 use spirula_interface::protocol::{self, Hello, Tag};
 use spirula_interface::{identity, target::Target};
-use spirula_service::shared::PAGE;
+use spirula_service::shared::{PAGE, Region};
 use std::collections::{BTreeMap, HashMap};
 use std::ffi::{c_int, c_void};
 use std::io;
@@ -34,6 +35,8 @@ use std::time::Duration;
 const CONTROL: c_int = 0;
 /// Code that is remembered with how long it takes; as soon as there is more, all is forgotten.
 const MOST_CODE: usize = 4096;
+/// Where launches have what they need themselves, if not in this process's own memory.
+static MEMORY: OnceLock<Pool> = OnceLock::new();
 /// How often a lane looks for a request before it sleeps.
 const SPINS: u32 = 30;
 
@@ -62,8 +65,13 @@ fn converse(control: BorrowedFd, confine: fn(u64) -> Vec<String>) -> io::Result<
     let Ok([data, code]) = <[OwnedFd; 2]>::try_from(files) else {
         return Err(io::Error::other("it was given no memory"));
     };
-    map(&begin.data, &data, ProtFlags::READ | ProtFlags::WRITE)?;
-    map(&begin.code, &code, ProtFlags::READ | ProtFlags::EXEC)?;
+    map(&begin.data, (&data, begin.data_offset), ProtFlags::READ | ProtFlags::WRITE)?;
+    map(&begin.code, (&code, 0), ProtFlags::READ | ProtFlags::EXEC)?;
+    if let Some(launches) = begin.launches.filter(|part| begin.data.contains(&part.start)) {
+        // SAFETY: a part of what was just mapped for good.
+        let region = unsafe { Region::lent(launches) };
+        region.map(|region| MEMORY.set(Pool::lent(region)));
+    }
     place_jumps(begin.code.start)?;
     // What is mapped stays so; who takes over this process finds no file.
     drop((data, code));
@@ -84,11 +92,11 @@ fn converse(control: BorrowedFd, confine: fn(u64) -> Vec<String>) -> io::Result<
 }
 
 /// Maps a file where the application has it.
-fn map(addresses: &Range<usize>, file: &OwnedFd, access: ProtFlags) -> io::Result<()> {
+fn map(addresses: &Range<usize>, (file, offset): (&OwnedFd, u64), access: ProtFlags) -> io::Result<()> {
     let flags = MapFlags::SHARED | MapFlags::NORESERVE | MapFlags::FIXED_NOREPLACE;
     let place = addresses.start as *mut c_void;
     // SAFETY: nothing that is mapped is replaced.
-    let start = unsafe { mmap(place, addresses.len(), access, flags, file, 0) };
+    let start = unsafe { mmap(place, addresses.len(), access, flags, file, offset) };
     match start {
         Ok(start) if start == place => {
             // SAFETY: it changes no contents. Failure costs only speed.
@@ -199,17 +207,18 @@ fn perform(request: Request) -> Answer {
     };
     scheduler.bound().into_iter().for_each(affinity::bind);
     let no_memory = || "no memory for its arguments".to_owned();
+    let memory = MEMORY.get().cloned().unwrap_or_default();
     let block = match arguments {
-        Arguments::Bytes(bytes) => ArgumentBlock::of(bytes.as_slice()),
+        Arguments::Bytes(bytes) => ArgumentBlock::of(&memory, bytes.as_slice()),
         Arguments::Shared(address, size) => {
             // SAFETY: in what is shared, where the application keeps it until this is answered.
             let place = unsafe { HostPtr::new(address as *mut u8) }.ok_or_else(no_memory)?;
-            ArgumentBlock::of(place.span(size))
+            ArgumentBlock::of(&memory, place.span(size))
         }
     };
     let deadline = limit_ns.map_or(Deadline::NEVER, |limit| Deadline::after(Duration::from_nanos(limit)));
     let arguments = block.ok_or_else(no_memory)?;
-    let invocation = Arc::new(Invocation { tiers, arguments, launch, local_size, deadline });
+    let invocation = Arc::new(Invocation { tiers, arguments, memory, launch, local_size, deadline });
     let items = (groups.end - groups.start).saturating_mul(invocation.group_items());
     let begun = timer();
     scheduler.run_groups(&invocation, groups).map_err(|error| error.detail)?;

@@ -1,18 +1,41 @@
-//! Where a context's memory comes from that kernels use: this process's own, or what its executor has, too.
+//! Where a context's memory comes from that kernels use: this process's own, what its executor has, too, or a linear memory.
 
 use super::raw::{Allocation, Words};
 use spirula_interface::enqueue::host::Memory;
-use spirula_service::shared::Shared;
-use std::sync::Arc;
+use spirula_service::shared::{Region, Shared};
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// The source of a context's memory.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Pool(Option<Arc<Shared>>);
+pub(crate) struct Pool(Option<Arc<Source>>);
+
+#[derive(Debug)]
+struct Source {
+    data: Arc<Region>,
+    /// None in an executor.
+    shared: Option<Arc<Shared>>,
+    /// Memory of work-groups that have ended.
+    spare: Mutex<Vec<Allocation>>,
+}
+
+/// More than that is not kept.
+const MOST_SPARE: usize = 256;
 
 impl Pool {
-    /// Of what is shared with an executor, if there is one.
+    /// Of what kernels can reach, if that is not all.
     pub(crate) fn new(shared: Option<Arc<Shared>>) -> Pool {
-        Pool(shared)
+        Pool(shared.map(|shared| {
+            Arc::new(Source { data: shared.data.clone(), shared: Some(shared), spare: Mutex::default() })
+        }))
+    }
+
+    /// In an executor: of linear memory that it was given.
+    pub(crate) fn lent(data: Arc<Region>) -> Pool {
+        Pool(Some(Arc::new(Source { data, shared: None, spare: Mutex::default() })))
+    }
+
+    fn data(&self) -> Option<&Arc<Region>> {
+        self.0.as_ref().map(|source| &source.data)
     }
 
     /// Whether kernels can use its memory only.
@@ -20,11 +43,42 @@ impl Pool {
         self.0.is_some()
     }
 
+    /// What its memory is part of, if it is not this process's.
+    pub(crate) fn shared(&self) -> Option<&Arc<Shared>> {
+        self.0.as_ref()?.shared.as_ref()
+    }
+
+    /// Whether pointers count from its beginning.
+    fn is_linear(&self) -> bool {
+        self.shared().is_some_and(|shared| shared.linear_start().is_some())
+    }
+
+    /// Where the memory comes from that a launch itself needs: in linear memory work-items have pointers to that as well.
+    pub(crate) fn of_launches(&self) -> Pool {
+        if self.is_linear() { self.clone() } else { Pool::default() }
+    }
+
     /// As [`Allocation::new`].
     pub(crate) fn allocate(&self, size: usize, align: usize) -> Option<Allocation> {
-        match &self.0 {
+        match self.data() {
             None => Allocation::new(size, align),
-            Some(shared) => shared.data.take(size, align.max(128)).map(Allocation::shared),
+            Some(data) => data.take(size, align.max(128)).map(Allocation::shared),
+        }
+    }
+
+    /// Memory of that size at least that was given back; None if there is none, or this process's own is meant.
+    pub(crate) fn take_spare(&self, size: usize) -> Option<Allocation> {
+        let mut spare = self.0.as_ref()?.spare.lock().unwrap_or_else(PoisonError::into_inner);
+        let fitting = spare.iter().rposition(|memory| memory.span().len() >= size)?;
+        Some(spare.swap_remove(fitting))
+    }
+
+    /// Keeps memory for the next one who asks.
+    pub(crate) fn keep(&self, memory: Allocation) {
+        let Some(source) = &self.0 else { return };
+        let mut spare = source.spare.lock().unwrap_or_else(PoisonError::into_inner);
+        if spare.len() < MOST_SPARE {
+            spare.push(memory);
         }
     }
 
@@ -34,18 +88,17 @@ impl Pool {
         Some(Box::new(Words { memory, pool: self.clone() }))
     }
 
-    /// Whether kernels can have the host write there: what an executor can't reach is none of their business.
+    /// Whether kernels can have the host write there: what they can't reach is none of their business.
     pub(super) fn may_write(&self, address: u64, bytes: usize) -> bool {
-        self.0.as_ref().is_none_or(|shared| {
-            usize::try_from(address).is_ok_and(|address| shared.data.contains(address, bytes))
-        })
+        self.data()
+            .is_none_or(|data| usize::try_from(address).is_ok_and(|address| data.contains(address, bytes)))
     }
 
     /// As [`Allocation::zeroed`].
     pub(crate) fn zeroed(&self, size: usize) -> Option<Allocation> {
-        match &self.0 {
+        match self.data() {
             None => Allocation::zeroed(size),
-            Some(shared) => shared.data.take_zeros(size).map(Allocation::shared),
+            Some(data) => data.take_zeros(size).map(Allocation::shared),
         }
     }
 }

@@ -8,10 +8,11 @@ use crate::machine::{self, CpuInfo};
 use crate::memory::pipe::MAX_PACKET_SIZE;
 use crate::memory::raw::PAGE;
 use crate::queue::on_device;
+use spirula_interface::address_bits::AddressBits;
 use spirula_interface::enqueue::MAX_QUEUES;
 use spirula_interface::program::MAX_PROGRAM_DATA;
 use spirula_service::settings;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 /// A CPU device.
 #[derive(Debug)]
@@ -82,7 +83,7 @@ pub struct DeviceInfo {
     /// CL_DEVICE_MEM_BASE_ADDR_ALIGN in bits; CL_DEVICE_MIN_DATA_TYPE_ALIGN_SIZE is an eighth of it.
     pub mem_base_addr_align_bits: u32,
     /// CL_DEVICE_ADDRESS_BITS.
-    pub address_bits: u32,
+    pub addresses: AddressBits,
     /// CL_DEVICE_PROFILING_TIMER_RESOLUTION in ns.
     pub profiling_timer_resolution: usize,
     /// CL_DEVICE_PRINTF_BUFFER_SIZE.
@@ -169,6 +170,14 @@ pub struct DeviceQueueLimits {
     pub max_events: u32,
 }
 
+/// CL_DEVICE_OPENCL_C_FEATURES of a device of 32 bits: what kernels enqueue is described with addresses of 64.
+static LINEAR_FEATURES: LazyLock<Vec<Extension>> = LazyLock::new(|| {
+    OPENCL_C_FEATURES.iter().filter(|feature| feature.name != "__opencl_c_device_enqueue").copied().collect()
+});
+/// CL_DEVICE_GLOBAL_MEM_SIZE of a device of 32 bits: what is left of 4 GiB is for what launches need themselves.
+const LINEAR_MEM_SIZE: u64 = 3 << 30;
+/// CL_DEVICE_MAX_MEM_ALLOC_SIZE of such a device: distances within have 31 bits, as code takes for granted.
+const MAX_LINEAR_ALLOC_SIZE: u64 = 1 << 30;
 /// CL_DEVICE_MAX_WORK_GROUP_SIZE.
 pub(crate) const MAX_WORK_GROUP_SIZE: usize = 4096;
 /// CL_DEVICE_LOCAL_MEM_SIZE: lies in the caches of one CPU.
@@ -180,9 +189,9 @@ const OUTPUT_TEXT_SIZE: usize = spirula_interface::printf::BUFFER_SIZE / 16;
 
 impl Device {
     /// Looks at the machine.
-    pub(crate) fn detect() -> Device {
+    pub(crate) fn detect(addresses: AddressBits) -> Device {
         let cpu = CpuInfo::read();
-        Device::new(DeviceInfo::detect(&cpu, machine::compute_units()), affinity::allowed(), None)
+        Device::new(DeviceInfo::detect(&cpu, machine::compute_units(), addresses), affinity::allowed(), None)
     }
 
     fn new(info: DeviceInfo, cpus: Cpus, bound: Option<Cpus>) -> Device {
@@ -234,19 +243,36 @@ fn uuid(parts: &[&str]) -> [u8; 16] {
 }
 
 impl DeviceInfo {
+    /// Whether kernels have no memory but what a context made.
+    pub fn is_confined(&self) -> bool {
+        self.isolated || self.addresses.is_linear()
+    }
+
     /// Whether it has a feature of OpenCL C 3.0, by its name.
     pub fn has_feature(&self, name: &str) -> bool {
         self.opencl_c_features.iter().any(|feature| feature.name == name)
     }
 
-    fn detect(cpu: &CpuInfo, compute_units: usize) -> DeviceInfo {
+    fn detect(cpu: &CpuInfo, compute_units: usize, addresses: AddressBits) -> DeviceInfo {
         let (cache_size, cache_line_size) = machine::cache(cpu);
-        let global_mem_size = machine::memory_size();
+        let memory = machine::memory_size();
+        let (global_mem_size, max_mem_alloc_size, kind) = match addresses {
+            AddressBits::Bits64 => (memory, (memory / 2).max(128 << 20), ""),
+            AddressBits::Bits32 => {
+                let memory = memory.min(LINEAR_MEM_SIZE);
+                (memory, (memory / 2).clamp(128 << 20, MAX_LINEAR_ALLOC_SIZE), ", 32 bits")
+            }
+        };
         let page = PAGE as u64;
+        let features = match addresses {
+            AddressBits::Bits64 => OPENCL_C_FEATURES,
+            AddressBits::Bits32 => &LINEAR_FEATURES,
+        };
+        let if_there = |limit: u32| if addresses.is_linear() { 0 } else { limit };
         let vendor = cpu.field("vendor_id").unwrap_or(std::env::consts::ARCH);
         let model = cpu.field("model name").unwrap_or(std::env::consts::ARCH);
         DeviceInfo {
-            name: format!("{model} (Spirula)"),
+            name: format!("{model} (Spirula{kind})"),
             vendor: vendor.to_string(),
             vendor_id: match vendor {
                 "GenuineIntel" => 0x8086,
@@ -260,7 +286,7 @@ impl DeviceInfo {
             preferred_vector_width: VectorWidths::of_registers(0),
             native_vector_width: VectorWidths::of_registers(machine::vector_bytes()),
             global_mem_size,
-            max_mem_alloc_size: (global_mem_size / 2).max(128 << 20) / page * page,
+            max_mem_alloc_size: max_mem_alloc_size / page * page,
             cache_size,
             cache_line_size,
             local_mem_size: LOCAL_MEM_SIZE,
@@ -269,7 +295,7 @@ impl DeviceInfo {
             max_constant_args: 128,
             max_parameter_size: 4096,
             mem_base_addr_align_bits: BASE_ALIGN_BITS,
-            address_bits: usize::BITS,
+            addresses,
             profiling_timer_resolution: 1,
             printf_buffer_size: OUTPUT_TEXT_SIZE,
             compiler_available: spirula_service::find_clang().is_some(),
@@ -277,8 +303,8 @@ impl DeviceInfo {
             spir_versions: SPIR_VERSIONS,
             extensions: EXTENSIONS,
             opencl_c_versions: OPENCL_C_VERSIONS,
-            opencl_c_features: OPENCL_C_FEATURES,
-            uuid: uuid(&[vendor, model]),
+            opencl_c_features: features,
+            uuid: uuid(&[vendor, model, kind][..if kind.is_empty() { 2 } else { 3 }]),
             isolated: settings::get().isolate,
             pipes: PipeLimits {
                 max_args: 128,
@@ -286,16 +312,16 @@ impl DeviceInfo {
                 max_packet_size: MAX_PACKET_SIZE,
             },
             device_queues: DeviceQueueLimits {
-                preferred_size: on_device::PREFERRED_SIZE,
-                max_size: on_device::MAX_SIZE,
+                preferred_size: if_there(on_device::PREFERRED_SIZE),
+                max_size: if_there(on_device::MAX_SIZE),
                 // One place is the default queue's: applications count it apart, as does Khronos's `device_queue`.
-                max_queues: MAX_QUEUES as u32 - 1,
-                max_events: on_device::MAX_EVENTS,
+                max_queues: if_there(MAX_QUEUES as u32 - 1),
+                max_events: if_there(on_device::MAX_EVENTS),
             },
             images: Some(ImageLimits {
                 max_2d: [16384, 16384],
                 max_3d: [2048, 2048, 2048],
-                max_buffer: 1 << 27,
+                max_buffer: if addresses.is_linear() { 1 << 26 } else { 1 << 27 },
                 max_array: 2048,
                 max_read_args: 128,
                 max_write_args: 64,
@@ -328,7 +354,7 @@ mod tests {
 
     #[test]
     fn limits_reach_the_full_profiles_minimums() {
-        let info = &Device::detect().info;
+        let info = &Device::detect(AddressBits::Bits64).info;
         assert!(info.max_mem_alloc_size >= (info.global_mem_size / 4).max(128 << 20));
         assert!(info.local_mem_size >= 32 << 10 && info.max_constant_buffer_size >= 64 << 10);
         assert!(info.max_parameter_size >= 1024 && info.max_constant_args >= 8);

@@ -27,6 +27,7 @@ pub(super) fn translation(
     let version = given.map_or(DEFAULT_VERSION, String::as_str).to_string();
     Ok(Translation {
         clang: clang.clone(),
+        addresses: device.addresses,
         source: source.to_string(),
         headers,
         include_folders: language
@@ -50,6 +51,9 @@ pub(super) const NO_CLANG: &str = "OpenCL C needs clang 22: found as clang-22 or
                                    variable SPIRULA_CLANG, or in the package spirula-clang (pip install spirula[clang]). \
                                    Without it programs must be given as SPIR.";
 
+/// What OpenCL C 2.0 has and devices of 32 bits have not.
+const OPTIONAL: &str = "__opencl_c_device_enqueue";
+
 /// The macros of OpenCL C 6.10, and those of the device's extensions and features: clang defines the ones that it knows.
 fn capabilities(device: &DeviceInfo, version: &str) -> Vec<String> {
     let [major, minor, _] = Platform::NUMERIC_VERSION;
@@ -65,6 +69,7 @@ fn capabilities(device: &DeviceInfo, version: &str) -> Vec<String> {
         "-cl-std=CL2.0" => {
             let of_extensions = all.filter(|name| name.starts_with(FLOAT_ATOMICS));
             let of_language = OPENCL_C_20.iter().chain(&["__opencl_c_fp64", "__opencl_c_images"]).copied();
+            let of_language = of_language.filter(|name| *name != OPTIONAL || device.has_feature(name));
             of_language.chain(of_extensions).collect()
         }
         _ => all.collect(),

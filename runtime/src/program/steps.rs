@@ -4,9 +4,8 @@ use super::verify::verify;
 use super::{BinaryType, BuiltKernel};
 use crate::error::{Error, Status};
 use crate::execute::compile_time;
-use crate::execute::launch::Code;
+use crate::execute::launch::{Code, Place};
 use crate::execute::tiers::{Maker, Version};
-use crate::isolation::Isolation;
 use crate::log;
 use crate::platform::device::DeviceInfo;
 use crate::platform::extensions::SPIR_VERSIONS;
@@ -113,14 +112,14 @@ pub(super) fn build(
     modules: Arc<[Vec<u8>]>,
     options: &CompileOptions,
     device: &DeviceInfo,
-    isolation: Option<&Arc<Isolation>>,
+    place: &Place,
     failed: Status,
 ) -> Result<Built, Failure> {
     check_version(options, failed)?;
     let built = told("a program", &modules, options, first_tier());
     let compiled = built.map_err(|error| Failure::of(error, failed))?.program;
     verify(&compiled, device).map_err(|what| Failure { status: failed, log: format!("error: {what}\n") })?;
-    load(Arc::new(compiled), modules, options, isolation, failed)
+    load(Arc::new(compiled), modules, options, place, failed)
 }
 
 /// What the compiler makes; how it came about is written to the log and the timeline.
@@ -158,11 +157,11 @@ pub(super) fn load(
     compiled: Arc<CompiledProgram>,
     modules: Arc<[Vec<u8>]>,
     options: &CompileOptions,
-    isolation: Option<&Arc<Isolation>>,
+    place: &Place,
     failed: Status,
 ) -> Result<Built, Failure> {
     let invalid = |error: &dyn Display| Failure { status: failed, log: format!("error: {error}\n") };
-    let variables = Variables::new(&compiled.data, isolation.map(|isolation| isolation.shared()));
+    let variables = Variables::new(&compiled.data, place.memory.shared());
     let variables = Arc::new(variables.map_err(|error| invalid(&error))?);
     let span = trace::span("build", || "load");
     let loaded = service::load(&compiled, &variables).map_err(|error| invalid(&error))?;
@@ -173,10 +172,10 @@ pub(super) fn load(
             modules: modules.clone(),
             options: options.clone(),
             variables: variables.clone(),
-            isolation: isolation.cloned(),
+            place: place.clone(),
         };
         let maker = improves(options).then(|| Box::new(recipe()) as Box<dyn Maker>);
-        BuiltKernel::new(version(kernel, isolation), maker)
+        BuiltKernel::new(version(kernel, place), maker)
     };
     let kernels = loaded.iter().map(built).collect();
     Ok(Built {
@@ -189,8 +188,8 @@ pub(super) fn load(
     })
 }
 
-fn version(kernel: &LoadedKernel, isolation: Option<&Arc<Isolation>>) -> Version {
-    Version { code: Code::of(kernel, isolation), info: kernel.info.clone() }
+fn version(kernel: &LoadedKernel, place: &Place) -> Version {
+    Version { code: Code::of(kernel, place), info: kernel.info.clone() }
 }
 
 /// All that it takes to make optimized code of a kernel. Who uses that compares its description with the kernel's own.
@@ -199,7 +198,7 @@ struct Recipe {
     modules: Arc<[Vec<u8>]>,
     options: CompileOptions,
     variables: Arc<Variables>,
-    isolation: Option<Arc<Isolation>>,
+    place: Place,
 }
 
 impl Recipe {
@@ -210,7 +209,7 @@ impl Recipe {
 
     fn load(&self, compiled: &CompiledProgram) -> Result<Version, String> {
         let loaded = service::load(compiled, &self.variables).map_err(|error| error.to_string())?.pop();
-        let version = |kernel| version(kernel, self.isolation.as_ref());
+        let version = |kernel| version(kernel, &self.place);
         loaded.as_ref().map(version).ok_or_else(|| format!("the compiler left {} out", self.kernel))
     }
 }
@@ -270,6 +269,7 @@ pub(super) fn merge(link: &CompileOptions, objects: &[CompileOptions]) -> Compil
         debug: link.debug || objects.iter().any(|object| object.debug),
         math: link.math | MathOptions::common(objects.iter().map(|object| object.math)),
         specialization: None,
+        addresses: link.addresses,
     }
 }
 
@@ -293,7 +293,8 @@ mod tests {
         let options = CompileOptions { spir_std: Some("2.1".into()), ..Default::default() };
         let device = &crate::platform::Platform::get().devices()[0].info;
         let failure =
-            build(Arc::from([Vec::new()]), &options, device, None, Status::BuildProgramFailure).unwrap_err();
+            build(Arc::from([Vec::new()]), &options, device, &Place::default(), Status::BuildProgramFailure)
+                .unwrap_err();
         assert_eq!(failure.status, Status::BuildProgramFailure);
         assert!(failure.log.contains("-spir-std=2.1"));
     }

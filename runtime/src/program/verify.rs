@@ -19,6 +19,10 @@ const MAX_PRINTED: u32 = 128;
 
 /// What can't be right in the program's description, in a sentence that names the kernel.
 pub(super) fn verify(compiled: &CompiledProgram, device: &DeviceInfo) -> Result<(), String> {
+    let (addresses, own) = (compiled.data.addresses.number(), device.addresses.number());
+    if addresses != own {
+        return Err(format!("the program has pointers of {addresses} bits; the device has {own}"));
+    }
     let mut names = HashSet::new();
     for kernel in &compiled.kernels {
         let name = kernel.signature.name.escape_debug();

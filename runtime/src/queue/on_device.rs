@@ -62,6 +62,10 @@ impl DeviceQueue {
         size: Option<u32>,
         is_default: bool,
     ) -> Result<Arc<DeviceQueue>> {
+        if device.info.device_queues.max_queues == 0 {
+            let why = "a queue on a device of 32 bits, which has none (CL_DEVICE_MAX_ON_DEVICE_QUEUES is 0)";
+            return Err(Status::InvalidQueueProperties.because(why));
+        }
         let size = size.unwrap_or(PREFERRED_SIZE);
         if !(1..=MAX_SIZE).contains(&size) {
             return Err(Status::InvalidQueueProperties

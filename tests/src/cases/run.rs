@@ -17,6 +17,8 @@ use crate::isolate::{Failure, Outcome};
 pub enum Form {
     /// A binary: SPIR.
     Spir,
+    /// A binary: SPIR of 32 bits, on a device of as many.
+    Spir32,
     /// An intermediate language: SPIR-V.
     SpirV,
     /// A binary: SPIR-V as LLVM IR.
@@ -28,6 +30,7 @@ impl Form {
     pub fn path(self, file: &str) -> String {
         match self {
             Form::Spir => format!("{file}.bc64"),
+            Form::Spir32 => format!("{file}.bc32"),
             Form::SpirV => format!("spirv/{file}.spv"),
             Form::Friendly => format!("spirv/friendly/{file}.bc"),
         }
@@ -36,7 +39,7 @@ impl Form {
     /// Options without those that only SPIR takes.
     fn options(self, options: &str) -> String {
         let mut words: Vec<&str> = options.split_whitespace().collect();
-        if self != Form::Spir {
+        if ![Form::Spir, Form::Spir32].contains(&self) {
             words.retain(|word| !word.starts_with("-spir-std=") && !["-x", "spir"].contains(word));
         }
         words.join(" ")
@@ -122,7 +125,9 @@ impl Session<'_> {
         let load = |file: &str| {
             let binary = fixtures::load(&self.form.path(file));
             let program = match self.form {
-                Form::Spir | Form::Friendly => Program::from_binary(&self.context, self.device, &binary),
+                Form::Spir | Form::Spir32 | Form::Friendly => {
+                    Program::from_binary(&self.context, self.device, &binary)
+                }
                 Form::SpirV => Program::from_il(&self.context, &binary),
             };
             program.map_err(|e| e.to_string())

@@ -21,6 +21,7 @@ mod intermediate;
 mod isolation;
 mod kernels;
 mod lent;
+mod linear_memory;
 mod math_options;
 mod memory;
 mod pipes;
@@ -69,6 +70,13 @@ fn is_for_isolation(test: &str) -> bool {
     !test.contains("a_million") && MODULES.iter().any(|module| test.starts_with(&format!("{module}::")))
 }
 
+/// Whether a test is of what kernels compute, from OpenCL C, which the device of 32 bits computes as well.
+fn is_for_32_bits(test: &str) -> bool {
+    const MODULES: [&str; 7] =
+        ["atomics", "conversions", "generic", "half", "printf", "sub_groups", "work_groups"];
+    MODULES.iter().any(|module| test.starts_with(&format!("{module}::")))
+}
+
 fn main() -> ExitCode {
     let modules = [
         platform::tests(),
@@ -104,13 +112,17 @@ fn main() -> ExitCode {
         device_trees::tests(),
         threads::tests(),
         lent::tests(),
+        linear_memory::on_the_device(),
         work_groups::tests(),
         sub_groups::tests(),
     ];
     let mut tests: Vec<Test> = modules.into_iter().flatten().collect();
     let again: Vec<Test> =
         tests.iter().filter(|test| is_for_isolation(&test.name)).map(Test::isolated).collect();
+    let narrow: Vec<Test> =
+        tests.iter().filter(|test| is_for_32_bits(&test.name)).map(Test::on_32_bits).collect();
     tests.extend(again);
+    tests.extend(narrow);
     tests.extend(isolation::tests().iter().map(Test::isolated));
     isolate::main(tests, ExpectedFailures::default())
 }

@@ -135,9 +135,9 @@ pub fn native(
     let invalid = cl::CL_INVALID_VALUE;
     // CL_INVALID_OPERATION if the device associated with command_queue cannot execute the native kernel.
     fail_if(
-        queue.host()?.device.info.isolated,
+        queue.host()?.device.info.is_confined(),
         cl::CL_INVALID_OPERATION,
-        "with SPIRULA_ISOLATE nothing of the application's runs as a kernel",
+        "the device's kernels are confined to their context's memory; nothing of the application's runs as one",
     )?;
     fail_if(user_func.is_null(), invalid, "user_func is NULL")?;
     let needed = cb_args > 0 || num_mem_objects > 0;

@@ -55,7 +55,8 @@ const CHOSEN: u32 = 0;
 fn lower(kernel: Function, lanes: u32) -> (Lowered, String) {
     verify(&kernel).unwrap();
     let lanes = (lanes != CHOSEN).then_some(lanes);
-    let options = Options { facts: TargetFacts::with_vectors(512), lanes, verify: true };
+    let options =
+        Options { facts: TargetFacts::with_vectors(512), lanes, verify: true, linear_memory: false };
     let lowered = pipeline::run(kernel, "entry", &options, |_, form| {
         // What is printed is read as well.
         if let pipeline::Form::Lowered(group) = form {
@@ -72,8 +73,15 @@ fn lower(kernel: Function, lanes: u32) -> (Lowered, String) {
 fn optimized_object(ir: &str) -> Vec<u8> {
     let session = Session::new();
     let mut module = parse_text(&session, ir).unwrap_or_else(|e| panic!("{e}\n{ir}"));
-    codegen::generate(&session, &mut module, &["entry".into()], &crate::llvm::host(), Effort::Full, |_| {})
-        .unwrap_or_else(|e| panic!("{e}\n{ir}"))
+    codegen::generate(
+        &session,
+        &mut module,
+        &["entry".into()],
+        &crate::llvm::host(),
+        (Effort::Full, Default::default()),
+        |_| {},
+    )
+    .unwrap_or_else(|e| panic!("{e}\n{ir}"))
 }
 
 fn baseline_object(function: &Function) -> Vec<u8> {

@@ -141,7 +141,7 @@ fn is_provided(version: [&str; 2], least: usize) {
         let parsed = parse(symbol).unwrap_or_else(|| panic!("{symbol} is not read"));
         assert_eq!(mangle(&parsed, Spelling::Clang), *symbol);
         for spelling in [symbol.clone(), mangle(&parsed, Spelling::Spir)] {
-            match resolve(&spelling, signature, MathOptions::NONE) {
+            match resolve(&spelling, signature, MathOptions::NONE, Default::default()) {
                 Resolution::Definition(_) => {}
                 other => missing.push(format!("{spelling}: {signature:?}: {other:?}")),
             }

@@ -5,6 +5,7 @@
 use super::emit::{Emitter, Ir, Lane, Value};
 use super::table::Effect;
 use super::{Definition, Signature, enqueue, pipe};
+use spirula_interface::address_bits::AddressBits;
 
 /// A builtin.
 pub struct Named {
@@ -145,8 +146,12 @@ fn of_name(symbol: &str) -> impl Iterator<Item = Named> {
 }
 
 /// The builtin that a declared symbol is.
-pub fn find(symbol: &str, declared: &Signature) -> Option<Found> {
-    let candidates: Vec<Named> = of_name(symbol).collect();
+pub fn find(symbol: &str, declared: &Signature, addresses: AddressBits) -> Option<Found> {
+    // Events are numbers of 64 bits in the place of pointers, and records of what is enqueued have addresses of as many.
+    let is_there = |builtin: &Named| {
+        !addresses.is_linear() || builtin.names[0].contains("pipe") || builtin.names[0].contains("reserve_id")
+    };
+    let candidates: Vec<Named> = of_name(symbol).filter(is_there).collect();
     match candidates.iter().find(|builtin| builtin.fits(declared)) {
         Some(builtin) => Some(Found::Definition(builtin.define(symbol, declared))),
         None => candidates.first().map(|builtin| Found::Other(builtin.expected(symbol))),
@@ -189,7 +194,7 @@ mod tests {
                 let params = builtin.parameters.chars().map(|kind| text(kind).to_owned()).collect();
                 let declared = Signature { ret: text(builtin.result).into(), params };
                 let symbol = &builtin.names[0];
-                let Some(Found::Definition(definition)) = find(symbol, &declared) else {
+                let Some(Found::Definition(definition)) = find(symbol, &declared, AddressBits::Bits64) else {
                     panic!("{symbol} is not found for {declared:?}")
                 };
                 definition.must_be_valid();
@@ -200,8 +205,10 @@ mod tests {
     #[test]
     fn other_types_are_named() {
         let declared = Signature { ret: "i32".into(), params: vec!["float".into(), "ptr".into()] };
-        let Some(Found::Other(expected)) = find("__read_pipe_2", &declared) else { panic!("found") };
+        let Some(Found::Other(expected)) = find("__read_pipe_2", &declared, AddressBits::Bits64) else {
+            panic!("found")
+        };
         assert_eq!(expected, "declare i32 @__read_pipe_2(ptr, ptr, i32, i32)");
-        assert!(find("__read_pipe_3", &declared).is_none());
+        assert!(find("__read_pipe_3", &declared, AddressBits::Bits64).is_none());
     }
 }

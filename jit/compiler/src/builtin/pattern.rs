@@ -71,6 +71,11 @@ impl Token<'_> {
         Some((letter, digits.parse().ok()))
     }
 
+    /// Whether it is a `size_t`, which may have 32 bits.
+    fn is_size(&self) -> bool {
+        self.pointer.is_none() && self.base == "size_t"
+    }
+
     /// What a pointer points to, or the type itself.
     fn target(&self, binding: Binding) -> Option<Type> {
         let ty = self.pointee(binding)?;
@@ -114,7 +119,7 @@ impl Token<'_> {
                 let name = if is_order(name) { "memory_order" } else { name };
                 matches!(wanted, Type::Named(w) if image_kind(&w) == image_kind(name))
             }
-            (None, ty) => *ty == wanted,
+            (None, ty) => *ty == wanted || (self.is_size() && *ty == Type::scalar(Element::UInt)),
             (Some((_, spaces, ..)), Type::Pointer(qualifiers, pointee)) => {
                 spaces.contains(&qualifiers.space) && **pointee == wanted
             }
@@ -158,6 +163,10 @@ pub struct Overload {
     pub result: Type,
     /// For each parameter whether the expansion wants it widened to `T`'s width.
     pub widened: Vec<bool>,
+    /// For each parameter whether it is a `size_t`.
+    pub sizes: Vec<bool>,
+    /// Whether the result is one.
+    pub yields_size: bool,
 }
 
 /// The overload of `pattern` that takes these arguments.
@@ -175,7 +184,13 @@ fn overload(pattern: &str, binding: Binding) -> Option<Overload> {
     let result = tokens(pattern).next()?.all(binding).into_iter().next()?;
     let widened =
         |token: Token| token.pointer.is_none() && matches!(token.base, "E" | "S") && binding.width > 1;
-    Some(Overload { binding, result, widened: tokens(pattern).skip(1).map(widened).collect() })
+    Some(Overload {
+        binding,
+        result,
+        widened: tokens(pattern).skip(1).map(widened).collect(),
+        sizes: tokens(pattern).skip(1).map(|token| token.is_size()).collect(),
+        yields_size: tokens(pattern).next()?.is_size(),
+    })
 }
 
 /// Finds `T` from the first parameter that has it.

@@ -28,7 +28,8 @@ pub fn builtins() -> Vec<Named> {
     // SPIR 2.0's CLK_NULL_RESERVE_ID is null, today's clang's has all bits set.
     list.push(Named::new("is_valid_reserve_id", 'b', "p", |e, arguments| {
         let id = number(e, &arguments[0]);
-        let (one, limit) = (e.int(LONG, 1), e.int(LONG, 1));
+        let id = e.cast("trunc", &id, INT.lane);
+        let (one, limit) = (e.int(INT, 1), e.int(INT, 1));
         let next = e.binary("add", &id, &one);
         e.compare("icmp ugt", &next, &limit)
     }));

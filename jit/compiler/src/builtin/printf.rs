@@ -58,7 +58,14 @@ pub fn define(symbol: &str, number: u32, parameters: &[String], arguments: &[Arg
     for ((argument, value), length) in arguments.iter().zip(&given).zip(&lengths) {
         let place = e.element(&record, Lane::Int(8), &offset);
         match (argument, length) {
-            (Argument::Bytes(_), _) => e.store(value, &place, UNIT as u32),
+            (Argument::Bytes(_), _) => {
+                // The host reads pointers of 64 bits, whatever the program's are.
+                let number = match value.ir.lane {
+                    Lane::Pointer(_) => e.cast("ptrtoint", value, Lane::Int(64)),
+                    _ => value.clone(),
+                };
+                e.store(&number, &place, UNIT as u32);
+            }
             (Argument::Copied, Some(length)) => {
                 let length = e.cast("trunc", length, Lane::Int(32));
                 e.store(&length, &place, UNIT as u32);

@@ -19,7 +19,7 @@ pub fn natural(symbol: &str) -> Signature {
 }
 
 pub fn definition(symbol: &str) -> Definition {
-    match resolve(symbol, &natural(symbol), MathOptions::NONE) {
+    match resolve(symbol, &natural(symbol), MathOptions::NONE, Default::default()) {
         Resolution::Definition(definition) => definition,
         other => panic!("{symbol}: {other:?}"),
     }
@@ -123,14 +123,20 @@ fn a_wrong_declaration_is_told() {
         ret: ret.to_string(),
         params: params.iter().map(|p| p.to_string()).collect(),
     };
-    let found = resolve("_Z4fabsf", &declared("float", &["double"]), MathOptions::NONE);
+    let found = resolve("_Z4fabsf", &declared("float", &["double"]), MathOptions::NONE, Default::default());
     assert_eq!(found, Resolution::WrongSignature { expected: "declare float @_Z4fabsf(float)".to_string() });
     assert!(matches!(
-        resolve("_Z4fabsf", &declared("%s", &["float"]), MathOptions::NONE),
+        resolve("_Z4fabsf", &declared("%s", &["float"]), MathOptions::NONE, Default::default()),
         Resolution::WrongSignature { .. }
     ));
-    assert_eq!(resolve("_Z4fabsi", &declared("i32", &["i32"]), MathOptions::NONE), Resolution::Unknown);
-    assert_eq!(resolve("printf", &declared("i32", &["ptr"]), MathOptions::NONE), Resolution::Unknown);
+    assert_eq!(
+        resolve("_Z4fabsi", &declared("i32", &["i32"]), MathOptions::NONE, Default::default()),
+        Resolution::Unknown
+    );
+    assert_eq!(
+        resolve("printf", &declared("i32", &["ptr"]), MathOptions::NONE, Default::default()),
+        Resolution::Unknown
+    );
 }
 
 #[test]
@@ -143,7 +149,7 @@ fn log_names_are_readable() {
 
 #[test]
 fn unsafe_math_chooses_quick_functions() {
-    let body = |symbol: &str, math| match resolve(symbol, &natural(symbol), math) {
+    let body = |symbol: &str, math| match resolve(symbol, &natural(symbol), math, Default::default()) {
         Resolution::Definition(definition) => definition.ir,
         other => panic!("{symbol}: {other:?}"),
     };

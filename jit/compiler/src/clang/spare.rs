@@ -109,6 +109,7 @@ mod tests {
         let translation = Translation {
             clang,
             options,
+            addresses: Default::default(),
             source: String::new(),
             headers: Vec::new(),
             include_folders: Vec::new(),

@@ -15,6 +15,7 @@ fn translation(source: &str) -> Option<Translation> {
     let options = vec!["-cl-std=CL1.2".into()];
     Some(Translation {
         clang: clang.clone(),
+        addresses: Default::default(),
         source: source.into(),
         headers: Vec::new(),
         include_folders: Vec::new(),

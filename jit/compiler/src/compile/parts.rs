@@ -187,7 +187,8 @@ fn by_llvm(
             dump.write("optimized.ll", || text);
         }
     };
-    let object = codegen::generate(session, &mut parsed, &symbols, &inputs.target, effort, show)
+    let how = (effort, inputs.options.addresses);
+    let object = codegen::generate(session, &mut parsed, &symbols, &inputs.target, how, show)
         .map_err(|error| CompileError::Failed(format!("error: {error}\n")))?;
     Ok(object)
 }

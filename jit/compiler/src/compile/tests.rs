@@ -3,6 +3,7 @@
 use super::*;
 use crate::front::testing;
 use crate::host_inputs;
+use spirula_interface::address_bits::AddressBits;
 use spirula_interface::options::{CompileOptions, MathOptions};
 use spirula_interface::program::{ArgumentKind, Launch, RawWorkGroupFn};
 use std::ptr::null_mut;
@@ -372,5 +373,23 @@ fn a_mutable_variable_is_one_for_all_objects_and_variants() {
         seen.sort();
         assert_eq!(seen, (next + 7..next + 7 + 256).collect::<Vec<_>>(), "{}", kernel.info.signature.name);
         next += 256;
+    }
+}
+
+/// All fixtures of 32 bits, in each tier and in lanes: the verifier finds each access within the linear memory.
+#[test]
+fn modules_of_32_bits_stay_in_linear_memory() {
+    let mut fixtures = testing::fixtures_of("bc32");
+    fixtures.retain(|(name, _)| !["unresolved", "_main", "_lib"].iter().any(|part| name.contains(part)));
+    for (name, bytes) in fixtures {
+        for (tier, width) in [(Tier::Baseline, None), (Tier::Optimized, None), (Tier::Optimized, Some(8))] {
+            let mut inputs = host_inputs();
+            inputs.options.addresses = AddressBits::Bits32;
+            (inputs.settings.verify, inputs.settings.vector_width, inputs.tier) = (true, width, tier);
+            let program = build(&[&bytes], &inputs, Dump::default(), &mut Stages::begin());
+            let program = program.unwrap_or_else(|error| panic!("{name}: {error}"));
+            assert_eq!(program.data.addresses, AddressBits::Bits32, "{name}");
+            assert!(program.kernels.iter().all(|kernel| kernel.code.tier == tier || tier == Tier::Baseline));
+        }
     }
 }

@@ -47,6 +47,13 @@ pub(crate) fn resolve<'s>(
     if !has_blocks(module.view()) {
         return Ok(());
     }
+    if llvm::addresses(module).is_linear() {
+        let call = calls_of(module.view(), |name| enqueue::is_one(source_name(name))).into_iter().next();
+        if let Some(callee) = call.and_then(Call::called_function) {
+            let name = source_name(&callee.name()).to_owned();
+            return Err(failed(format!("error: `{name}` is used, but a device of 32 bits has no queues\n")));
+        }
+    }
     bind(session, module, machine)?;
     make_known(module, machine)?;
     let blocks = enqueued(module.view())?;

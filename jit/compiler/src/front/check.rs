@@ -30,6 +30,7 @@ use crate::llvm::{Function, Module, Value, View};
 use findings::Findings;
 use instructions::Surroundings;
 use rules::Rule;
+use spirula_interface::address_bits::AddressBits;
 use spirula_interface::options::{CompileError, CompileOptions};
 pub(crate) use versions::language;
 use versions::{requirements, version, versions};
@@ -50,7 +51,7 @@ pub(crate) fn with_remarks(
 }
 
 fn findings(module: View, options: &CompileOptions, with_remarks: bool) -> Result<Findings, CompileError> {
-    target(module)?;
+    target(module, options.addresses)?;
     version(module, options)?;
     let mut findings = Findings::new(with_remarks);
     let says = |number| versions(module, c"opencl.spir.version").unwrap_or_default().contains(&number);
@@ -106,41 +107,47 @@ fn invalid(rule: &'static Rule, text: String) -> Result<(), CompileError> {
     Err(CompileError::InvalidBinary(format!("{text} [{}]", rule.cited())))
 }
 
-/// Triple and data layout (SPIR 2.0, 3.1 and 3.2).
-fn target(module: View) -> Result<(), CompileError> {
-    let triple = module.triple();
-    match triple.split('-').next().unwrap_or("") {
-        // SPIR-V's own name for the same.
-        "spir64" | "spirv64" => {}
-        "spir" | "spirv" | "spirv32" => {
-            return invalid(
-                &rules::TRIPLE,
-                format!(
-                    "The binary is a 32-bit module (triple {triple}) on a 64-bit device; it must be compiled for spir64."
-                ),
-            );
-        }
+/// Triple and data layout, for the device's pointers (SPIR 2.0, 3.1 and 3.2).
+fn target(module: View, device: AddressBits) -> Result<(), CompileError> {
+    let (triple, spir) = (module.triple(), device.spir());
+    // SPIR-V has its own name for the same.
+    let bits = match triple.split('-').next().unwrap_or("") {
+        "spir64" | "spirv64" => AddressBits::Bits64,
+        "spir" | "spirv" | "spirv32" => AddressBits::Bits32,
         "" => {
             return invalid(
                 &rules::TRIPLE,
-                "The binary has no target triple; SPIR's is spir64-unknown-unknown.".into(),
+                format!("The binary has no target triple; SPIR's is {spir}-unknown-unknown."),
             );
         }
         other => {
             return invalid(
                 &rules::TRIPLE,
-                format!("The binary is for {other} (triple {triple}); SPIR's is spir64-unknown-unknown."),
+                format!("The binary is for {other} (triple {triple}); SPIR's is {spir}-unknown-unknown."),
             );
         }
+    };
+    if bits != device {
+        return invalid(
+            &rules::TRIPLE,
+            format!(
+                "The binary is a {}-bit module (triple {triple}) on a {}-bit device; it must be compiled for {spir}.",
+                bits.number(),
+                device.number()
+            ),
+        );
     }
     let layout = module.layout();
     if module.data_layout().is_empty() {
         return Ok(()); // Any SPIR module has one and the same.
     }
-    if !layout.is_little_endian() || (0..=4).any(|space| layout.pointer_bytes(space) != 8) {
+    if !layout.is_little_endian() || (0..=4).any(|space| layout.pointer_bytes(space) != device.bytes()) {
         return invalid(
             &rules::DATA_LAYOUT,
-            "The binary's data layout isn't spir64's: little-endian with 64-bit pointers.".into(),
+            format!(
+                "The binary's data layout isn't {spir}'s: little-endian with {}-bit pointers.",
+                device.number()
+            ),
         );
     }
     let natural = [
@@ -159,7 +166,7 @@ fn target(module: View) -> Result<(), CompileError> {
             return invalid(
                 &rules::DATA_LAYOUT,
                 format!(
-                    "The binary's data layout isn't spir64's: it aligns {ty} to {found} bytes instead of {expected}."
+                    "The binary's data layout isn't {spir}'s: it aligns {ty} to {found} bytes instead of {expected}."
                 ),
             );
         }

@@ -157,7 +157,7 @@ pub(super) mod tests {
         let session = Session::new();
         let machine = llvm::machine(&llvm::host(), true).unwrap();
         let mut module = testing::module(&session, text);
-        llvm::set_target(&mut module, &machine);
+        llvm::set_target(&mut module, &machine, Default::default());
         let named = testing::module(&session, "define spir_kernel void @k() {\n ret void\n}");
         let kernel = crate::front::metadata::kernels(&named).unwrap().remove(0);
         let clean = clean_up(LinkedModule { module, kernels: vec![kernel] }, &machine, optimize).unwrap();

@@ -19,7 +19,8 @@ const KEPT_ATTRIBUTES: [&str; 2] = ["alwaysinline", "noinline"];
 /// Makes an executable's module safe to optimize for the machine.
 pub fn harden<'s>(spir: SpirModule<'s>, machine: &TargetMachine) -> HardenedModule<'s> {
     let SpirModule { mut module, kernels, math, is_debug } = spir;
-    llvm::set_target(&mut module, machine);
+    let addresses = llvm::addresses(&module);
+    llvm::set_target(&mut module, machine, addresses);
     let names: Vec<&str> = kernels.iter().map(|kernel| kernel.name.as_str()).collect();
     module.edit(|edit| {
         own_symbols(edit, &names);
@@ -359,7 +360,7 @@ mod tests {
             (offsets, layout.size(ty), layout.alignment(ty))
         };
         let spir = facts(&module);
-        llvm::set_target(&mut module, &machine);
+        llvm::set_target(&mut module, &machine, Default::default());
         assert_eq!(facts(&module), spir);
     }
 }

@@ -60,6 +60,9 @@ pub fn import(clean: CleanModule) -> Result<Imported, CompileError> {
     }
     let Data { constants, block, .. } = data;
     (result.constants, result.data) = (constants, block);
+    if result.data.addresses.is_linear() {
+        kir::transform::pass_frames(&mut result);
+    }
     kir::analysis::find_effects(&mut result);
     Ok(Imported { kernels, module: result })
 }

@@ -103,14 +103,14 @@ pub fn link<'s>(
     printf::replace(session, &mut hardened, machine)?;
     let HardenedModule { mut module, mut kernels, math, .. } = hardened;
     for _ in 0..MAX_ROUNDS {
-        let definitions = resolve(module.view(), &kernels, math)?;
+        let definitions = resolve(&module, &kernels, math)?;
         if definitions.is_empty() {
             break;
         }
         add_definitions(session, &mut module, &definitions, machine)?;
     }
     if module.view().functions().into_iter().any(is_library_symbol) {
-        llvm::link_lazily(session, &mut module, builtin::LIBRARY_BITCODE)
+        llvm::link_lazily(session, &mut module, builtin::LIBRARY_BITCODE, machine)
             .map_err(|error| internal(&error))?;
     }
     describe(module.view(), &mut kernels);
@@ -128,7 +128,7 @@ pub(crate) fn add_definitions<'s>(
     machine: &TargetMachine,
 ) -> Result<(), CompileError> {
     let mut source = llvm::parse_text(session, &assemble(definitions)).map_err(|error| internal(&error))?;
-    llvm::set_target(&mut source, machine);
+    llvm::set_target(&mut source, machine, llvm::addresses(module));
     llvm::link_in(session, module, source).map_err(|error| internal(&error))
 }
 
@@ -143,10 +143,11 @@ fn is_library_symbol(function: Function) -> bool {
 
 /// A definition for each undefined function that is used.
 fn resolve(
-    module: View,
+    module: &Module,
     kernels: &[KernelSignature],
     math: MathOptions,
 ) -> Result<Vec<(String, builtin::Definition)>, CompileError> {
+    let (addresses, module) = (llvm::addresses(module), module.view());
     let mut definitions = Vec::new();
     let mut unresolved = Vec::new();
     for function in module.functions().into_iter().filter(|function| function.is_declaration()) {
@@ -159,7 +160,7 @@ fn resolve(
             definitions.push((name, sampler_initializer(&signature(function))));
             continue;
         }
-        match builtin::resolve(&name, &signature(function), math) {
+        match builtin::resolve(&name, &signature(function), math, addresses) {
             Resolution::Definition(definition) => definitions.push((name, definition)),
             Resolution::WrongSignature { expected } => {
                 let declared = declaration(&name, &signature(function));

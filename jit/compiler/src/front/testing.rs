@@ -22,6 +22,11 @@ pub(crate) fn bitcode(text: &str) -> Vec<u8> {
 
 /// All 64-bit SPIR 1.2 fixtures, by name; empty (with a message) where there are none.
 pub(crate) fn fixtures() -> Vec<(String, Vec<u8>)> {
+    fixtures_of("bc64")
+}
+
+/// All SPIR 1.2 fixtures whose files end so.
+pub(crate) fn fixtures_of(extension: &str) -> Vec<(String, Vec<u8>)> {
     let root = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../tests/fixtures");
     let mut folders = vec![root];
     if let Ok(shared) = std::env::var("SPIRULA_FIXTURES") {
@@ -33,7 +38,7 @@ pub(crate) fn fixtures() -> Vec<(String, Vec<u8>)> {
         for path in entries.filter_map(|entry| Some(entry.ok()?.path())) {
             if path.is_dir() && !path.ends_with("spir20") && !path.ends_with("kernels20") {
                 folders.push(path);
-            } else if path.extension().is_some_and(|e| e == "bc64")
+            } else if path.extension().is_some_and(|e| e == extension)
                 && let Ok(bytes) = std::fs::read(&path)
             {
                 list.push((path.display().to_string(), bytes));

@@ -293,12 +293,14 @@ impl<'m> Edit<'m> {
         }
     }
 
-    /// Adds a string attribute without a value to a function itself.
-    pub(crate) fn add_string_attribute(self, function: Function<'m>, name: &str) {
+    /// Adds a string attribute to a function itself.
+    pub(crate) fn add_string_attribute(self, function: Function<'m>, name: &str, value: &str) {
         // SAFETY: a function; name and value are passed with their lengths, and the attribute is of its context.
         unsafe {
-            let (name, length) = (name.as_ptr().cast(), name.len() as c_uint);
-            let attribute = LLVMCreateStringAttribute(function.ty().context(), name, length, c"".as_ptr(), 0);
+            let text = |text: &str| (text.as_ptr().cast(), text.len() as c_uint);
+            let ((name, length), (value, value_length)) = (text(name), text(value));
+            let context = function.ty().context();
+            let attribute = LLVMCreateStringAttribute(context, name, length, value, value_length);
             LLVMAddAttributeAtIndex(function.raw(), LLVMAttributeFunctionIndex, attribute);
         }
     }

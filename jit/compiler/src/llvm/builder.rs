@@ -126,6 +126,19 @@ impl<'e> Builder<'e> {
         }
     }
 
+    /// Ends the program.
+    pub(crate) fn trap(&self) {
+        let name = "llvm.trap";
+        // SAFETY: an intrinsic without types of its own, declared in the function's module; it takes nothing.
+        unsafe {
+            let module = LLVMGetGlobalParent(self.function.raw());
+            let number = LLVMLookupIntrinsicID(name.as_ptr().cast(), name.len());
+            let trap = LLVMGetIntrinsicDeclaration(module, number, std::ptr::null_mut(), 0);
+            let ty = LLVMGlobalGetValueType(trap);
+            LLVMBuildCall2(self.raw, ty, trap, std::ptr::null_mut(), 0, UNNAMED);
+        }
+    }
+
     /// Copies bytes between two places of the same alignment, a power of two.
     pub(crate) fn copy_memory(&self, to: Value<'e>, from: Value<'e>, alignment: u32, bytes: u64) {
         assert!(to.ty().is_pointer() && from.ty().is_pointer(), "{to} and {from} are no two places");

@@ -5,6 +5,7 @@ use inkwell::llvm_sys::prelude::LLVMModuleRef;
 use inkwell::llvm_sys::{analysis, bit_reader, core, ir_reader, linker};
 use inkwell::memory_buffer::MemoryBuffer;
 use inkwell::targets::TargetMachine;
+use spirula_interface::address_bits::AddressBits;
 use std::ptr::null_mut;
 
 /// A module of a session. Whatever may free something that it contains takes it `&mut`.
@@ -97,10 +98,34 @@ pub fn verify(module: &Module) -> Result<(), LlvmError> {
     if failed != 0 { Err(LlvmError(message)) } else { Ok(()) }
 }
 
-/// Gives a module the machine's triple and data layout.
-pub fn set_target(module: &mut Module, machine: &TargetMachine) {
+/// Gives a module the machine's triple and data layout, but for pointers that are offsets.
+pub fn set_target(module: &mut Module, machine: &TargetMachine, addresses: AddressBits) {
     module.0.set_triple(&machine.get_triple());
-    module.0.set_data_layout(&machine.get_target_data().get_data_layout());
+    let own = machine.get_target_data().get_data_layout();
+    match addresses {
+        AddressBits::Bits64 => module.0.set_data_layout(&own),
+        AddressBits::Bits32 => {
+            let text = [own.as_str().to_bytes(), b"-p:32:32\0"].concat();
+            // SAFETY: the module is alive, and the text, a layout, ends in a zero byte.
+            unsafe { core::LLVMSetDataLayout(module.raw(), text.as_ptr().cast()) }
+        }
+    }
+}
+
+/// Gives a module without a data layout, which SPIR allows, that of SPIR of 32 bits if it is such; LLVM's own is that of 64.
+pub(crate) fn complete_layout(module: &mut Module, addresses: AddressBits) {
+    if addresses == AddressBits::Bits32 && module.view().data_layout().is_empty() {
+        // SAFETY: the module is alive, and the text, a layout, ends in a zero byte.
+        unsafe { core::LLVMSetDataLayout(module.raw(), c"e-p:32:32-i64:64".as_ptr()) }
+    }
+}
+
+/// What a module's pointers are.
+pub(crate) fn addresses(module: &Module) -> AddressBits {
+    match module.view().layout().pointer_bytes(0) {
+        4 => AddressBits::Bits32,
+        _ => AddressBits::Bits64,
+    }
 }
 
 /// Moves everything in `source` into `destination`, both of this session.
@@ -123,6 +148,7 @@ pub(crate) fn link_lazily<'s>(
     session: &'s Session,
     module: &mut Module<'s>,
     bitcode: &'static [u8],
+    machine: &TargetMachine,
 ) -> Result<(), LlvmError> {
     let mut source = null_mut();
     // SAFETY: the buffer refers to bytes that live forever and need no zero byte behind them. The reader takes it if it
@@ -140,7 +166,9 @@ pub(crate) fn link_lazily<'s>(
         return Err(LlvmError(session.take_errors()));
     }
     // SAFETY: just made in the session's context.
-    link_in(session, module, unsafe { Module::own(session, source) })
+    let mut source = unsafe { Module::own(session, source) };
+    set_target(&mut source, machine, addresses(module));
+    link_in(session, module, source)
 }
 
 #[cfg(test)]

@@ -2,12 +2,15 @@
 
 use super::stream::{self, Instruction};
 use super::{Id, Result, refuse, spirv, support};
+use spirula_interface::address_bits::AddressBits;
 use spirv::{Decoration, ExecutionMode, Op};
 use std::collections::{HashMap, HashSet};
 
 /// A module, read but not understood.
 #[derive(Debug, Default)]
 pub struct Module<'a> {
+    /// What pointers are.
+    pub addresses: AddressBits,
     /// The sets of extended instructions.
     pub sets: HashMap<Id, Set>,
     /// Functions and the names that kernels have of them.
@@ -112,7 +115,7 @@ pub fn read(words: &[u32]) -> Result<Module<'_>> {
             (Op::FunctionParameter, Some(own)) => own.parameters.push(instruction),
             (_, Some(own)) => own.body.push(instruction),
             (Op::MemoryModel, None) => {
-                support::memory_model(&instruction)?;
+                module.addresses = support::memory_model(&instruction)?;
                 has_model = true;
             }
             (_, None) => global(&mut module, &instruction, &mut groups)?,

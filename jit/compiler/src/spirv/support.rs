@@ -3,6 +3,7 @@
 use super::module::Set;
 use super::stream::Instruction;
 use super::{Result, refuse, spirv};
+use spirula_interface::address_bits::AddressBits;
 use spirula_interface::spirv::{EXTENSIONS, has_capability};
 use spirv::{AddressingModel, Capability, ExecutionMode, MemoryModel};
 
@@ -34,18 +35,20 @@ pub fn instruction_set(name: &str) -> Result<Set> {
     }
 }
 
-pub fn memory_model(instruction: &Instruction) -> Result<()> {
+/// What the module's pointers are.
+pub fn memory_model(instruction: &Instruction) -> Result<AddressBits> {
     let ([addressing, memory], _) = instruction.words()?;
-    match AddressingModel::from_u32(addressing) {
-        Some(AddressingModel::Physical64) => {}
-        Some(AddressingModel::Physical32) => {
-            return refuse("its addresses have 32 bits (Physical32), those of the device 64 (Physical64)");
+    let addresses = match AddressingModel::from_u32(addressing) {
+        Some(AddressingModel::Physical64) => AddressBits::Bits64,
+        Some(AddressingModel::Physical32) => AddressBits::Bits32,
+        Some(other) => {
+            let supported = "Physical64 and Physical32 are supported";
+            return refuse(format!("its addressing model is {other:?}; {supported}"));
         }
-        Some(other) => return refuse(format!("its addressing model is {other:?}; Physical64 is supported")),
         None => return refuse(format!("its addressing model is {addressing}, which isn't known")),
-    }
+    };
     match MemoryModel::from_u32(memory) {
-        Some(MemoryModel::OpenCL) => Ok(()),
+        Some(MemoryModel::OpenCL) => Ok(addresses),
         Some(other) => refuse(format!("its memory model is {other:?}; OpenCL is supported")),
         None => refuse(format!("its memory model is {memory}, which isn't known")),
     }

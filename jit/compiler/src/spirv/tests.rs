@@ -140,13 +140,13 @@ fn what_is_not_supported_is_refused_by_name() {
     let name = u32::from_le_bytes(*b"SPV_");
     let extension: &[u32] = &[op(Op::Extension), name, u32::from_le_bytes(*b"XYZ\0")];
     let set: &[u32] = &[op(Op::ExtInstImport), 9, u32::from_le_bytes(*b"GLSL"), 0];
-    let narrow: &[u32] = &[op(Op::MemoryModel), 1, 2];
+    let logical: &[u32] = &[op(Op::MemoryModel), 0, 2];
     for (list, expected) in [
         (&[capability][..], "the capability Shader, which"),
         (&[&[op(Op::Capability), 0xFFFF]], "the capability 65535, which isn't known"),
         (&[KERNEL, extension], "the extension SPV_XYZ, which"),
         (&[set], "the instruction set GLSL, which"),
-        (&[narrow], "(Physical32)"),
+        (&[logical], "addressing model is Logical"),
         (&[KERNEL], "no OpMemoryModel"),
         (&[&[0xFFFF]], "the opcode 65535, which isn't known"),
         (&[MODEL, VOID, VOID], "the id 1 is defined twice"),

@@ -53,9 +53,11 @@ pub fn module(module: &Module) -> Result<String> {
             return refuse("it has an entry point that is no function");
         }
     }
-    let header = concat!(
-        "target datalayout = \"e-i64:64-v16:16-v24:32-v32:32-v48:64-v96:128-v192:256-v256:256-v512:512-v1024:1024\"\n",
-        "target triple = \"spir64-unknown-unknown\"\n"
+    let pointers = if module.addresses.is_linear() { "-p:32:32" } else { "" };
+    let header = format!(
+        "target datalayout = \"e{pointers}-i64:64-v16:16-v24:32-v32:32-v48:64-v96:128-v192:256-v256:256-v512:512-v1024:1024\"\n\
+         target triple = \"{}-unknown-unknown\"\n",
+        module.addresses.spir()
     );
     let declared: Vec<&str> = declarations.values().map(String::as_str).collect();
     Ok(format!(

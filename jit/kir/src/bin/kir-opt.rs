@@ -15,6 +15,7 @@ const USAGE: &str = "usage: kir-opt [--passes NAME,NAME...] [--lanes N] [--vecto
 Runs the passes in the order given, all of them if none are named; FILE may be - for standard input.
 --lanes N        so many work-items to a pack, 1 for none, instead of what the cost model chooses
 --vector-bits N  bits of a vector register, 512 if nothing is said
+--linear-memory  pointers are offsets of 32 bits in a block of memory
 
 The passes, in the order of a build:
 ";
@@ -42,6 +43,7 @@ fn main() -> ExitCode {
 fn request(mut arguments: impl Iterator<Item = String>) -> Result<Request, String> {
     let mut passes: Vec<&Pass> = PASSES.iter().collect();
     let (mut lanes, mut vector_bits, mut file) = (None, 512, None);
+    let mut linear_memory = false;
     while let Some(argument) = arguments.next() {
         let mut value = || arguments.next().ok_or_else(|| format!("{argument} wants a value"));
         match argument.as_str() {
@@ -54,6 +56,7 @@ fn request(mut arguments: impl Iterator<Item = String>) -> Result<Request, Strin
                 let asked = value()?.parse().ok().filter(|n: &u32| n.is_power_of_two() && *n <= 64);
                 lanes = Some(asked.ok_or("--lanes wants a power of two up to 64")?);
             }
+            "--linear-memory" => linear_memory = true,
             "--vector-bits" => {
                 let asked = value()?.parse().ok().filter(|bits| [128, 256, 512].contains(bits));
                 vector_bits = asked.ok_or("--vector-bits wants 128, 256 or 512")?;
@@ -63,7 +66,11 @@ fn request(mut arguments: impl Iterator<Item = String>) -> Result<Request, Strin
         }
     }
     let facts = TargetFacts::with_vectors(vector_bits);
-    Ok(Request { passes, options: Options { facts, lanes, verify: true }, file: file.ok_or_else(usage)? })
+    Ok(Request {
+        passes,
+        options: Options { facts, lanes, verify: true, linear_memory },
+        file: file.ok_or_else(usage)?,
+    })
 }
 
 fn usage() -> String {

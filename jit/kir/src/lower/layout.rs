@@ -37,7 +37,7 @@ pub(super) struct Layout {
 }
 
 impl Layout {
-    pub(super) fn new(group: &WorkGroup) -> Self {
+    pub(super) fn new(group: &WorkGroup, linear_memory: bool) -> Self {
         let mut per_item = 0;
         let before = group.context.iter().map(|kind| {
             let start = per_item;
@@ -46,7 +46,7 @@ impl Layout {
         });
         let before = before.collect();
         let mut layout = Layout { per_item, fixed: 0, private_size: per_item, before, slots: Vec::new() };
-        layout.place_slots(group);
+        layout.place_slots(group, linear_memory);
         layout
     }
 
@@ -60,7 +60,7 @@ impl Layout {
         self.slots[slot.index()]
     }
 
-    fn place_slots(&mut self, group: &WorkGroup) {
+    fn place_slots(&mut self, group: &WorkGroup, linear_memory: bool) {
         let Some(first) = group.regions.first() else { return };
         let used = |slot: Slot| group.regions.iter().any(|r| r.body.uses_slot(slot));
         // Of a pack's lanes each has its own.
@@ -80,7 +80,7 @@ impl Layout {
             .collect();
         let total: u64 = slots.iter().filter(|s| used(s.0)).map(|s| s.1).sum();
         self.private_size += total;
-        let on_stack = total <= STACK_LIMIT && !spaces::asks_for_private(group);
+        let on_stack = !linear_memory && total <= STACK_LIMIT && !spaces::asks_for_private(group);
         for (slot, size, align) in slots {
             let place = if !used(slot) {
                 SlotPlace::Nowhere

@@ -276,7 +276,7 @@ mod tests {
         let body: String = (0..barriers).map(store).collect();
         let text = format!("kernel \"k\"(%0: ptr(global) @ 0) {{\n{body}b{barriers}:\n  return\n}}");
         let kernel = parse(&text).unwrap_or_else(|e| panic!("{e}\n{text}"));
-        let lowered = lower::lower(&transform::form_regions(kernel), "k");
+        let lowered = lower::lower(&transform::form_regions(kernel), "k", false);
         verify(&lowered.function).unwrap();
         let flow = ControlFlow::new(&lowered.function);
         let dominators = Dominators::new(&flow);

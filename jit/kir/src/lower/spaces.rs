@@ -4,7 +4,7 @@
 use super::launch::Parameters;
 use crate::builder::Builder;
 use crate::transform::WorkGroup;
-use crate::{BinaryOp, CastOp, Constant, Flags, IntPredicate, Intrinsic, Op, Predicate, Scalar, Type, Value};
+use crate::{BinaryOp, CastOp, Flags, IntPredicate, Intrinsic, Op, Predicate, Scalar, Type, Value};
 use spirula_interface::program::{Launch, MemorySizes};
 use std::mem::offset_of;
 
@@ -52,7 +52,7 @@ impl Spaces {
         let ty = out.ty(pointer).with_scalar(Scalar::Int(64));
         let address = out.cast(CastOp::PtrToInt, ty.clone(), pointer);
         let mut within = |&(begin, size): &(Value, Value)| {
-            let [begin, size] = [begin, size].map(|value| splat(out, value, &ty));
+            let [begin, size] = [begin, size].map(|value| out.splat(value, &ty));
             let distance = out.binary(BinaryOp::Sub, 0, address, begin);
             let predicate = Predicate::Int(IntPredicate::Ult);
             let op = Op::Compare { predicate, flags: Flags::NONE, lhs: distance, rhs: size };
@@ -62,13 +62,4 @@ impl Spaces {
         let either = answers.into_iter().reduce(|a, b| out.binary(BinaryOp::Or, 0, a, b));
         either.unwrap_or_else(|| unreachable!("the blocks were read for the tests that there are"))
     }
-}
-
-/// A number in each lane of a vector type, or as it is.
-fn splat(out: &mut Builder, value: Value, ty: &Type) -> Value {
-    let Type::Vector(_, lanes) = *ty else { return value };
-    let first = out.function.int(Type::I32, 0);
-    let any = out.constant(ty.clone(), Constant::Poison);
-    let vector = out.push(ty.clone(), Op::InsertElement { vector: any, element: value, index: first });
-    out.push(ty.clone(), Op::Shuffle { first: vector, second: any, mask: vec![0; lanes as usize].into() })
 }

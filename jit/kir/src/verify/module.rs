@@ -3,7 +3,7 @@
 use super::tables::is_alignment;
 use super::verify;
 use crate::{Function, Inst, Module, Op, Signature, Terminator, Type};
-use spirula_interface::program::{DATA_SYMBOL, MAX_ALIGNMENT, MAX_PROGRAM_DATA, ProgramData};
+use spirula_interface::program::{DATA_SYMBOL, MAX_ALIGNMENT, MAX_PROGRAM_DATA, MEMORY_SYMBOL, ProgramData};
 use std::collections::{HashMap, HashSet};
 
 impl Module {
@@ -14,7 +14,8 @@ impl Module {
         for function in self.all_functions() {
             let named = |error| format!("{error}, in the function `{}`", function.name.escape_debug());
             verify(function).map_err(named)?;
-            let checker = Checker { function, names: &names, has_data: self.data.size > 0 };
+            let is_linear = self.data.addresses.is_linear();
+            let checker = Checker { function, names: &names, has_data: self.data.size > 0, is_linear };
             checker.check().map_err(named)?;
         }
         self.no_recursion()?;
@@ -31,7 +32,7 @@ impl Module {
         for (name, symbol) in functions.chain(constants).chain(kernels) {
             // Only a kernel may be called as its source says. Its work-group function gets a name of ours.
             let is_kernel = matches!(symbol, Symbol::Kernel);
-            if !is_kernel && (!is_plain(name) || name == DATA_SYMBOL) {
+            if !is_kernel && (!is_plain(name) || [DATA_SYMBOL, MEMORY_SYMBOL].contains(&name)) {
                 return Err(format!("`{}` is no name", name.escape_debug()));
             }
             if names.insert(name, symbol).is_some() {
@@ -130,6 +131,8 @@ struct Checker<'m> {
     function: &'m Function,
     names: &'m HashMap<&'m str, Symbol<'m>>,
     has_data: bool,
+    /// Whether there is a linear memory.
+    is_linear: bool,
 }
 
 impl Checker<'_> {
@@ -168,6 +171,7 @@ impl Checker<'_> {
                     Err("there is no block of variables".into())
                 }
             }
+            Op::GlobalAddress(name) if &**name == MEMORY_SYMBOL && self.is_linear => Ok(()),
             Op::GlobalAddress(name) => match self.names.get(&**name) {
                 Some(Symbol::Constant) => Ok(()),
                 _ => Err("there is no such constant".into()),
@@ -195,10 +199,11 @@ fn data(data: &ProgramData) -> Result<(), String> {
     }
     let mut end = 0;
     for &(at, target) in &data.pointers {
-        if at < end || at.checked_add(8).is_none_or(|end| end > data.size) || target > data.size {
+        let bytes = u64::from(data.addresses.bytes());
+        if at < end || at.checked_add(bytes).is_none_or(|end| end > data.size) || target > data.size {
             return Err("a pointer overlaps another one, or isn't inside".into());
         }
-        end = at + 8;
+        end = at + bytes;
     }
     Ok(())
 }

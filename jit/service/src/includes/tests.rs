@@ -8,6 +8,7 @@ use tempfile::{TempDir, tempdir};
 fn translation(source: &str, folders: &[&Path]) -> Translation {
     Translation {
         clang: Clang { program: "clang".into(), headers: "/".into() },
+        addresses: Default::default(),
         source: source.into(),
         headers: vec![],
         include_folders: folders.iter().map(|folder| folder.to_path_buf()).collect(),

@@ -156,7 +156,7 @@ mod tests {
     fn an_executors_code_is_zero_at_first_and_can_not_be_run_here() {
         let shared = crate::shared::Shared::new(1 << 20).unwrap();
         for _ in 0..2 {
-            let mut memory = Writable::new(PAGE, Some(&shared.code)).unwrap();
+            let mut memory = Writable::new(PAGE, shared.code.as_ref()).unwrap();
             assert!(memory.bytes().iter().all(|&byte| byte == 0));
             memory.bytes().fill(0xc3);
             let mapped = memory.protect(&[(0..PAGE, Protection::ReadExecute)]).unwrap();
@@ -164,7 +164,7 @@ mod tests {
             let line = maps.lines().find(|line| line.starts_with(&format!("{:x}-", range.start))).unwrap();
             assert!(line.contains(" r--s "), "{line}");
         }
-        let memory = Writable::new(2 * PAGE, Some(&shared.code)).unwrap();
+        let memory = Writable::new(2 * PAGE, shared.code.as_ref()).unwrap();
         let parts = [(0..PAGE, Protection::ReadExecute), (PAGE..2 * PAGE, Protection::ReadWrite)];
         assert_eq!(memory.protect(&parts).unwrap_err(), Cause::Variables(VariablesError::InCode));
     }

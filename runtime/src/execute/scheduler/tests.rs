@@ -18,12 +18,19 @@ fn kernel(entry: RawWorkGroupFn) -> Arc<Tiers> {
 
 /// An invocation of `groups` groups of `items` items whose argument block holds the address of `counters`.
 fn invocation(kernel: &Arc<Tiers>, groups: [u64; 3], items: u64, counters: &[AtomicU32]) -> Arc<Invocation> {
-    let mut arguments = ArgumentBlock::new(8).unwrap();
+    let mut arguments = ArgumentBlock::new(&Default::default(), 8).unwrap();
     arguments.put(0, &(counters.as_ptr() as usize).to_ne_bytes());
     let global_size = [groups[0] * items, groups[1], groups[2]];
     let launch = Launch::whole(3, [0; 3], global_size, [items, 1, 1]);
     let deadline = Deadline::NEVER;
-    Arc::new(Invocation { tiers: kernel.clone(), arguments, launch, local_size: 64, deadline })
+    Arc::new(Invocation {
+        tiers: kernel.clone(),
+        arguments,
+        memory: Default::default(),
+        launch,
+        local_size: 64,
+        deadline,
+    })
 }
 
 /// Counts each group's runs and checks that local memory and scratch are usable and aligned.

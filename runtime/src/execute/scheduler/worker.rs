@@ -123,7 +123,7 @@ fn chunk_span(invocation: &Invocation, version: &Version, groups: Range<u64>) ->
 
 fn arena_for(invocation: &Invocation, version: &Version) -> Result<Arena> {
     let (local, scratch) = (invocation.local_size, invocation.scratch_size(version));
-    Arena::take(local, scratch).ok_or_else(|| {
+    Arena::take(&invocation.memory, local, scratch).ok_or_else(|| {
         Status::OutOfResources
             .because(format!("no memory for {local} bytes of local memory and {scratch} of scratch"))
     })

@@ -66,11 +66,18 @@ fn baseline() -> Version {
 
 /// A launch of so many groups of one work-item, whose argument block holds the addresses.
 fn invocation(tiers: &Arc<Tiers>, groups: u64, arguments: [usize; 2]) -> Arc<Invocation> {
-    let mut block = ArgumentBlock::new(16).unwrap();
+    let mut block = ArgumentBlock::new(&Default::default(), 16).unwrap();
     arguments.iter().enumerate().for_each(|(at, word)| block.put(8 * at, &word.to_ne_bytes()));
     let launch = Launch::whole(1, [0; 3], [groups, 1, 1], [1, 1, 1]);
     let deadline = crate::execute::fault::Deadline::NEVER;
-    Arc::new(Invocation { tiers: tiers.clone(), arguments: block, launch, local_size: 64, deadline })
+    Arc::new(Invocation {
+        tiers: tiers.clone(),
+        arguments: block,
+        memory: Default::default(),
+        launch,
+        local_size: 64,
+        deadline,
+    })
 }
 
 fn chosen(tiers: &Arc<Tiers>) -> Tier {

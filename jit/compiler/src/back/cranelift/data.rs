@@ -2,7 +2,7 @@
 
 use super::{BaselineError, Object, illegal};
 use cranelift_module::{DataDescription, Linkage, Module as _};
-use spirula_interface::program::DATA_SYMBOL;
+use spirula_interface::program::{DATA_SYMBOL, MEMORY_SYMBOL};
 use spirula_kir::ConstantData;
 use std::sync::Arc;
 
@@ -34,12 +34,12 @@ impl Object {
         self.module.define_data(id, &data).map_err(BaselineError::of)
     }
 
-    /// What a `GlobalAddress` names: a constant, or the block of variables.
+    /// What a `GlobalAddress` names: a constant, the block of variables, or the linear memory.
     pub(super) fn declare_data(&mut self, name: &Arc<str>) -> Result<(), BaselineError> {
         if self.data.contains_key(name) {
             return Ok(());
         }
-        if &**name != DATA_SYMBOL {
+        if ![DATA_SYMBOL, MEMORY_SYMBOL].contains(&&**name) {
             return Err(illegal(format!("the constant {name}")));
         }
         let id = self.module.declare_data(name, Linkage::Import, true, false);

@@ -24,7 +24,7 @@ fn by_llvm(functions: &[Function], optimize: bool) -> Vec<u8> {
     let session = Session::new();
     let effort = if optimize { Effort::Full } else { Effort::None };
     let mut module = parse_text(&session, &ir).unwrap_or_else(|e| panic!("{e}\n{ir}"));
-    codegen::generate(&session, &mut module, &["entry".into()], &host(), effort, |_| {})
+    codegen::generate(&session, &mut module, &["entry".into()], &host(), (effort, Default::default()), |_| {})
         .unwrap_or_else(|e| panic!("{e}\n{ir}"))
 }
 

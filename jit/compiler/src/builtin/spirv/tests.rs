@@ -91,7 +91,7 @@ fn is_there(line: &str) -> bool {
     let end = parameters.rfind(')').unwrap_or(0);
     let params = parameters[..end].split(", ").filter(|ty| !ty.is_empty()).map(str::to_string).collect();
     let declared = Signature { ret: ret.into(), params };
-    matches!(resolve(name, &declared, MathOptions::NONE), Resolution::Definition(_))
+    matches!(resolve(name, &declared, MathOptions::NONE, Default::default()), Resolution::Definition(_))
 }
 
 #[test]

@@ -98,8 +98,8 @@ rules! {
     SIGNATURE Error "signature" "2.0, 2.15" "Functions are called with the types that they have";
     VARIADIC Remark "variadic" "2.0, 2.15 (OpenCL C 6.9.e)" "No function but `printf` takes any number of arguments";
     VARIABLE_LENGTH Remark "variable-length" "2.0, 2.15 (OpenCL C 6.9.d)" "Private arrays have constant lengths";
-    TRIPLE Invalid "triple" "2.0, 3.1" "The triple is `spir64-unknown-unknown`: the device has 64 bits";
-    DATA_LAYOUT Invalid "data-layout" "2.0, 3.2" "The data layout is that of spir64";
+    TRIPLE Invalid "triple" "2.0, 3.1" "The triple is `spir64-unknown-unknown`, or `spir-unknown-unknown` for a device of 32 bits";
+    DATA_LAYOUT Invalid "data-layout" "2.0, 3.2" "The data layout is that of spir64, or of spir for a device of 32 bits";
     IDENTIFIER Remark "identifier" "2.0, 3.3; none in 1.2" "Names begin with a letter, `$`, `.` or `_`, and digits may follow";
     RESERVED_NAME Remark "reserved-name" "2.0, 3.3; none in 1.2" "No name begins with `spir.` or `opencl.`";
     INSTRUCTION Error "instruction" "2.0, 3.4; 1.2, 3.3" "No `indirectbr`, no exceptions, no `va_arg`";

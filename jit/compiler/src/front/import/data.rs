@@ -7,6 +7,7 @@ use crate::llvm::{Global, Layout, Type, Value};
 use inkwell::llvm_sys::LLVMOpcode::*;
 use inkwell::llvm_sys::LLVMTypeKind;
 use inkwell::llvm_sys::LLVMValueKind::*;
+use spirula_interface::address_bits::AddressBits;
 use spirula_interface::program::{MAX_PROGRAM_DATA, ProgramData};
 use spirula_kir::{ConstantData, Pointer};
 use std::collections::HashMap;
@@ -67,8 +68,17 @@ pub(super) fn lay_out<'m>(
             ));
         }
     }
-    let in_block = bound_to_variables(&list, &index);
+    let addresses = match layout.pointer_bytes(0) {
+        4 => AddressBits::Bits32,
+        _ => AddressBits::Bits64,
+    };
+    // All that a pointer of 32 bits leads to lies in the linear memory, as the block does.
+    let in_block = match addresses {
+        AddressBits::Bits64 => bound_to_variables(&list, &index),
+        AddressBits::Bits32 => vec![true; list.len()],
+    };
     let mut data = Data::default();
+    data.block.addresses = addresses;
     let mut end = 0;
     for ((global, datum), &in_block) in list.iter().zip(&in_block) {
         let place = if in_block {
@@ -204,9 +214,10 @@ impl<'m> Image<'m> {
 
     /// Writes an address, or a number that is called one.
     fn address(&mut self, value: Value<'m>, at: u64, layout: Layout<'m>) -> Import<()> {
-        let bits = if value.ty().is_pointer() { 64 } else { value.ty().integer_width() };
+        let pointer = 8 * layout.pointer_bytes(0);
+        let bits = if value.ty().is_pointer() { pointer } else { value.ty().integer_width() };
         match resolve(value, layout) {
-            Some((Some(global), offset)) if bits == 64 => self.pointers.push((at, global, offset)),
+            Some((Some(global), offset)) if bits == pointer => self.pointers.push((at, global, offset)),
             Some((None, number)) if bits > 0 && bits <= 64 => {
                 self.put(at, &number.to_le_bytes()[..bits.div_ceil(8) as usize]);
             }

@@ -5,10 +5,13 @@ use crate::front::limits;
 use crate::llvm::{Call, Value};
 use inkwell::llvm_sys::{LLVMAtomicOrdering, LLVMAtomicRMWBinOp, LLVMTypeKind};
 use spirula_kir as kir;
-use spirula_kir::{AddressSpace, CastOp, Constant, Flags, Op, Ordering, RmwOp, Type};
+use spirula_kir::{AddressSpace, BinaryOp, CastOp, Constant, Flags, Op, Ordering, RmwOp, Scalar, Type};
 
 /// Copies of at most so many bytes become loads and stores, which can be widened.
 const MAX_UNROLLED_BYTES: u64 = 128;
+
+/// How deep sums and products are looked into.
+const MAX_TERMS: u32 = 6;
 
 impl<'m> Importer<'m, '_> {
     /// A static alloca, wherever it stands: its lifetime in the source ends before it is reached again.
@@ -30,16 +33,40 @@ impl<'m> Importer<'m, '_> {
         let ty = types::import(source.ty())?;
         let ordering = ordering(source.ordering());
         let (align, volatile) = (self.access_alignment(source, pointer, &ty), source.is_volatile());
-        Ok(self.push(ty, Op::Load { pointer, align, volatile, ordering }))
+        let stored = self.stored_type(&ty)?;
+        let value = self.push(stored.clone(), Op::Load { pointer, align, volatile, ordering });
+        Ok(if stored == ty { value } else { self.reinterpreted(CastOp::IntToPtr, ty, value) })
     }
 
     pub(super) fn store(&mut self, source: Value<'m>) -> Import<()> {
         let (value, pointer) = (self.operand(source, 0)?, self.operand(source, 1)?);
         let ordering = ordering(source.ordering());
-        let align = self.access_alignment(source, pointer, &self.function.ty(value).clone());
+        let ty = self.function.ty(value).clone();
+        let align = self.access_alignment(source, pointer, &ty);
         let volatile = source.is_volatile();
+        let stored = self.stored_type(&ty)?;
+        let value = if stored == ty { value } else { self.reinterpreted(CastOp::PtrToInt, stored, value) };
         self.effect(Op::Store { pointer, value, align, volatile, ordering });
         Ok(())
+    }
+
+    /// What a value is in memory: pointers of 32 bits are numbers, for Kernel IR's own are wider.
+    fn stored_type(&self, ty: &Type) -> Import<Type> {
+        match ty {
+            _ if self.shared.layout.pointer_bytes(0) != 4 => Ok(ty.clone()),
+            Type::Scalar(Scalar::Pointer(_)) | Type::Vector(Scalar::Pointer(_), _) => {
+                Ok(ty.with_scalar(Scalar::Int(32)))
+            }
+            Type::Scalar(_) | Type::Vector(..) => Ok(ty.clone()),
+            _ if ty.has_pointers() => {
+                Err("loads or stores a structure with pointers in it as a whole".into())
+            }
+            _ => Ok(ty.clone()),
+        }
+    }
+
+    fn reinterpreted(&mut self, op: CastOp, ty: Type, value: kir::Value) -> kir::Value {
+        self.push(ty, Op::Cast { op, flags: Flags::NONE, value })
     }
 
     /// What may be relied on: an application's buffers and sub-buffers are often less aligned than a `float16` should
@@ -74,6 +101,7 @@ impl<'m> Importer<'m, '_> {
             _ => return unsupported(source),
         };
         let (pointer, value) = (self.operand(source, 0)?, self.operand(source, 1)?);
+        self.is_number(value)?;
         let ordering = ordering(source.ordering()).unwrap_or(Ordering::SeqCst);
         let (align, volatile) = (source.alignment(), source.is_volatile());
         let ty = types::import(source.ty())?;
@@ -84,6 +112,7 @@ impl<'m> Importer<'m, '_> {
         let Some((success, failure, weak)) = source.exchange_orderings() else { return unsupported(source) };
         let pointer = self.operand(source, 0)?;
         let (expected, replacement) = (self.operand(source, 1)?, self.operand(source, 2)?);
+        self.is_number(expected)?;
         let op = Op::CompareExchange {
             pointer,
             expected,
@@ -95,6 +124,12 @@ impl<'m> Importer<'m, '_> {
             align: source.alignment(),
         };
         Ok(self.push(types::import(source.ty())?, op))
+    }
+
+    /// Refuses to exchange pointers of 32 bits, which no OpenCL C can write.
+    fn is_number(&self, value: kir::Value) -> Import<()> {
+        let ty = self.function.ty(value);
+        if self.stored_type(ty)? == *ty { Ok(()) } else { Err("exchanges pointers atomically".into()) }
     }
 
     pub(super) fn fence(&mut self, source: Value<'m>) -> Import<()> {
@@ -197,12 +232,51 @@ impl<'m> Importer<'m, '_> {
 
     /// An index as LLVM takes it: sign-extended or truncated to the pointer's width.
     fn widened(&mut self, index: kir::Value) -> kir::Value {
+        // Of pointers of 32 bits the upper bits don't count, and where nothing is cut work-items are neighbours.
+        if self.shared.layout.pointer_bytes(0) == 4 && self.is_cut(index, MAX_TERMS) {
+            return self.uncut(index, MAX_TERMS);
+        }
         let op = match self.function.ty(index).scalar().map_or(64, kir::Scalar::bits) {
             64 => return index,
             0..64 => CastOp::SExt,
             _ => CastOp::Trunc,
         };
         self.push(Type::I64, Op::Cast { op, flags: Flags::NONE, value: index })
+    }
+
+    /// Whether an i32 is made of numbers of 64 bits that were cut, by sums and products alone.
+    fn is_cut(&self, value: kir::Value, depth: u32) -> bool {
+        if depth == 0 || *self.function.ty(value) != Type::I32 {
+            return false;
+        }
+        match *self.function.defining_op(value).unwrap_or(&Op::StreamingFence) {
+            Op::Cast { op: CastOp::Trunc, value, .. } => *self.function.ty(value) == Type::I64,
+            Op::Binary { op: BinaryOp::Add | BinaryOp::Sub | BinaryOp::Mul, lhs, rhs, .. } => {
+                self.is_cut(lhs, depth - 1) || self.is_cut(rhs, depth - 1)
+            }
+            Op::Binary { op: BinaryOp::Shl, lhs, rhs, .. } => {
+                self.function.constant_int(rhs).is_some_and(|by| by < 32) && self.is_cut(lhs, depth - 1)
+            }
+            _ => false,
+        }
+    }
+
+    /// The same sums and products in 64 bits, of which the lower ones are the i32.
+    fn uncut(&mut self, value: kir::Value, depth: u32) -> kir::Value {
+        if self.is_cut(value, depth) {
+            match *self.function.defining_op(value).unwrap_or(&Op::StreamingFence) {
+                Op::Cast { value, .. } => return value,
+                Op::Binary { op, lhs, rhs, .. } => {
+                    let [lhs, rhs] = [lhs, rhs].map(|operand| self.uncut(operand, depth - 1));
+                    return self.push(Type::I64, Op::Binary { op, flags: Flags::NONE, lhs, rhs });
+                }
+                _ => {}
+            }
+        }
+        if let Some(number) = self.function.constant_int(value) {
+            return self.function.int(Type::I64, u128::from(i64::from(number as i32) as u64));
+        }
+        self.push(Type::I64, Op::Cast { op: CastOp::SExt, flags: Flags::NONE, value })
     }
 
     /// `llvm.memcpy` and `llvm.memmove` of few bytes as loads and stores. False if it must stay an intrinsic.

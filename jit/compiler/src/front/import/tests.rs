@@ -11,7 +11,7 @@ fn imported(text: &str) -> Result<(String, String), String> {
     let machine = llvm::machine(&llvm::host(), true).unwrap();
     let mut module = testing::module(&session, text);
     let kernels = metadata::kernels(&module).unwrap();
-    llvm::set_target(&mut module, &machine);
+    llvm::set_target(&mut module, &machine, Default::default());
     module.edit(|edit| {
         for function in edit.functions().into_iter().filter(|f| !f.name().starts_with("llvm.")) {
             if kernels.iter().any(|kernel| kernel.name == function.name()) {

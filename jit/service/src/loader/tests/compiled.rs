@@ -38,7 +38,7 @@ pub(super) fn object(text: &str, symbols: &[&str]) -> Result<Vec<u8>, CodegenErr
     let session = Session::new();
     let mut module = parse_text(&session, text).expect("the test's own text");
     let entries: Vec<String> = symbols.iter().map(|&symbol| symbol.to_owned()).collect();
-    generate(&session, &mut module, &entries, &host(), Effort::Full, |_| {})
+    generate(&session, &mut module, &entries, &host(), (Effort::Full, Default::default()), |_| {})
 }
 
 fn compile(text: &str, symbols: &[&str]) -> Result<CompiledProgram, CodegenError> {
@@ -70,7 +70,15 @@ fn an_object_may_be_loaded_twice_and_outlives_its_twin() {
 fn only_entries_are_visible_and_loops_are_vectorized() {
     let session = Session::new();
     let mut module = parse_text(&session, ADD_INDEX).unwrap();
-    generate(&session, &mut module, &["add_index".to_owned()], &host(), Effort::Full, |_| {}).unwrap();
+    generate(
+        &session,
+        &mut module,
+        &["add_index".to_owned()],
+        &host(),
+        (Effort::Full, Default::default()),
+        |_| {},
+    )
+    .unwrap();
     let text = spirula_compiler::llvm::print_text(&module);
     assert!(!text.contains("@helper"), "{text}");
     assert!(text.contains(" x i32>"), "{text}");
