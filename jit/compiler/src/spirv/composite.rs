@@ -19,8 +19,7 @@ impl Body<'_, '_> {
             Op::CompositeConstruct => self.construct(instruction)?,
             Op::VectorExtractDynamic => {
                 let ([vector, index], _) = instruction.words()?;
-                let line = format!("extractelement {}, {}", self.operand(vector)?, self.operand(index)?);
-                self.set(result, &line);
+                self.component(result, vector, index)?;
             }
             Op::VectorInsertDynamic => {
                 let ([vector, part, index], _) = instruction.words()?;

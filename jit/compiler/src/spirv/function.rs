@@ -23,6 +23,8 @@ pub struct Body<'b, 'm> {
     edges: HashMap<(Id, Id), usize>,
     out: String,
     next: u32,
+    /// What was loaded from built-in variables of several components: which.
+    components: HashMap<Id, Id>,
     /// The block that is being written.
     block: Id,
     /// What stands behind each instruction: its line.
@@ -74,6 +76,7 @@ pub fn body<'m>(
         edges: HashMap::new(),
         out: String::new(),
         next: 0,
+        components: HashMap::new(),
         block: 0,
         location: String::new(),
         lines,
@@ -121,6 +124,12 @@ pub fn body<'m>(
         return refuse("a function's last block has no end");
     }
     Ok(body.out)
+}
+
+/// The function that asks for a component of a built-in variable that has so many, or for all of it.
+fn component_function(name: &str, count: u32) -> String {
+    let parameter = if count == 1 { 'v' } else { 'i' };
+    format!("_Z{}__spirv_BuiltIn{name}{parameter}", name.len() + 15)
 }
 
 /// The built-in variables that a function uses, in their order.
@@ -273,10 +282,7 @@ impl<'b, 'm> Body<'b, 'm> {
         if space != 0 {
             self.set(variable, &format!("addrspacecast ptr {place} to {}", pointer_text(space)));
         }
-        let symbol = match count {
-            1 => format!("_Z{}__spirv_BuiltIn{name}v", name.len() + 15),
-            _ => format!("_Z{}__spirv_BuiltIn{name}i", name.len() + 15),
-        };
+        let symbol = component_function(name, count);
         let parameter = if count == 1 { "" } else { "i32" };
         self.declare(&symbol, format!("declare spir_func {lane} @{symbol}({parameter})"))?;
         let mut whole = "poison".to_string();
@@ -292,6 +298,41 @@ impl<'b, 'm> Body<'b, 'm> {
             whole = joined;
         }
         self.line(&format!("store {ty} {whole}, ptr {place}"));
+        Ok(())
+    }
+
+    /// Notes what a load may be of.
+    pub fn loaded(&mut self, result: Id, place: Id) {
+        if self.globals.built_in.contains_key(&place) {
+            self.components.insert(result, place);
+        }
+    }
+
+    /// The component of a vector whose number is computed. Translators make it of `get_global_size(n)`, which has a value for every
+    /// n: a built-in variable's is asked for by that number.
+    pub fn component(&mut self, result: Id, vector: Id, index: Id) -> Result<()> {
+        let built_in = self.components.get(&vector).and_then(|place| self.globals.built_in.get(place));
+        let Some((name, pointee)) = built_in else {
+            let line = format!("extractelement {}, {}", self.operand(vector)?, self.operand(index)?);
+            self.set(result, &line);
+            return Ok(());
+        };
+        let (element, count) = self.types().lanes(*pointee)?;
+        let Type::Int(bits) = *self.types().get(self.type_of(index)?)? else {
+            return refuse("the number of a component is no integer");
+        };
+        let (number, index) = (self.fresh(), self.operand(index)?);
+        match bits {
+            32 => self.line(&format!("{number} = freeze {index}")),
+            64 => self.line(&format!("{number} = trunc {index} to i32")),
+            _ => self.line(&format!("{number} = zext {index} to i32")),
+        }
+        let line = format!(
+            "call spir_func {} @{}(i32 {number})",
+            self.types().text(element)?,
+            component_function(name, count)
+        );
+        self.set(result, &line);
         Ok(())
     }
 

@@ -52,6 +52,7 @@ impl Body<'_, '_> {
                 let (place, ty) = (self.pointer(instruction.word(0)?)?, self.types().text(ty)?);
                 let line = format!("load {}{ty}, {place}{}", access.volatile, access.align);
                 self.set(result, &line);
+                self.loaded(result, instruction.word(0)?);
             }
             Op::Store => {
                 let ([place, value], rest) = instruction.words()?;
