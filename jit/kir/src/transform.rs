@@ -18,6 +18,7 @@ mod collectives;
 mod context;
 mod contract;
 mod dead_code;
+mod exchange_loop;
 mod frames;
 pub mod legalize;
 mod linear_memory;

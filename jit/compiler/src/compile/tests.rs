@@ -120,6 +120,43 @@ fn minima_are_the_same_bits_in_both_tiers() {
     assert_eq!(results[0], results[1]);
 }
 
+/// Of two zeros that differ in sign an atomic minimum keeps the same one, too, where LLVM knows the operand and where it doesn't.
+#[test]
+fn atomic_minima_are_the_same_bits_in_both_tiers() {
+    let body = "%given = bitcast i32 %factor to float
+  %cell = addrspacecast ptr addrspace(1) %place to ptr addrspace(4)
+  %before = call spir_func float @_Z16atomic_fetch_minPVU3AS4U7_Atomicff(ptr addrspace(4) %cell, float %given)
+  %between = call spir_func float @_Z16atomic_fetch_maxPVU3AS4U7_Atomicff(ptr addrspace(4) %cell, float 0.0)
+  %last = call spir_func float @_Z16atomic_fetch_minPVU3AS4U7_Atomicff(ptr addrspace(4) %cell, float -0.0)
+  %a = bitcast float %before to i32
+  %b = bitcast float %between to i32
+  %c = bitcast float %last to i32
+  %d = load i32, ptr addrspace(1) %place
+  %shifted = lshr i32 %b, 1
+  %shifted2 = lshr i32 %c, 2
+  %shifted3 = lshr i32 %d, 3
+  %ab = xor i32 %a, %shifted
+  %cd = xor i32 %shifted2, %shifted3
+  %new = xor i32 %ab, %cd";
+    let declared = ["min", "max"].map(|name| {
+        format!(
+            "declare spir_func float @_Z16atomic_fetch_{name}PVU3AS4U7_Atomicff(ptr addrspace(4), float)\n"
+        )
+    });
+    let text = SCALE.replace("%new = mul i32 %old, %factor", body) + &declared.concat();
+    let bits = |number: f32| number.to_bits() as i32;
+    let numbers = [0.0, -0.0, 1.0, -1.0, f32::NAN, -f32::NAN, f32::INFINITY, 1e-40_f32].map(bits);
+    let data: Vec<i32> = (0..256).map(|at| numbers[at % numbers.len()]).collect();
+    let results = [Tier::Baseline, Tier::Optimized].map(|tier| {
+        let mut inputs = host_inputs();
+        inputs.tier = tier;
+        let program = built(&text, &inputs).unwrap();
+        let loaded = crate::loaded(&program).unwrap();
+        numbers.map(|factor| ran(&program.kernels[0], loaded[0].entry, data.clone(), factor))
+    });
+    assert_eq!(results[0], results[1]);
+}
+
 /// A kernel that sees its sub-groups is optimized in the baseline's build, and what the host sees is the same in both.
 #[test]
 fn what_the_host_sees_does_not_depend_on_the_tier() {

@@ -3,10 +3,25 @@
 //! is, a processor of the x86 family has one instruction for it, and else three, as for the intrinsic.
 
 use crate::builder::{Builder, rewrite};
-use crate::{Flags, FloatPredicate, Function, Intrinsic, Op, Predicate, Type, Value};
+use crate::transform::exchange_loop::{Access, exchange_loop};
+use crate::{CastOp, Flags, FloatPredicate, Function, Intrinsic, Op, Predicate, RmwOp, Type, Value};
 
-/// Replaces both by comparisons, unless no NaN comes and any zero will do.
+/// Replaces both by comparisons, unless no NaN comes and any zero will do; first the atomic ones by loops around them.
 pub fn expand_minima(function: &mut Function) {
+    rewrite(function, |builder, inst| {
+        let Op::AtomicRmw { op, pointer, value, ordering, volatile, align } = *builder.function.op(inst)
+        else {
+            return false;
+        };
+        // What no register holds nobody can exchange.
+        let fits = builder.ty(value).scalar().is_some_and(|scalar| scalar.bits() <= 64);
+        if !matches!(op, RmwOp::FMin | RmwOp::FMax) || !fits {
+            return false;
+        }
+        let found = exchange_loop(builder, op, Access { pointer, ordering, volatile, align }, value);
+        builder.replace(inst, Op::Cast { op: CastOp::BitCast, flags: Flags::NONE, value: found });
+        true
+    });
     rewrite(function, |builder, inst| {
         let Op::Intrinsic { intrinsic, flags, arguments } = builder.function.op(inst) else { return false };
         let first = match intrinsic {
