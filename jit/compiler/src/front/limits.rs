@@ -2,7 +2,7 @@
 //! don't, before anything else computes with them.
 
 use super::check::rules::{self, Rule};
-use crate::llvm::{Global, Instruction, Layout, Type, Value};
+use crate::llvm::{Call, Global, Instruction, Layout, Type, Value};
 use inkwell::llvm_sys::LLVMTypeKind::*;
 use spirula_interface::program::{MAX_ALIGNMENT, MAX_PROGRAM_DATA};
 
@@ -11,6 +11,9 @@ pub(super) const MAX_PRIVATE_BYTES: u64 = 1 << 28;
 
 /// Bytes of one local variable: offsets into local memory have 32 bits.
 const MAX_LOCAL_BYTES: u64 = u32::MAX as u64;
+
+/// Bytes of a process's addresses, and hence of anything in it.
+const MAX_COPIED_BYTES: u64 = 1 << 47;
 
 /// Structures in arrays in structures.
 const MAX_DEPTH: u32 = 64;
@@ -90,6 +93,15 @@ pub(super) fn private<'m>(layout: Layout<'m>, alloca: Instruction<'m>) -> Option
     let fits = size.is_some_and(|size| size <= MAX_PRIVATE_BYTES);
     let most = MAX_PRIVATE_BYTES >> 20;
     (!fits).then(|| (&rules::SIZE, format!("a private variable of {}; the most is {most} MiB", count(size))))
+}
+
+/// The bytes that a call of `llvm.memcpy` or its like moves, if they are constant and more than any memory has.
+pub(super) fn excessive_copy(call: Call) -> Option<u64> {
+    let name = call.called_function()?.name();
+    let is_copy =
+        ["llvm.memcpy.", "llvm.memmove.", "llvm.memset."].iter().any(|start| name.starts_with(start));
+    let bytes = call.arguments().get(2).filter(|_| is_copy)?.constant_bits()?;
+    (bytes > MAX_COPIED_BYTES).then_some(bytes)
 }
 
 /// The alignment of a variable if that is too large.

@@ -68,6 +68,11 @@ fn call(name: &str, call: Call, findings: &mut Findings) {
             format!("the function `{name}` calls `{}` with another signature than its own", callee.name());
         findings.at(&rules::SIGNATURE, *call, text);
     }
+    if let Some(bytes) = limits::excessive_copy(call) {
+        let text =
+            format!("the function `{name}` copies or fills {bytes} bytes at once; no memory has so many");
+        findings.at(&rules::SIZE, *call, text);
+    }
 }
 
 /// A value without the casts around it.

@@ -130,6 +130,6 @@ rules! {
     ASSEMBLY Error "assembly" "2.0, 3.15; 1.2, > 3.10" "There is no assembly, of the module or inline";
     ATOMIC Error "atomic" "2.0, 3.18 and 3.19; 1.2, > 3.10" "No fence, no atomic instruction, no atomic load or store: builtins are for that";
     POISON Remark "poison" "2.0, 3.21; none in 1.2" "Nothing is poison";
-    SIZE Error "size" "none: this device" "Variables and values are not larger than what there is";
+    SIZE Error "size" "none: this device" "Variables, values and copies are not larger than what there is";
     ALIGNMENT Error "alignment" "none: this device" "Alignments are not larger than a page can be";
 }

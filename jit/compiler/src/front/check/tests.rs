@@ -130,6 +130,11 @@ fn each_forbidden_thing_has_its_finding() {
             "define void @f(ptr %p) {\n %v = load [100000 x i32], ptr %p\n ret void\n}",
             "`f` contains a value of type [100000 x i32], which is too large",
         ),
+        (
+            "declare void @llvm.memset.p1.i64(ptr addrspace(1), i8, i64, i1)\ndefine void @f(ptr addrspace(1) %p) {\n \
+             call void @llvm.memset.p1.i64(ptr addrspace(1) %p, i8 0, i64 9223372036854775807, i1 false)\n ret void\n}",
+            "`f` copies or fills 9223372036854775807 bytes at once",
+        ),
         ("module asm \"nop\"", "module-level inline assembly"),
         (
             "define void @llvm.mine() {\n ret void\n}",
