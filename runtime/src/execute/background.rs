@@ -15,7 +15,9 @@ use std::time::{Duration, Instant};
 /// What is to be done.
 pub(crate) type Job = Box<dyn FnOnce() + Send>;
 
-/// More threads would only wait for compilers, or keep launches from processors.
+/// More threads would only wait for compilers, or keep launches from processors. At most half as many as there may be compilers
+/// ([`spirula_service`]'s pool): a build, which somebody waits for, never waits behind these jobs. That is why they have a queue of
+/// their own.
 const MOST_THREADS: usize = 4;
 
 /// What an exit waits at most: the code of a few kernels of some length, which take 100 ms each. Where it is less, programs of

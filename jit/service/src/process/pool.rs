@@ -1,4 +1,4 @@
-//! Workers on demand, as many as CPUs, one request at a time each; replaced when they die, grow or have done much.
+//! Workers on demand, about as many as CPUs, one request at a time each; replaced when they die, grow or have done much.
 
 use super::Request;
 use super::keeper::Keeper;
@@ -48,7 +48,7 @@ struct State {
     idle: Vec<Worker>,
     /// Idle and busy ones.
     live: usize,
-    /// How many there may be: as many as CPUs.
+    /// How many there may be.
     limit: usize,
     /// Those that are being started before anybody needs one, and callers that wait for one of these.
     coming: usize,
@@ -59,9 +59,15 @@ struct State {
     missing: Vec<String>,
 }
 
+/// As many as CPUs, but two on a single one: what nobody waits for has half of them at most, so that a build, which somebody
+/// waits for, always finds one.
+fn most_workers(processors: usize) -> usize {
+    processors.max(2)
+}
+
 impl State {
     fn new() -> Self {
-        let limit = std::thread::available_parallelism().map_or(1, |count| count.get());
+        let limit = most_workers(std::thread::available_parallelism().map_or(1, |count| count.get()));
         State { idle: Vec::new(), live: 0, limit, coming: 0, awaiting: 0, target: None, missing: Vec::new() }
     }
 }
@@ -332,6 +338,16 @@ mod tests {
     use super::*;
     use std::sync::Barrier;
     use std::sync::atomic::{AtomicU32, Ordering::SeqCst};
+
+    #[test]
+    fn a_build_finds_a_place_beside_what_nobody_waits_for() {
+        for (processors, most) in [(1, 2), (2, 2), (8, 8)] {
+            // As `execute::background` of the runtime has it.
+            let in_the_background = (processors / 2).max(1);
+            assert_eq!(most_workers(processors), most);
+            assert!(in_the_background < most);
+        }
+    }
 
     #[test]
     fn who_comes_while_a_worker_is_started_ahead_waits_for_that_one() {
