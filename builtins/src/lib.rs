@@ -8,6 +8,7 @@
 //! interpolate the functions at Chebyshev nodes, computed by us to 240 bits; each says its error.
 
 pub mod accuracy;
+pub mod check;
 mod double;
 pub mod enqueue;
 mod erf;
@@ -43,6 +44,7 @@ pub(crate) use export;
 
 /// Every exported function.
 mod exports {
+    pub use crate::check::*;
     pub use crate::double::erf::*;
     pub use crate::double::exp::*;
     pub use crate::double::gamma::*;

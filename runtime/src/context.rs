@@ -46,7 +46,7 @@ pub struct Listener {
 impl Context {
     /// `devices` must not be empty (CL_INVALID_VALUE is the caller's check). A compiler is started in the background: who
     /// makes a context will build a program for it.
-    /// CL_OUT_OF_RESOURCES if kernels are to be isolated and can't be.
+    /// CL_OUT_OF_RESOURCES if kernels are to be isolated, or checked, and can't be.
     pub fn new(
         devices: Vec<Arc<Device>>,
         properties: Vec<isize>,
@@ -59,6 +59,13 @@ impl Context {
         });
         trace::start();
         spirula_service::warm_up();
+        let settings = spirula_service::settings::get();
+        static UNKNOWN: Once = Once::new();
+        UNKNOWN.call_once(|| {
+            for name in &settings.unknown_checks {
+                eprintln!("spirula: SPIRULA_CHECK: there is no check `{name}`; there are memory, barriers, arithmetic and all");
+            }
+        });
         let place = place(&devices).inspect_err(|error| {
             log::error(error);
             listener.tell(&error.to_string());
@@ -99,6 +106,16 @@ fn place(devices: &[Arc<Device>]) -> Result<Place> {
     if devices.iter().any(|device| device.info.addresses != info.addresses) {
         let why = "a context has devices of 64 bits or devices of 32 bits (SPIRULA_DEVICES), but not both";
         return Err(Status::InvalidDevice.because(why));
+    }
+    if spirula_service::settings::get().compiler.checks.any() && (info.isolated || info.addresses.is_linear())
+    {
+        let why = match info.isolated {
+            true => "SPIRULA_CHECK: kernels can't be checked in the isolated mode; unset SPIRULA_ISOLATE",
+            false => {
+                "SPIRULA_CHECK: kernels can't be checked on a device of 32 bits; have SPIRULA_DEVICES name cpu64"
+            }
+        };
+        return Err(Status::OutOfResources.because(why));
     }
     if info.isolated {
         let isolation = Isolation::new(info.global_mem_size, info.addresses)?;

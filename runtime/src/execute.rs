@@ -2,6 +2,7 @@
 
 pub(crate) mod arena;
 mod background;
+pub(crate) mod check;
 pub(crate) mod children;
 pub(crate) mod compile_time;
 pub(crate) mod fault;

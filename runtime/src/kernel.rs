@@ -2,6 +2,7 @@
 
 use crate::error::{Error, Result, Status};
 use crate::execute::arena::{BLOCK_ALIGN, MAX_SCRATCH};
+use crate::execute::check::Objects;
 use crate::execute::children::Enqueuing;
 use crate::execute::fault::Deadline;
 use crate::execute::launch::{ArgumentBlock, Invocation};
@@ -10,6 +11,7 @@ use crate::memory::{Mem, MemFlags, MemKind};
 use crate::platform::device::{Device, MAX_WORK_GROUP_SIZE};
 use crate::program::{BuiltKernel, Program};
 use crate::queue::on_device::DeviceQueue;
+use spirula_interface::check::Bounds;
 use spirula_interface::program::{AccessQualifier, ArgumentKind, HiddenKind, KernelInfo, Launch};
 use std::fmt::{self, Display, Formatter};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
@@ -441,8 +443,47 @@ impl Kernel {
             launch,
             local_size: local.size as usize,
             deadline: Deadline::NEVER,
+            objects: self.objects(arguments),
         };
         Ok((invocation, kept))
+    }
+
+    /// What a checked kernel may access with these arguments; nothing is asked for any other.
+    fn objects(&self, arguments: &Arguments) -> Objects {
+        let signature = &self.info.signature;
+        if signature.hidden_offset(HiddenKind::Checks).is_none() {
+            return Objects::default();
+        }
+        let svm = self.program.context.svm.bounds();
+        let bounds = |argument: &Option<Argument>| match argument {
+            Some(Argument::Buffer(Some(mem))) => mem.upgrade().map_or_else(Bounds::default, |mem| {
+                let (base, readable) = (mem.address() as u64, mem.size as u64);
+                let writable = if mem.flags.contains(MemFlags::READ_ONLY) { 0 } else { readable };
+                Bounds { base, readable, writable, offset: 0 }
+            }),
+            Some(Argument::Bytes(bytes)) => {
+                let address = bytes[..].try_into().map_or(0, u64::from_ne_bytes);
+                let contains = |object: &&Bounds| address.wrapping_sub(object.base) <= object.offset;
+                match svm.iter().rfind(contains) {
+                    _ if address == 0 => Bounds::default(),
+                    Some(object) => Bounds { offset: address - object.base, ..*object },
+                    // The system's memory, of which nobody knows the objects.
+                    None => Bounds { base: 0, readable: u64::MAX, writable: u64::MAX, offset: address },
+                }
+            }
+            Some(Argument::Local(size)) => {
+                Bounds { readable: *size as u64, writable: *size as u64, ..Bounds::default() }
+            }
+            _ => Bounds::default(),
+        };
+        let arguments: Vec<Bounds> = arguments.iter().map(bounds).collect();
+        let known = signature.arguments.iter().zip(&arguments);
+        let buffers =
+            known.filter(|(declared, bounds)| declared.kind == ArgumentKind::Buffer && bounds.offset == 0);
+        let buffers = buffers.map(|(_, bounds)| Bounds { offset: bounds.readable, ..*bounds });
+        let buffers = buffers.filter(|bounds| bounds.readable > 0);
+        let others = buffers.chain(svm.iter().copied()).collect();
+        Objects { arguments, others }
     }
 
     /// The queue that an argument names. CL_INVALID_KERNEL_ARGS if it is gone.

@@ -18,12 +18,13 @@ use crate::front::{self, CleanModule, HardenedModule, Imported, LinkedModule, Sp
 use crate::llvm::{self, Session};
 use baseline::Baseline;
 use inkwell::targets::TargetMachine;
+use spirula_interface::check::Checks;
 use spirula_interface::inputs::Inputs;
 use spirula_interface::options::{CompileError, Specialization};
 use spirula_interface::program::{CompiledProgram, KernelCode, KernelInfo, KernelSignature};
 use spirula_interface::target::TargetFacts;
 use spirula_interface::tier::Tier;
-use spirula_kir::analysis::sees_sub_groups;
+use spirula_kir::analysis::{find_effects, sees_sub_groups};
 use spirula_kir::lower::WorkGroupFunction;
 use spirula_kir::pipeline::{self, Lowered, PASSES};
 use spirula_kir::{Function, Module, transform};
@@ -42,7 +43,7 @@ pub fn check(module: &[u8], inputs: &Inputs) -> Result<String, CompileError> {
 /// Links modules into one without generating code. Returns bitcode.
 pub fn link(modules: &[&[u8]], inputs: &Inputs) -> Result<Vec<u8>, CompileError> {
     let session = Session::new();
-    let joined = front::read_modules(&session, modules, &inputs.options)?;
+    let joined = front::read_modules_to_check(&session, modules, &inputs.options, inputs.settings.checks)?;
     Ok(llvm::write_bitcode(&joined.module))
 }
 
@@ -66,7 +67,7 @@ pub fn build(
     if inputs.tier == Tier::Baseline {
         recent::keep(modules, inputs, &imported);
     }
-    let Imported { kernels: signatures, module } = &*imported;
+    let Imported { kernels: signatures, module, .. } = &*imported;
     let kernels = std::iter::zip(signatures, &module.kernels);
     let kernels: Vec<_> = match &options.specialization {
         Some(wanted) => kernels.filter_map(|kernel| specialized(kernel, wanted)).collect(),
@@ -140,7 +141,11 @@ fn import(
     stages: &mut Stages,
 ) -> Result<Imported, CompileError> {
     let Inputs { options, settings, target, .. } = inputs;
-    let spir: SpirModule = front::read_modules(session, modules, options)?;
+    if settings.checks.any() && options.addresses.is_linear() {
+        let why = "error: SPIRULA_CHECK: kernels can't be checked on a device of 32 bits\n";
+        return Err(CompileError::Failed(why.to_owned()));
+    }
+    let spir: SpirModule = front::read_modules_to_check(session, modules, options, settings.checks)?;
     stages.end("read");
     dump.write("spir.ll", || llvm::print_text(&spir.module));
     let hardened: HardenedModule = front::harden(spir, machine);
@@ -152,6 +157,10 @@ fn import(
     dump.write("clean.ll", || clean.text());
     let mut imported = front::import(clean)?;
     stages.end("import");
+    if settings.checks.any() {
+        instrument(session, &mut imported, machine, settings.checks)?;
+        stages.end("checks");
+    }
     let module = &mut imported.module;
     dump.write("imported.kir", || module.to_string());
     if settings.verify {
@@ -171,6 +180,20 @@ fn import(
         }
     }
     Ok(imported)
+}
+
+/// Writes checks into the kernels, and adds the functions that those call.
+fn instrument(
+    session: &Session,
+    imported: &mut Imported,
+    machine: &TargetMachine,
+    checks: Checks,
+) -> Result<(), CompileError> {
+    let Imported { kernels, module, variables } = imported;
+    module.functions.extend(front::check_functions(session, machine)?);
+    transform::check::instrument(module, kernels, variables, checks);
+    find_effects(module);
+    Ok(())
 }
 
 /// The one kernel, to be lowered as if it required the local size, if there is one; what the host knows of it stays.

@@ -8,6 +8,7 @@
 mod blocks;
 mod call_graph;
 mod check;
+mod checked;
 mod cleanup;
 mod container;
 mod contraction;
@@ -28,10 +29,12 @@ pub(crate) mod testing;
 mod variables;
 
 use crate::llvm::{self, Module, Session};
+pub use checked::functions as check_functions;
 pub use cleanup::clean_up;
 pub use harden::harden;
 pub use import::{Imported, import};
 pub use link::link;
+use spirula_interface::check::Checks;
 use spirula_interface::options::{CompileError, CompileOptions, MathOptions};
 use spirula_interface::program::KernelSignature;
 
@@ -46,6 +49,8 @@ pub struct SpirModule<'s> {
     pub math: MathOptions,
     /// Whether the options or a module say `-g`.
     pub is_debug: bool,
+    /// What is to be looked for in its kernels while they run.
+    pub checks: Checks,
 }
 
 /// SPIR's meaning made explicit: LLVM passes may run from here on.
@@ -55,6 +60,7 @@ pub struct HardenedModule<'s> {
     pub(crate) kernels: Vec<KernelSignature>,
     pub(crate) math: MathOptions,
     pub(crate) is_debug: bool,
+    pub(crate) checks: Checks,
 }
 
 /// Nothing is undefined but intrinsics and the work-item primitives, `spirula.*`.
@@ -62,6 +68,7 @@ pub struct HardenedModule<'s> {
 pub struct LinkedModule<'s> {
     pub(crate) module: Module<'s>,
     pub(crate) kernels: Vec<KernelSignature>,
+    pub(crate) checks: Checks,
 }
 
 /// Inlined and simplified.
@@ -69,6 +76,7 @@ pub struct LinkedModule<'s> {
 pub struct CleanModule<'s> {
     pub(crate) module: Module<'s>,
     pub(crate) kernels: Vec<KernelSignature>,
+    pub(crate) checks: Checks,
 }
 
 impl CleanModule<'_> {
@@ -85,13 +93,25 @@ pub fn read_modules<'s>(
     modules: &[&[u8]],
     options: &CompileOptions,
 ) -> Result<SpirModule<'s>, CompileError> {
+    read_modules_to_check(session, modules, options, Checks::NONE)
+}
+
+/// The same for kernels in which something is to be looked for while they run: they keep the lines of their source.
+pub fn read_modules_to_check<'s>(
+    session: &'s Session,
+    modules: &[&[u8]],
+    options: &CompileOptions,
+    checks: Checks,
+) -> Result<SpirModule<'s>, CompileError> {
     let mut list = Vec::new();
     for bytes in modules {
         let mut module = read::read(session, bytes)?;
         check::check(&module, options)?;
         llvm::complete_layout(&mut module, options.addresses);
-        // The findings' lines were its only use.
-        module.strip_debug_info();
+        if !checks.any() {
+            // The findings' lines were its only use.
+            module.strip_debug_info();
+        }
         contraction::allow(&mut module);
         memory_orders::tell_apart(&mut module);
         let mut module = opaque::replace(session, module)?;
@@ -114,7 +134,7 @@ pub fn read_modules<'s>(
     let kernels =
         kernels.map(|kernel| KernelSignature { denormals_are_zero, remainder_groups, ..kernel }).collect();
     let is_debug = options.debug || recorded_options::any_says(&module, "g");
-    Ok(SpirModule { module, kernels, math, is_debug })
+    Ok(SpirModule { module, kernels, math, is_debug, checks })
 }
 
 /// All that can be said of a module against SPIR's rules, remarks included, a line each, and whether it would be taken.

@@ -2,6 +2,7 @@
 //! so that it can cross a process border or lie in a cache.
 
 use crate::address_bits::AddressBits;
+use crate::check::Site;
 use crate::printf::Printf;
 use crate::tier::Tier;
 use serde::de::{SeqAccess, Visitor};
@@ -109,6 +110,8 @@ pub struct KernelSignature {
     /// Of a block that is enqueued, which an application can't launch: where what it captured begins, behind the block of
     /// arguments, which is longer by as much.
     pub block: Option<u32>,
+    /// The checks in it, if there are any: `SPIRULA_CHECK`.
+    pub sites: Vec<Site>,
 }
 
 /// A kernel's work-group function, and what it needs.
@@ -204,6 +207,8 @@ pub enum HiddenKind {
     PrintfBuffer,
     /// The launch's [`crate::enqueue::Parent`], for kernels that enqueue kernels or use their events.
     Parent,
+    /// The launch's [`crate::check::Block`], for kernels that are checked.
+    Checks,
 }
 
 /// A kernel argument (OpenCL 1.2, 5.7.3).

@@ -1,6 +1,7 @@
 //! What the user's settings ask of the compiler. The service reads them from the environment; here they are values, so
 //! that what a compilation yields depends on what it is given and on nothing else.
 
+use crate::check::Checks;
 use serde::{Deserialize, Serialize};
 
 /// Settings that change what a build yields.
@@ -15,6 +16,8 @@ pub struct Settings {
     pub verify: bool,
     /// `SPIRULA_DEBUG`: functions have frame pointers, and tell how they are unwound.
     pub frame_pointers: bool,
+    /// `SPIRULA_CHECK`: what is looked for in kernels while they run.
+    pub checks: Checks,
 }
 
 /// Whether the verifier runs if nothing is said.
@@ -22,6 +25,12 @@ pub const VERIFY_BY_DEFAULT: bool = cfg!(debug_assertions);
 
 impl Default for Settings {
     fn default() -> Self {
-        Settings { vector_width: None, remarks: false, verify: VERIFY_BY_DEFAULT, frame_pointers: false }
+        Settings {
+            vector_width: None,
+            remarks: false,
+            verify: VERIFY_BY_DEFAULT,
+            frame_pointers: false,
+            checks: Checks::NONE,
+        }
     }
 }

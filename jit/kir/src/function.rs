@@ -3,6 +3,7 @@
 use super::{Constant, Effects, Op, Target, Terminator, Type};
 use fixedbitset::FixedBitSet;
 use serde::{Deserialize, Serialize};
+use spirula_interface::check::Location;
 use std::collections::HashMap;
 
 /// Declares a dense index type.
@@ -159,13 +160,20 @@ pub struct BlockData {
     pub terminator: Terminator,
     /// Of the loop whose last block this is.
     pub loop_hints: Option<LoopHints>,
+    /// Where the source has what ends it: known of barriers.
+    pub location: Option<LocationId>,
 }
+
+/// A place in the source: [`Function::location_of`] says which.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct LocationId(pub u32);
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
 struct InstData {
     op: Op,
     result: Option<Value>,
     access_group: Option<AccessGroup>,
+    location: Option<LocationId>,
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -199,6 +207,11 @@ pub struct Function {
     pub remainder_groups: bool,
     /// The blocks.
     pub blocks: Vec<BlockData>,
+    /// What instructions that are appended get as their place in the source.
+    #[serde(skip)]
+    pub at_location: Option<LocationId>,
+    /// The places that instructions have.
+    locations: Vec<Location>,
     values: Vec<ValueData>,
     insts: Vec<InstData>,
     /// Equal constants share a value. Not serialized: [`Function::index_constants`].
@@ -247,6 +260,7 @@ impl Function {
             insts: Vec::new(),
             terminator: Terminator::Unreachable,
             loop_hints: None,
+            location: None,
         });
         Block(self.blocks.len() as u32 - 1)
     }
@@ -298,7 +312,7 @@ impl Function {
 
     /// Appends an instruction without a result.
     pub fn push_effect(&mut self, block: Block, op: Op) -> Inst {
-        self.insts.push(InstData { op, result: None, access_group: None });
+        self.insts.push(InstData { op, result: None, access_group: None, location: self.at_location });
         let inst = Inst(self.insts.len() as u32 - 1);
         self.blocks[block.index()].insts.push(inst);
         inst
@@ -325,6 +339,25 @@ impl Function {
     /// Puts a memory access into a group, or into none.
     pub fn set_access_group(&mut self, inst: Inst, group: Option<AccessGroup>) {
         self.insts[inst.index()].access_group = group;
+    }
+
+    /// The number of a place in the source. Places that follow each other are often the same.
+    pub fn add_location(&mut self, location: Location) -> LocationId {
+        if self.locations.last() != Some(&location) {
+            self.locations.push(location);
+        }
+        LocationId(self.locations.len() as u32 - 1)
+    }
+
+    /// A place in the source.
+    pub fn location_of(&self, id: LocationId) -> Option<&Location> {
+        self.locations.get(id.0 as usize)
+    }
+
+    /// Where the source has what became an instruction, as far as that is known: programs have such places if they were compiled with
+    /// debug information and it was asked for.
+    pub fn location(&self, inst: Inst) -> Option<LocationId> {
+        self.insts[inst.index()].location
     }
 
     /// Ends a block.

@@ -25,8 +25,8 @@ mod verify;
 mod wire;
 
 pub use function::{
-    AccessGroup, Attributes, Block, BlockData, Function, Inst, LoopHints, Param, Passing, Promises,
-    SMALL_LIMIT, Signature, Slot, SlotData, Value, ValueDef,
+    AccessGroup, Attributes, Block, BlockData, Function, Inst, LocationId, LoopHints, Param, Passing,
+    Promises, SMALL_LIMIT, Signature, Slot, SlotData, Value, ValueDef,
 };
 pub use instruction::{
     BinaryOp, CastOp, ContextSlot, Flags, FloatPredicate, IntPredicate, Op, Ordering, Predicate, RmwOp,

@@ -7,6 +7,7 @@
 //! makes barriers of work-group functions, `borders` says where to cut, `context` how each value gets over.
 //! `contract` decides which products and sums are one operation.
 //! `widen` makes a second body for packs of work-items in SIMD lanes, and `streaming` lets stores of packs go past the caches.
+//! [`check`] writes checks into kernels before all of that, where they are asked for.
 //! Behind [`crate::lower`], `local_atomics` and `reciprocal_root` replace operations by simpler ones, and `dead_code`
 //! removes what is computed for nobody. For devices of 32 bits, `linear_memory` makes pointers offsets in a block of memory, and
 //! `frames` sees to it that called functions' variables lie there.
@@ -14,6 +15,7 @@
 //! After Meyer, Aksoy et al., "Implementation Techniques for SPMD Kernels on CPUs" (IWOCL 2023), continuation-based synchronization.
 
 mod borders;
+pub mod check;
 mod collectives;
 mod context;
 mod contract;

@@ -3,6 +3,7 @@
 //! `docs/settings.md` lists them; a test holds it against [`VARIABLES`].
 
 use spirula_interface::address_bits::AddressBits;
+use spirula_interface::check::Checks;
 use spirula_interface::settings::{Settings, VERIFY_BY_DEFAULT};
 use spirula_interface::target::Level;
 use spirula_interface::tier::Tier;
@@ -32,6 +33,16 @@ pub const VARIABLES: &[Variable] = &[
         name: "SPIRULA_CACHE_SIZE",
         values: "MiB, 512 by default",
         meaning: "how much is kept; what was not used for longest is removed",
+    },
+    Variable {
+        name: "SPIRULA_CHECK",
+        values: "`memory`, `barriers`, `arithmetic`, separated by `,`, or `all`",
+        meaning: "looks for what kernels do wrong while they run, and says it, with its line, on standard error: [how](checking.md)",
+    },
+    Variable {
+        name: "SPIRULA_CHECK_REPORT",
+        values: "a file",
+        meaning: "gets what `SPIRULA_CHECK` finds as well, an object of JSON a line, behind what is in it",
     },
     Variable {
         name: "SPIRULA_CLANG",
@@ -168,6 +179,10 @@ pub struct UserSettings {
     pub cache_folder: Option<PathBuf>,
     /// `SPIRULA_CACHE_SIZE`, in bytes.
     pub cache_size: u64,
+    /// What `SPIRULA_CHECK` names that can't be checked.
+    pub unknown_checks: Vec<String>,
+    /// `SPIRULA_CHECK_REPORT`.
+    pub check_report: Option<PathBuf>,
     /// `SPIRULA_CLANG`.
     pub clang: Option<PathBuf>,
     /// `PATH`, which a program with more rights than its user does not search.
@@ -216,11 +231,15 @@ impl UserSettings {
         let absolute = |path: PathBuf| std::path::absolute(path).ok();
         let folders = |name: &str| -> Vec<PathBuf> { paths(name).into_iter().filter_map(absolute).collect() };
         let debug = Debuggers::named(variable("SPIRULA_DEBUG").as_deref());
+        let check = variable("SPIRULA_CHECK").unwrap_or_default();
+        let check = check.to_string_lossy();
+        let (checks, unknown) = Checks::parse(&check);
         let compiler = Settings {
             frame_pointers: debug.gdb || debug.perf,
             vector_width: number("SPIRULA_VECTOR_WIDTH").filter(|n| n.is_power_of_two() && *n <= 64),
             remarks: variable("SPIRULA_REMARKS").is_some(),
             verify: variable("SPIRULA_VERIFY").map_or(VERIFY_BY_DEFAULT, |value| value != "0"),
+            checks,
         };
         let dump = path("SPIRULA_DUMP").and_then(absolute);
         let asks = compiler.vector_width.is_some() || compiler.remarks || dump.is_some();
@@ -228,6 +247,8 @@ impl UserSettings {
             compiler,
             cache_folder: cache_folder(&variable),
             cache_size: u64::from(number("SPIRULA_CACHE_SIZE").unwrap_or(512)) << 20,
+            unknown_checks: unknown.into_iter().map(str::to_owned).collect(),
+            check_report: path("SPIRULA_CHECK_REPORT").and_then(absolute),
             clang: path("SPIRULA_CLANG"),
             search_path: paths("PATH"),
             compiler_program: path("SPIRULA_COMPILER"),

@@ -3,6 +3,7 @@
 use super::{Command, CommandType, Template, Work};
 use crate::context::Context;
 use crate::error::{Error, Result, Status};
+use crate::execute::check::Checking;
 use crate::execute::children::{Enqueuing, Waves};
 use crate::execute::fault::Deadline;
 use crate::execute::group_size;
@@ -38,7 +39,7 @@ impl KernelLaunch {
         let parts = std::iter::once(invocation).chain(rest).map(|part| Invocation { deadline, ..part });
         let told = log::wants_info().then(|| (info.clone(), Instant::now()));
         let result = match enqueuing {
-            None => run_kernel(device, &info, parts),
+            None => run_kernel(device, &info, parts, Some(&context)),
             Some(enqueuing) => {
                 enqueuing.run(device, &context.device_queues, Waves::new(info, parts), deadline, ended)
             }
@@ -60,12 +61,31 @@ fn tell_if_slow(kernel: &str, took: Duration, result: &Result<()>) {
     }
 }
 
-/// Runs the parts of a kernel's launch, and prints what they printed.
+/// Runs the parts of a kernel's launch, prints what they printed, and tells what its checks found, the context too.
 pub(crate) fn run_kernel(
     device: &Device,
     info: &KernelInfo,
     parts: impl IntoIterator<Item = Invocation>,
+    context: Option<&Context>,
 ) -> Result<()> {
+    let mut parts = parts.into_iter().peekable();
+    let Some(first) = parts.peek() else { return Ok(()) };
+    let Some(checking) = Checking::begin(info, &first.objects)? else {
+        return run_parts(device, info, parts);
+    };
+    let launch = first.launch;
+    let result = run_parts(
+        device,
+        info,
+        parts.map(|mut part| {
+            checking.give(info, &mut part);
+            part
+        }),
+    );
+    result.and(checking.end(info, &launch, context))
+}
+
+fn run_parts(device: &Device, info: &KernelInfo, parts: impl IntoIterator<Item = Invocation>) -> Result<()> {
     let mut parts = parts.into_iter().peekable();
     let run = |part| device.scheduler.run(&Arc::new(part)).map_err(|error| of_kernel(info, &error));
     let Some(calls) = &info.signature.printf else { return parts.try_for_each(run) };
@@ -129,7 +149,9 @@ fn launch(
     local: Option<&[usize]>,
 ) -> Result<Command> {
     let range = check_range(kernel, device, offset, global, local)?;
-    let bound = kernel.info.code.sees_group || kernel.info.code.scratch_per_item > 0;
+    // What is found is told of the groups that the application asked for.
+    let checked = kernel.info.signature.hidden_offset(HiddenKind::Checks).is_some();
+    let bound = kernel.info.code.sees_group || kernel.info.code.scratch_per_item > 0 || checked;
     let parts = if bound { range.divided() } else { regrouped(&range, kernel, device) };
     let Some((&first, rest)) = parts.split_first() else {
         // Nobody will be in a group.

@@ -10,6 +10,7 @@
 mod waves;
 
 use crate::error::{Error, Result, Status, code_name};
+use crate::execute::check::Objects;
 use crate::execute::fault::Deadline;
 use crate::execute::group_size;
 use crate::execute::launch::{ArgumentBlock, Invocation};
@@ -20,6 +21,7 @@ use crate::memory::raw::Placed;
 use crate::platform::device::Device;
 use crate::program::BuiltKernel;
 use crate::queue::on_device::{DeviceQueue, DeviceQueues};
+use spirula_interface::check::Bounds;
 use spirula_interface::enqueue::host::{Child, Opened, OwnedEvents};
 use spirula_interface::enqueue::{Head, KernelFacts, MARKER, Parent, WAIT_KERNEL};
 use spirula_interface::program::Launch;
@@ -434,6 +436,8 @@ fn invocation(
     let memory = kernel.tiers.first().code.at().memory.of_launches();
     let mut block = ArgumentBlock::new(&memory, size).ok_or_else(no_memory)?;
     let mut local = LocalLayout::new(&kernel.info);
+    let bounds = |&size: &u64| Bounds { readable: size, writable: size, ..Bounds::default() };
+    let objects = Objects { arguments: opened.locals.iter().map(bounds).collect(), others: Vec::new() };
     for (argument, &size) in signature.arguments.iter().zip(&opened.locals) {
         let place = local.place(usize::try_from(size).unwrap_or(usize::MAX));
         block.put(argument.offset as usize, &place.to_ne_bytes());
@@ -446,5 +450,6 @@ fn invocation(
         launch,
         local_size: local.size as usize,
         deadline,
+        objects,
     })
 }

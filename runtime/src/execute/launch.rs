@@ -5,6 +5,7 @@
 
 use crate::error::{Result, Status};
 use crate::execute::arena::{Arena, BLOCK_ALIGN, MAX_SCRATCH};
+use crate::execute::check::{self, Objects};
 use crate::execute::fault::{self, Deadline};
 use crate::execute::output::buffer::Buffers;
 use crate::execute::tiers::{Tiers, Version};
@@ -190,6 +191,8 @@ pub(crate) struct Invocation {
     pub local_size: usize,
     /// When its command must have ended.
     pub deadline: Deadline,
+    /// What a checked kernel checks by.
+    pub objects: Objects,
 }
 
 impl Invocation {
@@ -220,6 +223,9 @@ impl Invocation {
     pub(crate) fn run(&self, version: &Version, arena: &mut Arena, first: u64, end: u64) -> Result<()> {
         let (local, scratch) = arena.parts(self.local_size, self.scratch_size(version));
         let arguments = self.arguments.0.span();
+        if check::counts_in_local_memory(&version.info) {
+            local.fill(&[0]);
+        }
         let [local_size, scratch_size, argument_size] =
             [local, scratch, arguments].map(|span| span.len() as u64);
         let memory = MemorySizes { local: local_size, scratch: scratch_size, arguments: argument_size };

@@ -218,7 +218,8 @@ fn perform(request: Request) -> Answer {
     };
     let deadline = limit_ns.map_or(Deadline::NEVER, |limit| Deadline::after(Duration::from_nanos(limit)));
     let arguments = block.ok_or_else(no_memory)?;
-    let invocation = Arc::new(Invocation { tiers, arguments, memory, launch, local_size, deadline });
+    let objects = Default::default();
+    let invocation = Arc::new(Invocation { tiers, arguments, memory, launch, local_size, deadline, objects });
     let items = (groups.end - groups.start).saturating_mul(invocation.group_items());
     let begun = timer();
     scheduler.run_groups(&invocation, groups).map_err(|error| error.detail)?;

@@ -4,7 +4,8 @@
 use super::pool::Pool;
 use super::raw::{Allocation, HostPtr, PAGE};
 use crate::error::{Result, Status};
-use std::collections::BTreeMap;
+use spirula_interface::check::{Bounds, Checks};
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// What clSVMAlloc gave to a context and clSVMFree has not taken back.
@@ -12,15 +13,19 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 pub struct Svm {
     pool: Pool,
     allocations: Mutex<BTreeMap<usize, Allocation>>,
+    /// In the checked mode: what was freed last.
+    freed: Mutex<VecDeque<Allocation>>,
 }
 
 /// The alignment of OpenCL's largest type, long16: what an alignment of 0 asks for.
 const DEFAULT_ALIGN: usize = 128;
+/// Bytes that were freed and are kept in the checked mode.
+const KEPT: usize = 256 << 20;
 
 impl Svm {
     /// Nothing yet, of that memory.
     pub(crate) fn new(pool: Pool) -> Svm {
-        Svm { pool, allocations: Mutex::default() }
+        Svm { pool, allocations: Mutex::default(), freed: Mutex::default() }
     }
 
     /// clSVMAlloc. CL_INVALID_VALUE for an alignment that is no power of two or larger than a page, CL_OUT_OF_RESOURCES
@@ -39,8 +44,37 @@ impl Svm {
 
     /// clSVMFree; other addresses than those allocated are left alone.
     pub fn free(&self, address: usize) {
-        let freed = self.lock().remove(&address);
-        drop(freed);
+        let Some(memory) = self.lock().remove(&address) else { return };
+        if !spirula_service::settings::get().compiler.checks.contains(Checks::MEMORY) {
+            return;
+        }
+        // Nobody else gets it for a while: who still uses it is found.
+        let mut freed = self.freed();
+        freed.push_back(memory);
+        while freed.iter().map(|memory| memory.span().len()).sum::<usize>() > KEPT {
+            freed.pop_front();
+        }
+    }
+
+    /// The allocations, for kernels that are checked, and what was freed last, of which nothing may be accessed.
+    pub(crate) fn bounds(&self) -> Vec<Bounds> {
+        let extent = |memory: &Allocation| (memory.span().address() as u64, memory.span().len() as u64);
+        let live = |memory: &Allocation| {
+            let (base, size) = extent(memory);
+            Bounds { base, readable: size, writable: size, offset: size }
+        };
+        let freed = |memory: &Allocation| {
+            let (base, offset) = extent(memory);
+            Bounds { base, offset, ..Bounds::default() }
+        };
+        let mut list: Vec<Bounds> = self.lock().values().map(live).collect();
+        list.extend(self.freed().iter().map(freed));
+        list.sort_by_key(|bounds| bounds.base);
+        list
+    }
+
+    fn freed(&self) -> MutexGuard<'_, VecDeque<Allocation>> {
+        self.freed.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Whether all of `size` bytes from `address` on are of one allocation.

@@ -42,7 +42,10 @@ fn host() -> &'static str {
         let field = |key| cpu.field(key).unwrap_or("");
         let features = checksum(field("flags").as_bytes()) ^ checksum(field("Features").as_bytes());
         let (version, arch) = (spirula_interface::identity::BUILD, std::env::consts::ARCH);
-        format!("{version} {arch} {} {features:x}", field("model name"))
+        // Code with checks in it is of no use to who doesn't ask for them, nor is that without to who does.
+        let checks = spirula_service::settings::get().compiler.checks;
+        let checks = if checks.any() { format!(" {checks:?}") } else { String::new() };
+        format!("{version} {arch} {} {features:x}{checks}", field("model name"))
     });
     &HOST
 }
@@ -87,7 +90,7 @@ impl Contents {
         }
         match contents.host == host() {
             true => Ok(contents),
-            false => Err("built by another version or for another CPU"),
+            false => Err("built by another version, for another CPU, or under another SPIRULA_CHECK"),
         }
     }
 }

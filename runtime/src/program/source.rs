@@ -23,6 +23,13 @@ pub(super) fn translation(
 ) -> crate::Result<Translation> {
     let clang = service::find_clang().ok_or_else(|| Status::CompilerNotAvailable.because(NO_CLANG))?;
     let language = &options.language;
+    // What is found in kernels is found at a line of their source.
+    let lines = service::settings::get()
+        .compiler
+        .checks
+        .any()
+        .then_some("-debug-info-kind=line-tables-only")
+        .into_iter();
     let given = language.options.iter().rfind(|option| option.starts_with("-cl-std="));
     let version = given.map_or(DEFAULT_VERSION, String::as_str).to_string();
     Ok(Translation {
@@ -42,6 +49,7 @@ pub(super) fn translation(
             .into_iter()
             .chain(given.is_none().then_some(version))
             .chain(language.options.iter().cloned())
+            .chain(lines.map(str::to_owned))
             .collect(),
     })
 }

@@ -1,6 +1,7 @@
 //! What the front made of the last programs: optimized code of their kernels is asked for later, one by one, and begins there.
 
 use crate::front::Imported;
+use spirula_interface::check::Checks;
 use spirula_interface::inputs::Inputs;
 use spirula_interface::options::CompileOptions;
 use spirula_interface::target::Target;
@@ -17,13 +18,17 @@ struct Program {
     modules: Vec<Vec<u8>>,
     options: CompileOptions,
     target: Target,
+    checks: Checks,
     imported: Arc<Imported>,
     size: usize,
 }
 
 impl Program {
     fn is_of(&self, modules: &[&[u8]], inputs: &Inputs) -> bool {
-        self.modules == modules && self.options == general(&inputs.options) && self.target == inputs.target
+        self.modules == modules
+            && self.options == general(&inputs.options)
+            && self.target == inputs.target
+            && self.checks == inputs.settings.checks
     }
 }
 
@@ -50,6 +55,7 @@ pub fn keep(modules: &[&[u8]], inputs: &Inputs, imported: &Arc<Imported>) {
         modules: modules.iter().map(|module| module.to_vec()).collect(),
         options: general(&inputs.options),
         target: inputs.target.clone(),
+        checks: inputs.settings.checks,
         imported: imported.clone(),
         size,
     };
@@ -78,7 +84,7 @@ mod tests {
         let plain = inputs(CompileOptions::default(), "of the test");
         let module: &[&[u8]] = &[b"a module of the test"];
         assert!(find(module, &plain).is_none());
-        keep(module, &plain, &Arc::new(Imported { kernels: Vec::new(), module: Default::default() }));
+        keep(module, &plain, &Arc::new(Imported::default()));
         assert!(find(module, &plain).is_some());
         let specialization = Some(Specialization { kernel: "k".into(), local_size: None });
         let of_kernel = CompileOptions { specialization, ..CompileOptions::default() };
@@ -91,7 +97,7 @@ mod tests {
         assert!(find(module, &inputs(CompileOptions::default(), "another")).is_none());
         assert!(find(&[b"another"], &plain).is_none());
         let large = vec![0; MOST + 1];
-        keep(&[&large], &plain, &Arc::new(Imported { kernels: Vec::new(), module: Default::default() }));
+        keep(&[&large], &plain, &Arc::new(Imported::default()));
         assert!(find(&[&large], &plain).is_none());
     }
 }

@@ -28,29 +28,48 @@ const FIRST_PASSES: &str = "always-inline,globaldce,\
 /// The passes of `-cl-opt-disable`: only what Kernel IR needs.
 const FEWEST_PASSES: &str = "always-inline,globaldce,function(sroa<modify-cfg>)";
 
+/// The passes of kernels that are checked: what they do wrong has to be left in them, so that nothing may run that goes by what is
+/// undefined. Only variables whose address nobody takes become values.
+const CHECKED_PASSES: &str = "always-inline,globaldce,function(mem2reg)";
+
+/// What is done.
+#[derive(Clone, Copy, PartialEq)]
+enum Effort {
+    Full,
+    Least,
+    Checked,
+}
+
 /// Simplifies a linked module. Errors: `Failed` if a function that must be inlined couldn't be.
 pub fn clean_up<'s>(
     linked: LinkedModule<'s>,
     machine: &TargetMachine,
     optimize: bool,
 ) -> Result<CleanModule<'s>, CompileError> {
-    let LinkedModule { mut module, kernels } = linked;
-    simplify(&mut module, &kernels, machine, optimize).map_err(|error| {
+    let LinkedModule { mut module, kernels, checks } = linked;
+    let effort = match optimize {
+        _ if checks.any() => Effort::Checked,
+        true => Effort::Full,
+        false => Effort::Least,
+    };
+    simplify(&mut module, &kernels, machine, effort).map_err(|error| {
         CompileError::Failed(format!("error: LLVM can't simplify the program: {error}\n"))
     })?;
     all_inlined(&module, &kernels)?;
-    Ok(CleanModule { module, kernels })
+    Ok(CleanModule { module, kernels, checks })
 }
 
 fn simplify(
     module: &mut Module,
     kernels: &[KernelSignature],
     machine: &TargetMachine,
-    optimize: bool,
+    effort: Effort,
 ) -> Result<(), LlvmError> {
-    mark(module);
-    if !optimize {
-        return llvm::run_passes(module, FEWEST_PASSES, machine);
+    mark(module, effort);
+    match effort {
+        Effort::Checked => return llvm::run_passes(module, CHECKED_PASSES, machine),
+        Effort::Least => return llvm::run_passes(module, FEWEST_PASSES, machine),
+        Effort::Full => {}
     }
     if private_arrays::has_arrays(module.view()) {
         let postponed = module.edit(|edit| private_arrays::postpone(edit, &bound_to_kernels(*edit)));
@@ -87,12 +106,14 @@ fn has_large_frame<'m>(function: Function<'m>, layout: Layout<'m>) -> bool {
 }
 
 /// Marks what is to be inlined: what must be, and what isn't large, because a call can't be widened.
-fn mark(module: &mut Module) {
+fn mark(module: &mut Module, effort: Effort) {
     module.edit(|edit| {
         let bound = bound_to_kernels(*edit);
         let mut sizes = Sizes::default();
         for function in edit.defined_functions() {
-            if bound.contains(&function) || has_large_frame(function, edit.layout()) {
+            // Who the caller is, and what its pointers lead to, only the kernel knows.
+            let checked = effort == Effort::Checked && !is_of_values(function);
+            if checked || bound.contains(&function) || has_large_frame(function, edit.layout()) {
                 edit.drop_attribute(function, "noinline");
                 edit.drop_attribute(function, "optnone");
             } else if !is_worth_inlining(function, &mut sizes) {
@@ -101,6 +122,12 @@ fn mark(module: &mut Module) {
             edit.add_attributes(function, &[Attribute::AlwaysInline]);
         }
     });
+}
+
+/// Whether it is one of the library's functions that are given no pointers.
+fn is_of_values(function: Function) -> bool {
+    let ty = function.value_type();
+    function.name().starts_with("spirula_") && ty.parameter_types().iter().all(|ty| !ty.is_pointer())
 }
 
 fn is_worth_inlining<'m>(function: Function<'m>, sizes: &mut Sizes<'m>) -> bool {
@@ -152,6 +179,7 @@ pub(super) mod tests {
     use super::*;
     use crate::front::testing;
     use crate::llvm::Session;
+    use spirula_interface::check::Checks;
 
     pub(in crate::front) fn cleaned(text: &str, optimize: bool) -> String {
         let session = Session::new();
@@ -160,7 +188,12 @@ pub(super) mod tests {
         llvm::set_target(&mut module, &machine, Default::default());
         let named = testing::module(&session, "define spir_kernel void @k() {\n ret void\n}");
         let kernel = crate::front::metadata::kernels(&named).unwrap().remove(0);
-        let clean = clean_up(LinkedModule { module, kernels: vec![kernel] }, &machine, optimize).unwrap();
+        let clean = clean_up(
+            LinkedModule { module, kernels: vec![kernel], checks: Checks::NONE },
+            &machine,
+            optimize,
+        )
+        .unwrap();
         llvm::verify(&clean.module).unwrap_or_else(|e| panic!("{e}"));
         llvm::print_text(&clean.module)
     }

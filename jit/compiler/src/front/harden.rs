@@ -18,7 +18,7 @@ const KEPT_ATTRIBUTES: [&str; 2] = ["alwaysinline", "noinline"];
 
 /// Makes an executable's module safe to optimize for the machine.
 pub fn harden<'s>(spir: SpirModule<'s>, machine: &TargetMachine) -> HardenedModule<'s> {
-    let SpirModule { mut module, kernels, math, is_debug } = spir;
+    let SpirModule { mut module, kernels, math, is_debug, checks } = spir;
     let addresses = llvm::addresses(&module);
     llvm::set_target(&mut module, machine, addresses);
     let names: Vec<&str> = kernels.iter().map(|kernel| kernel.name.as_str()).collect();
@@ -32,7 +32,7 @@ pub fn harden<'s>(spir: SpirModule<'s>, machine: &TargetMachine) -> HardenedModu
             harden_instruction(edit, instruction, fast_math);
         }
     });
-    HardenedModule { module, kernels, math, is_debug }
+    HardenedModule { module, kernels, math, is_debug, checks }
 }
 
 const KERNEL_PREFIX: &str = "spirula.kernel.";
@@ -229,6 +229,7 @@ mod tests {
     use super::*;
     use crate::front::{metadata, testing};
     use crate::llvm::{Module, Session};
+    use spirula_interface::check::Checks;
 
     /// The hardened text of a module, which LLVM accepts.
     fn hardened(text: &str, math: MathOptions) -> String {
@@ -236,7 +237,8 @@ mod tests {
         let module = testing::module(&session, text);
         let kernels = metadata::kernels(&module).unwrap();
         let machine = llvm::machine(&llvm::host(), true).unwrap();
-        let result = harden(SpirModule { module, kernels, math, is_debug: false }, &machine);
+        let result =
+            harden(SpirModule { module, kernels, math, is_debug: false, checks: Checks::NONE }, &machine);
         llvm::verify(&result.module).unwrap_or_else(|e| panic!("{e}"));
         llvm::print_text(&result.module)
     }

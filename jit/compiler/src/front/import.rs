@@ -20,17 +20,20 @@ use data::{Data, Place};
 use spirula_interface::options::CompileError;
 use spirula_interface::program::{ArgumentInfo, ArgumentKind, HiddenKind, KernelSignature};
 use spirula_kir as kir;
+use spirula_kir::transform::check::{Variable, Variables};
 use spirula_kir::{Function, Passing, Promises, Type};
 use std::collections::HashMap;
 use std::sync::Arc;
 
 /// What the front yields.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Imported {
     /// What the host is told of each kernel, in the order of the metadata.
     pub kernels: Vec<KernelSignature>,
     /// The program; its kernels are in the same order.
     pub module: kir::Module,
+    /// Where its variables lie.
+    pub variables: Variables,
 }
 
 /// Why a function can't be imported, to stand behind "it ".
@@ -38,18 +41,20 @@ type Import<T> = Result<T, String>;
 
 /// Imports a module. Errors: `Failed`, naming the function and what it contains.
 pub fn import(clean: CleanModule) -> Result<Imported, CompileError> {
-    let CleanModule { module, kernels } = clean;
+    let CleanModule { module, kernels, checks } = clean;
     let names = Names::new(module.view(), &kernels);
     let layout = module.view().layout();
     let data = data::lay_out(&names.data, layout)
         .map_err(|what| CompileError::Failed(format!("error: the program can't be compiled: it {what}\n")))?;
-    let shared = Shared { layout, functions: &names.functions, data: &data };
+    let shared = Shared { layout, functions: &names.functions, data: &data, checked: checks.any() };
+    let mut variables = Variables::default();
     let mut result = kir::Module::default();
     for info in &kernels {
-        let body = kernel(module.view(), info, &shared).map_err(|what| {
+        let (body, local) = kernel(module.view(), info, &shared).map_err(|what| {
             CompileError::Failed(format!("error: the kernel `{}` can't be compiled: it {what}\n", info.name))
         })?;
         result.kernels.push(body);
+        variables.local.push(local);
     }
     for (source, name) in names.functions_in_order() {
         let body = function(source, &name, &shared).map_err(|what| {
@@ -58,13 +63,14 @@ pub fn import(clean: CleanModule) -> Result<Imported, CompileError> {
         })?;
         result.functions.push(body);
     }
-    let Data { constants, block, .. } = data;
+    let Data { constants, block, variables: program, .. } = data;
+    variables.program = program;
     (result.constants, result.data) = (constants, block);
     if result.data.addresses.is_linear() {
         kir::transform::pass_frames(&mut result);
     }
     kir::analysis::find_effects(&mut result);
-    Ok(Imported { kernels, module: result })
+    Ok(Imported { kernels, module: result, variables })
 }
 
 /// Names that nothing else has (not the C library, not another program) and that can stand in text.
@@ -110,9 +116,15 @@ struct Shared<'m, 's> {
     layout: Layout<'m>,
     functions: &'s HashMap<Source<'m>, Arc<str>>,
     data: &'s Data<'m>,
+    /// Whether accesses keep the alignment that the program promises: it is looked after.
+    checked: bool,
 }
 
-fn kernel<'m>(module: View<'m>, info: &KernelSignature, shared: &Shared<'m, '_>) -> Import<Function> {
+fn kernel<'m>(
+    module: View<'m>,
+    info: &KernelSignature,
+    shared: &Shared<'m, '_>,
+) -> Import<(Function, Vec<Variable>)> {
     let source = module
         .function_named(&kernel_symbol(&info.name))
         .filter(|function| !function.is_declaration())
@@ -129,6 +141,8 @@ fn kernel<'m>(module: View<'m>, info: &KernelSignature, shared: &Shared<'m, '_>)
         match hidden.kind {
             HiddenKind::PrintfBuffer => importer.printf_buffer = Some(value),
             HiddenKind::Parent => importer.parent = Some(value),
+            // The checks are written when all is there.
+            HiddenKind::Checks => {}
         }
     }
     if let (Some(offset), Some(captures)) = (info.block, source.parameters().last()) {
@@ -136,7 +150,7 @@ fn kernel<'m>(module: View<'m>, info: &KernelSignature, shared: &Shared<'m, '_>)
         importer.values.insert(**captures, value);
     }
     importer.body(source)?;
-    Ok(importer.function)
+    Ok((importer.function, importer.local_variables))
 }
 
 /// A function that stays a call.
@@ -184,6 +198,7 @@ struct Importer<'m, 's> {
     blocks: HashMap<Block<'m>, kir::Block>,
     /// Offsets of the local variables.
     local: HashMap<Value<'m>, u64>,
+    local_variables: Vec<Variable>,
     /// Parameters behind the kernel's own.
     printf_buffer: Option<kir::Value>,
     parent: Option<kir::Value>,
@@ -199,6 +214,7 @@ impl<'m, 's> Importer<'m, 's> {
             values: HashMap::new(),
             blocks: HashMap::new(),
             local: HashMap::new(),
+            local_variables: Vec::new(),
             printf_buffer: None,
             parent: None,
             at: kir::Block(0),

@@ -10,6 +10,7 @@ use crate::builtin::{self, Resolution, Signature};
 use crate::llvm::{self, Function, LlvmError, Module, Session, Symbol, Type, Value, View};
 use inkwell::llvm_sys::LLVMLinkage;
 use inkwell::targets::TargetMachine;
+use spirula_interface::check::Checks;
 use spirula_interface::options::{CompileError, MathOptions};
 use spirula_interface::program::{HiddenKind, KernelSignature};
 use std::collections::{BTreeSet, HashMap};
@@ -101,7 +102,7 @@ pub fn link<'s>(
     let options = Options { names_errors: hardened.is_debug };
     blocks::resolve(session, &mut hardened, machine, options)?;
     printf::replace(session, &mut hardened, machine)?;
-    let HardenedModule { mut module, mut kernels, math, .. } = hardened;
+    let HardenedModule { mut module, mut kernels, math, checks, .. } = hardened;
     for _ in 0..MAX_ROUNDS {
         let definitions = resolve(&module, &kernels, math)?;
         if definitions.is_empty() {
@@ -113,11 +114,11 @@ pub fn link<'s>(
         llvm::link_lazily(session, &mut module, builtin::LIBRARY_BITCODE, machine)
             .map_err(|error| internal(&error))?;
     }
-    describe(module.view(), &mut kernels);
+    describe(module.view(), &mut kernels, checks);
     unify(&mut module, &kernels);
     missing(module.view())?;
     llvm::verify(&module).map_err(|error| internal(&error))?;
-    Ok(LinkedModule { module, kernels })
+    Ok(LinkedModule { module, kernels, checks })
 }
 
 /// Adds functions to a module, which may already declare them.
@@ -276,13 +277,16 @@ const CAPTURES_ALIGN: u32 = 128;
 
 /// Gives the kernels that use device queues a place for the launch's parent behind their arguments, and those of blocks one for
 /// what was captured.
-fn describe(module: View, kernels: &mut [KernelSignature]) {
+fn describe(module: View, kernels: &mut [KernelSignature], checks: Checks) {
     let primitive = module.function_named("spirula.enqueue_parent");
     let graph = CallGraph::new(module);
     let users: BTreeSet<String> = graph.reaching(primitive).iter().map(|function| function.name()).collect();
     for kernel in kernels {
         if users.contains(&kernel_symbol(&kernel.name)) {
             kernel.take_hidden(HiddenKind::Parent);
+        }
+        if checks.any() {
+            kernel.take_hidden(HiddenKind::Checks);
         }
         if let Some(captures) = &mut kernel.block {
             *captures = kernel.argument_block_size.next_multiple_of(CAPTURES_ALIGN);

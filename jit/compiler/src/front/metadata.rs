@@ -177,6 +177,7 @@ fn read_kernel<'m>(
         denormals_are_zero: false,
         printf: None,
         block: None,
+        sites: Vec::new(),
     })
 }
 

@@ -1,5 +1,6 @@
 //! Instructions: where they are, calls, and how a block ends and begins. What constant expressions have too is in `operator`.
 
+use super::copy_text;
 use super::function::{Block, Function};
 use super::metadata::Node;
 use super::types::Type;
@@ -7,6 +8,8 @@ use super::value::{Value, narrower};
 use inkwell::llvm_sys::LLVMOpcode::{self, *};
 use inkwell::llvm_sys::LLVMValueKind::LLVMInstructionValueKind;
 use inkwell::llvm_sys::core::*;
+use inkwell::llvm_sys::debuginfo::*;
+use spirula_interface::check::Location;
 use std::ffi::c_uint;
 
 narrower!(
@@ -69,6 +72,31 @@ impl<'m> Instruction<'m> {
     pub(super) fn next(self) -> Option<Instruction<'m>> {
         // SAFETY: an instruction in a block.
         unsafe { Value::from_raw(LLVMGetNextInstruction(self.raw())) }.and_then(Value::as_instruction)
+    }
+
+    /// Where the source has it, by the debug information of the innermost function that says a line.
+    pub(crate) fn location(self) -> Option<Location> {
+        // SAFETY: an instruction; null, or a location that lives as long as the context.
+        let mut at = unsafe { LLVMInstructionGetDebugLoc(self.raw()) };
+        while !at.is_null() {
+            // SAFETY: locations have a scope; a scope's file may be null.
+            let (line, column, file) = unsafe {
+                let scope = LLVMDILocationGetScope(at);
+                (LLVMDILocationGetLine(at), LLVMDILocationGetColumn(at), LLVMDIScopeGetFile(scope))
+            };
+            if line != 0 && !file.is_null() {
+                let mut length = 0;
+                // SAFETY: a file, whose name lives with the context.
+                let file = unsafe {
+                    let name = LLVMDIFileGetFilename(file, &mut length);
+                    copy_text(name, length as usize)
+                };
+                return Some(Location { file, line, column });
+            }
+            // SAFETY: a location; null if it is of the function itself.
+            at = unsafe { LLVMDILocationGetInlinedAt(at) };
+        }
+        None
     }
 
     /// True of a memory access with an atomic ordering.

@@ -48,9 +48,10 @@ impl Waves {
     /// Runs the next groups, as many as may enqueue kernels where there are so many slots left. Whether there are more.
     pub(super) fn run(&mut self, device: &Device, room: u64) -> Result<bool> {
         let signature = &self.info.signature;
-        // What is printed is told when the kernel has ended.
-        if signature.hidden_offset(HiddenKind::Parent).is_none() || signature.printf.is_some() {
-            run_kernel(device, &self.info, self.parts.drain(..))?;
+        // What is printed, or found, is told when the kernel has ended.
+        let checked = signature.hidden_offset(HiddenKind::Checks).is_some();
+        if signature.hidden_offset(HiddenKind::Parent).is_none() || signature.printf.is_some() || checked {
+            run_kernel(device, &self.info, self.parts.drain(..), None)?;
             return Ok(false);
         }
         let begun = self.current.take().or_else(|| self.parts.pop_front().map(|part| (Arc::new(part), 0)));

@@ -30,6 +30,7 @@ fn invocation(kernel: &Arc<Tiers>, groups: [u64; 3], items: u64, counters: &[Ato
         launch,
         local_size: 64,
         deadline,
+        objects: Default::default(),
     })
 }
 

@@ -77,6 +77,7 @@ fn invocation(tiers: &Arc<Tiers>, groups: u64, arguments: [usize; 2]) -> Arc<Inv
         launch,
         local_size: 64,
         deadline,
+        objects: Default::default(),
     })
 }
 

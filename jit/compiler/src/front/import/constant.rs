@@ -7,6 +7,7 @@ use crate::llvm::Value;
 use inkwell::llvm_sys::LLVMValueKind::*;
 use spirula_interface::program::DATA_SYMBOL;
 use spirula_kir as kir;
+use spirula_kir::transform::check::Variable;
 use spirula_kir::{Constant, Op, Signature, Type};
 use std::sync::Arc;
 
@@ -67,6 +68,8 @@ impl<'m> Importer<'m, '_> {
             .filter(|&end| end <= u64::from(u32::MAX))
             .ok_or_else(|| format!("has the local variable `{}`, which is too large", variable.name()))?;
         self.local.insert(variable, offset);
+        let size = self.function.local_size - offset;
+        self.local_variables.push(Variable { name: variable.name(), offset, size });
         Ok(offset)
     }
 

@@ -28,9 +28,12 @@ impl<'m> Importer<'m, '_> {
         let terminator = block.terminator().ok_or("has a block without an end")?;
         for instruction in block.instructions() {
             if instruction != terminator && instruction.opcode() != LLVMPHI {
+                self.function.at_location =
+                    instruction.location().map(|location| self.function.add_location(location));
                 self.instruction(*instruction)?;
             }
         }
+        self.function.at_location = None;
         let end = self.terminator(terminator, block)?;
         self.function.set_terminator(self.at, end);
         Ok(())
@@ -84,6 +87,7 @@ impl<'m> Importer<'m, '_> {
     pub(super) fn barrier(&mut self) {
         let next = self.function.add_block();
         self.function.set_terminator(self.at, Terminator::Barrier(Target::to(next)));
+        self.function.blocks[self.at.index()].location = self.function.at_location;
         self.at = next;
     }
 }

@@ -9,6 +9,7 @@ use inkwell::llvm_sys::LLVMTypeKind;
 use inkwell::llvm_sys::LLVMValueKind::*;
 use spirula_interface::address_bits::AddressBits;
 use spirula_interface::program::{MAX_PROGRAM_DATA, ProgramData};
+use spirula_kir::transform::check::Variable;
 use spirula_kir::{ConstantData, Pointer};
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -28,6 +29,8 @@ pub(super) struct Data<'m> {
     pub places: HashMap<Value<'m>, Place>,
     pub constants: Vec<ConstantData>,
     pub block: ProgramData,
+    /// Those in the block.
+    pub variables: Vec<Variable>,
 }
 
 /// A global variable's memory.
@@ -85,6 +88,7 @@ pub(super) fn lay_out<'m>(
             let at = u64::next_multiple_of(end, datum.align);
             end = at.saturating_add(datum.size);
             data.block.align = data.block.align.max(datum.align as u32);
+            data.variables.push(Variable { name: datum.name.to_string(), offset: at, size: datum.size });
             Place::Block(at)
         } else {
             Place::Constant(datum.name.clone())

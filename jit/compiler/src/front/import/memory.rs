@@ -76,6 +76,8 @@ impl<'m> Importer<'m, '_> {
         let lane = ty.scalar().map_or(1, |scalar| Type::Scalar(scalar).align() as u32);
         match self.function.ty(pointer).address_space() {
             Some(AddressSpace::Private | AddressSpace::Local) => stated,
+            // The check goes by it, and takes it away.
+            _ if self.shared.checked => stated,
             _ => stated.min(lane),
         }
     }

@@ -20,7 +20,9 @@ fn imported(text: &str) -> Result<(String, String), String> {
             edit.use_c_convention(function);
         }
     });
-    let result = import(CleanModule { module, kernels }).map_err(|error| error.to_string())?.module;
+    let result = import(CleanModule { module, kernels, checks: Default::default() })
+        .map_err(|error| error.to_string())?
+        .module;
     result.verify().unwrap_or_else(|e| {
         panic!(
             "{e}

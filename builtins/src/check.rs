@@ -1,0 +1,224 @@
+//! What checked kernels call (`SPIRULA_CHECK`). A launch's hidden argument is the address of a [`Block`], which the host makes
+//! for it and reads when all work-groups have ended. Behind it lie the [`Bounds`] of the kernel's arguments, in their order.
+
+#![allow(clippy::too_many_arguments)] // Nothing but integers is passed.
+
+use crate::export;
+use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering::Relaxed;
+
+/// What a launch's hidden argument points at.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Block {
+    /// The address of the [`Record`]s, one for each site.
+    pub records: u64,
+    /// How many there are.
+    pub record_count: u64,
+    /// The address of the objects' [`Bounds`], by ascending address.
+    pub objects: u64,
+    /// How many there are.
+    pub object_count: u64,
+    /// The bounds of pointers that lead to none of them.
+    pub others: Bounds,
+}
+
+/// An object in memory.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Bounds {
+    /// Its address.
+    pub base: u64,
+    /// Bytes that may be read.
+    pub readable: u64,
+    /// Bytes that may be written.
+    pub writable: u64,
+    /// An argument's: how far into the object it points; of the objects that are looked up: the bytes that they take.
+    pub offset: u64,
+}
+
+/// What a site found first, and how often it found something.
+#[repr(C)]
+#[derive(Debug, Default)]
+pub struct Record {
+    /// How often.
+    pub count: AtomicU64,
+    /// What they mean goes by the site.
+    pub values: [u64; 3],
+    /// The work-item's global id.
+    pub item: [u64; 3],
+}
+
+/// Where a work-group stands: in its local memory, zero at first.
+#[repr(C)]
+#[derive(Debug, Default)]
+pub struct Group {
+    /// 1 if its work-items did not come to the same barrier, so that it has to end.
+    pub stopped: u64,
+    /// Work-items that have come to a barrier.
+    arrived: u64,
+    /// Where the first of them is.
+    site: u64,
+    /// Which of the group that is.
+    first: u64,
+    /// Whether another one is elsewhere.
+    differs: u64,
+}
+
+/// Bytes of a [`Group`].
+pub const GROUP_BYTES: u64 = size_of::<Group>() as u64;
+
+/// Notes what a site found.
+///
+/// # Safety
+/// `block` is the address of a live [`Block`] whose records are as many as it says.
+unsafe fn note(block: u64, site: u64, values: [u64; 3], item: [u64; 3]) {
+    // SAFETY: stated above. Who counts the first one is the only one to write.
+    unsafe {
+        let block = &*(block as *const Block);
+        if site >= block.record_count {
+            return;
+        }
+        let record = (block.records as *mut Record).add(site as usize);
+        if (*record).count.fetch_add(1, Relaxed) == 0 {
+            (*record).values = values;
+            (*record).item = item;
+        }
+    }
+}
+
+/// The bounds of the object that an address lies in, or right behind the end of.
+///
+/// # Safety
+/// `block` is the address of a live [`Block`] with as many objects as it says.
+unsafe fn find(block: u64, address: u64) -> u64 {
+    // SAFETY: stated above.
+    let (block, objects) = unsafe {
+        let block = &*(block as *const Block);
+        (block, std::slice::from_raw_parts(block.objects as *const Bounds, block.object_count as usize))
+    };
+    let (mut low, mut high) = (0, objects.len());
+    while low < high {
+        let middle = low + (high - low) / 2;
+        match objects.get(middle) {
+            Some(object) if object.base <= address => low = middle + 1,
+            _ => high = middle,
+        }
+    }
+    let last = low.checked_sub(1).and_then(|last| objects.get(last));
+    let found = last.filter(|object| address.wrapping_sub(object.base) <= object.offset);
+    std::ptr::from_ref(found.unwrap_or(&block.others)) as u64
+}
+
+/// A work-item comes to a barrier, or to the end of the kernel.
+///
+/// # Safety
+/// As for [`note`]; `group` is the address of this thread's [`Group`].
+unsafe fn arrive(block: u64, group: u64, site: u64, items: u64, number: u64, item: [u64; 3]) {
+    // SAFETY: stated above.
+    let state = unsafe { &mut *(group as *mut Group) };
+    if state.arrived == 0 {
+        *state = Group { stopped: 0, arrived: 0, site, first: number, differs: 0 };
+    } else if state.site != site && state.differs == 0 {
+        state.differs = 1;
+        // SAFETY: the caller's promise.
+        unsafe { note(block, site, [state.site, state.first, number], item) };
+    }
+    state.arrived += 1;
+    if state.arrived == items {
+        state.arrived = 0;
+        state.stopped = state.differs;
+    }
+}
+
+export! {
+    /// A check failed.
+    spirula_check_note(block: u64, site: u64, a: u64, b: u64, c: u64, x: u64, y: u64, z: u64) -> () = {
+        // SAFETY: checked kernels pass their own hidden argument.
+        unsafe { note(block, site, [a, b, c], [x, y, z]) }
+    };
+    /// The address of the bounds of whatever a pointer leads to.
+    spirula_check_find(block: u64, address: u64) -> u64 = {
+        // SAFETY: as above.
+        unsafe { find(block, address) }
+    };
+    /// A work-item comes to a place where its group meets.
+    spirula_check_arrive(block: u64, group: u64, site: u64, items: u64, number: u64, x: u64, y: u64, z: u64) -> () = {
+        // SAFETY: as above, and a place in their local memory.
+        unsafe { arrive(block, group, site, items, number, [x, y, z]) }
+    };
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn address<T>(of: &T) -> u64 {
+        std::ptr::from_ref(of) as u64
+    }
+
+    fn block(records: &mut [Record], objects: &[Bounds]) -> Block {
+        Block {
+            records: records.as_mut_ptr() as u64,
+            record_count: records.len() as u64,
+            objects: objects.as_ptr() as u64,
+            object_count: objects.len() as u64,
+            others: Bounds { readable: 7, ..Bounds::default() },
+        }
+    }
+
+    #[test]
+    fn the_first_finding_is_kept_and_all_are_counted() {
+        let mut records = [Record::default(), Record::default()];
+        let block = block(&mut records, &[]);
+        for value in 1..=3 {
+            spirula_check_note(address(&block), 1, value, 0, 0, 10 * value, 0, 0);
+        }
+        spirula_check_note(address(&block), 2, 0, 0, 0, 0, 0, 0);
+        assert_eq!(records[0].count.load(Relaxed), 0);
+        assert_eq!(
+            (records[1].count.load(Relaxed), records[1].values, records[1].item),
+            (3, [1, 0, 0], [10, 0, 0])
+        );
+    }
+
+    #[test]
+    fn the_object_of_an_address_is_found() {
+        let bounds = |base, readable| Bounds { base, offset: readable, ..Bounds::default() };
+        let objects = [bounds(100, 50), bounds(150, 10), bounds(1000, 1)];
+        let block = block(&mut [], &objects);
+        let found = |at| {
+            let at = spirula_check_find(address(&block), at);
+            objects.iter().position(|object| address(object) == at)
+        };
+        assert_eq!(
+            [99, 100, 149, 150, 160, 161].map(found),
+            [None, Some(0), Some(0), Some(1), Some(1), None]
+        );
+        assert_eq!([999, 1000, 1001, 1002, u64::MAX].map(found), [None, Some(2), Some(2), None, None]);
+        assert_eq!(spirula_check_find(address(&block), 0), address(&block.others));
+    }
+
+    #[test]
+    fn who_is_elsewhere_stops_the_group() {
+        let mut records = [Record::default(), Record::default(), Record::default()];
+        let block = block(&mut records, &[]);
+        let group = Group::default();
+        let arrive = |site, number| {
+            spirula_check_arrive(address(&block), address(&group), site, 3, number, number, 0, 0)
+        };
+        let stopped = || std::hint::black_box(&group).stopped;
+        (0..3).for_each(|item| arrive(0, item));
+        assert_eq!(stopped(), 0);
+        [(1, 0), (2, 1), (2, 2)].into_iter().for_each(|(site, item)| arrive(site, item));
+        assert_eq!(stopped(), 1);
+        // The next group on this thread.
+        (0..3).for_each(|item| arrive(0, item));
+        assert_eq!(stopped(), 0);
+        assert_eq!(
+            (records[2].count.load(Relaxed), records[2].values, records[2].item),
+            (1, [1, 0, 1], [1, 0, 0])
+        );
+        assert_eq!(records[1].count.load(Relaxed), 0);
+    }
+}

@@ -1,0 +1,152 @@
+//! The checked mode: what is looked for, and what a finding is called. The compiler writes checks into kernels and a list of
+//! their [`Site`]s beside them; a launch leaves a record for each site that found something.
+
+use serde::{Deserialize, Serialize};
+pub use spirula_builtins::check::*;
+
+/// Kinds of faults to look for, as `SPIRULA_CHECK` names them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Checks(u8);
+
+impl Checks {
+    /// Nothing is checked.
+    pub const NONE: Checks = Checks(0);
+    /// Accesses to memory that isn't theirs.
+    pub const MEMORY: Checks = Checks(1);
+    /// Barriers and work-group functions that some work-items of a group miss.
+    pub const BARRIERS: Checks = Checks(1 << 1);
+    /// Integer arithmetic and conversions that have no defined result.
+    pub const ARITHMETIC: Checks = Checks(1 << 2);
+    /// Each kind and its name.
+    pub const NAMES: [(Checks, &'static str); 3] =
+        [(Checks::MEMORY, "memory"), (Checks::BARRIERS, "barriers"), (Checks::ARITHMETIC, "arithmetic")];
+
+    /// Whether all kinds of `other` are looked for.
+    pub fn contains(self, other: Checks) -> bool {
+        self.0 & other.0 == other.0
+    }
+
+    /// Whether any kind is looked for.
+    pub fn any(self) -> bool {
+        self != Checks::NONE
+    }
+
+    /// The kinds of a list of names with commas between them, and the names that are no kind's.
+    pub fn parse(list: &str) -> (Checks, Vec<&str>) {
+        let mut unknown = Vec::new();
+        let mut checks = Checks::NONE;
+        for name in list.split(',').map(str::trim).filter(|name| !name.is_empty()) {
+            match Checks::NAMES.iter().find(|(_, known)| *known == name) {
+                Some((kind, _)) => checks.0 |= kind.0,
+                None if name == "all" => {
+                    checks.0 |= Checks::NAMES.iter().fold(0, |all, (kind, _)| all | kind.0)
+                }
+                None => unknown.push(name),
+            }
+        }
+        (checks, unknown)
+    }
+}
+
+/// A place in a source.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct Location {
+    /// As the debug information names it.
+    pub file: String,
+    /// From 1; 0 if it isn't known.
+    pub line: u32,
+    /// From 1; 0 if it isn't known.
+    pub column: u32,
+}
+
+/// A check in a kernel.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Site {
+    /// Where the source has what is checked, if that is known.
+    pub location: Option<Location>,
+    /// What is checked.
+    pub what: Checked,
+}
+
+/// What a site checks; each has its own meaning for the values of a [`Record`].
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Checked {
+    /// An access to memory. The values are the offset in the object, the bytes that may be accessed so, and the object's address.
+    Access {
+        /// What is done.
+        access: Access,
+        /// Bytes; 0 if only the launch knew.
+        size: u64,
+        /// What the offset has to be a multiple of.
+        align: u32,
+        /// What the pointer leads to.
+        object: Object,
+    },
+    /// An integer division.
+    Division,
+    /// A conversion from float to integer.
+    Conversion,
+    /// A barrier, or a work-group function: the values are the site at which another work-item of the group is, its number in the
+    /// group, and that of this one.
+    Barrier,
+    /// The end of the kernel, where work-items of a group that wait for others don't come. As [`Checked::Barrier`].
+    End,
+}
+
+/// What is done with memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[allow(missing_docs)]
+pub enum Access {
+    Read,
+    Write,
+    Atomic,
+}
+
+/// What a pointer leads to.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Object {
+    /// What the kernel's argument of that number points to, or its bytes.
+    Argument(u32),
+    /// A variable of the kernel or of the program.
+    Variable {
+        /// Where it lies.
+        space: Space,
+        /// Its name, if it is known.
+        name: Option<String>,
+        /// Bytes.
+        size: u64,
+    },
+    /// No object at all: a null pointer, or one that was never set.
+    Nothing,
+    /// Whatever the pointer that was loaded, computed or chosen leads to.
+    Any,
+}
+
+/// Where variables lie.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[allow(missing_docs)]
+pub enum Space {
+    Private,
+    Local,
+    Global,
+    Constant,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn kinds_are_known_by_name() {
+        assert_eq!(Checks::parse(""), (Checks::NONE, vec![]));
+        assert_eq!(Checks::parse("memory"), (Checks::MEMORY, vec![]));
+        let (both, unknown) = Checks::parse(" arithmetic,memory,, nonsense");
+        assert!(both.contains(Checks::MEMORY) && both.contains(Checks::ARITHMETIC));
+        assert!(!both.contains(Checks::BARRIERS) && both.any());
+        assert_eq!(unknown, ["nonsense"]);
+        let (all, _) = Checks::parse("all");
+        assert!(
+            Checks::NAMES.iter().all(|(kind, name)| all.contains(*kind) && Checks::parse(name).0 == *kind)
+        );
+    }
+}

@@ -1,0 +1,145 @@
+//! Transform: checks in kernels (`SPIRULA_CHECK`), one pass a kind. They are written into work-items' code, before all other passes, so that
+//! whatever becomes of a kernel checks the same; an ordinary build has none of it.
+//!
+//! `memory` guards each access with the bounds of what its pointer leads to, which `provenance` finds; `arithmetic` looks at divisions
+//! and conversions, `barriers` at who comes to them. What is found they tell by calling [`NOTE`], on a path that nothing else takes.
+
+mod arithmetic;
+mod barriers;
+mod bounds;
+mod memory;
+mod provenance;
+
+use crate::builder::Builder;
+use crate::{CastOp, Function, LocationId, Module, Op, Passing, Type, Value, WorkItemQuery};
+use spirula_interface::check::{Checked, Checks, Site};
+use spirula_interface::program::{HiddenKind, KernelSignature};
+use std::collections::HashMap;
+use std::sync::Arc;
+
+/// The functions that checks call, as the module must define them, and the builtin library's names of them.
+pub const FUNCTIONS: [(&str, &str); 3] =
+    [(NOTE, "spirula_check_note"), (FIND, "spirula_check_find"), (ARRIVE, "spirula_check_arrive")];
+const NOTE: &str = "spirula.check.note";
+const FIND: &str = "spirula.check.find";
+const ARRIVE: &str = "spirula.check.arrive";
+
+/// A variable in a block of memory.
+#[derive(Clone, Debug)]
+pub struct Variable {
+    /// As the source calls it, or nearly.
+    pub name: String,
+    /// Where it begins.
+    pub offset: u64,
+    /// Bytes.
+    pub size: u64,
+}
+
+/// Where a program's variables lie.
+#[derive(Clone, Debug, Default)]
+pub struct Variables {
+    /// In the program's block.
+    pub program: Vec<Variable>,
+    /// In each kernel's static local memory.
+    pub local: Vec<Vec<Variable>>,
+}
+
+/// Writes checks into a module's kernels, and notes their sites in the kernels' signatures. The module has the [`FUNCTIONS`].
+pub fn instrument(
+    module: &mut Module,
+    signatures: &mut [KernelSignature],
+    variables: &Variables,
+    checks: Checks,
+) {
+    let sizes: HashMap<Arc<str>, u64> =
+        module.constants.iter().map(|constant| (constant.name.clone(), constant.size)).collect();
+    for (number, (kernel, signature)) in module.kernels.iter_mut().zip(signatures).enumerate() {
+        let Some(block) = hidden(kernel, signature) else { continue };
+        let local = variables.local.get(number).map_or(&[][..], Vec::as_slice);
+        let context = Context { signature, constants: &sizes, program: &variables.program, local };
+        let mut checker = Checker { block, sites: Vec::new() };
+        if checks.contains(Checks::ARITHMETIC) {
+            arithmetic::check(kernel, &mut checker);
+        }
+        // Before other checks split blocks at what they guard: it looks at the accesses as they were written.
+        if checks.contains(Checks::MEMORY) {
+            memory::check(kernel, &mut checker, &context);
+        }
+        if checks.contains(Checks::BARRIERS) {
+            barriers::check(kernel, &mut checker);
+        }
+        signature.sites = checker.sites;
+    }
+}
+
+/// What is known of a kernel and its program.
+struct Context<'m> {
+    signature: &'m KernelSignature,
+    constants: &'m HashMap<Arc<str>, u64>,
+    program: &'m [Variable],
+    local: &'m [Variable],
+}
+
+/// What all checks of a kernel share.
+struct Checker {
+    /// The parameter that leads to the launch's block.
+    block: Value,
+    sites: Vec<Site>,
+}
+
+/// The parameter of the launch's block.
+fn hidden(kernel: &Function, signature: &KernelSignature) -> Option<Value> {
+    let offset = signature.hidden_offset(HiddenKind::Checks)?;
+    let param = kernel.params.iter().find(|p| p.passing == Passing::Direct && p.offset == offset)?;
+    Some(param.value)
+}
+
+impl Checker {
+    /// A new site.
+    fn site(&mut self, function: &Function, at: Option<LocationId>, what: Checked) -> u64 {
+        let location = at.and_then(|at| function.location_of(at)).cloned();
+        self.sites.push(Site { location, what });
+        self.sites.len() as u64 - 1
+    }
+
+    /// The address of the launch's block.
+    fn block_address(&self, builder: &mut Builder) -> Value {
+        builder.cast(CastOp::PtrToInt, Type::I64, self.block)
+    }
+
+    /// Tells what a site found in this work-item.
+    fn note(&self, builder: &mut Builder, site: u64, values: [Value; 3]) {
+        let (block, site) = (self.block_address(builder), builder.int(site));
+        let mut arguments = vec![block, site];
+        arguments.extend(values);
+        arguments.extend(item(builder));
+        builder.effect(call(NOTE, arguments));
+    }
+
+    /// Goes on where `good` says so, and else tells it first.
+    fn note_unless(&self, builder: &mut Builder, good: Value, site: u64) {
+        let (bad, on) = (builder.function.add_block(), builder.function.add_block());
+        builder.branch(good, (on, &[]), (bad, &[]));
+        builder.at = bad;
+        let zero = builder.int(0);
+        self.note(builder, site, [zero; 3]);
+        builder.jump(on, &[]);
+        builder.at = on;
+    }
+}
+
+/// The work-item's global id.
+fn item(builder: &mut Builder) -> [Value; 3] {
+    [0, 1, 2].map(|dimension| query(builder, WorkItemQuery::GlobalId, dimension))
+}
+
+fn query(builder: &mut Builder, query: WorkItemQuery, dimension: u8) -> Value {
+    builder.push(Type::I64, Op::WorkItem { query, dimension })
+}
+
+fn call(function: &str, arguments: Vec<Value>) -> Op {
+    Op::Call { function: function.into(), pure: false, nocapture: false, nosync: false, arguments }
+}
+
+#[cfg(test)]
+mod tests;

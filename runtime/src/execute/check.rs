@@ -1,0 +1,173 @@
+//! Checked kernels (`SPIRULA_CHECK`): what a launch is given to check by, and what it found. The compiler wrote the checks; each has a record
+//! here that it leaves what it found first in.
+
+mod report;
+
+use crate::context::Context;
+use crate::error::{Error, Result, Status};
+use crate::execute::arena::BLOCK_ALIGN;
+use crate::execute::launch::Invocation;
+use crate::memory::raw::{Allocation, PAGE, Source};
+use report::Finding;
+use spirula_interface::check::{Block, Bounds, Checked, Record};
+use spirula_interface::program::{HiddenKind, KernelInfo, KernelSignature, Launch};
+use std::cmp::Reverse;
+
+/// What a launch's pointers may lead to.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Objects {
+    /// For each argument, in order.
+    pub arguments: Vec<Bounds>,
+    /// All that is known besides; here [`Bounds::offset`] says how many bytes an object takes, of which it may have lost all.
+    pub others: Vec<Bounds>,
+}
+
+/// The memory of a launch's checks.
+#[derive(Debug)]
+pub(crate) struct Checking {
+    /// A [`Block`], and the arguments' [`Bounds`].
+    block: Allocation,
+    /// A [`Record`] for each site.
+    records: Allocation,
+    /// Keeps the others' [`Bounds`].
+    _objects: Allocation,
+}
+
+/// Bytes of words.
+fn bytes(words: impl IntoIterator<Item = u64>) -> Vec<u8> {
+    words.into_iter().flat_map(u64::to_ne_bytes).collect()
+}
+
+fn words(bounds: &Bounds) -> [u64; 4] {
+    [bounds.base, bounds.readable, bounds.writable, bounds.offset]
+}
+
+/// Memory with these bytes in it.
+fn placed(content: &[u8]) -> Option<Allocation> {
+    let memory = Allocation::new(content.len().max(1), BLOCK_ALIGN)?;
+    memory.span().slice(0, content.len()).write(Source::from(content));
+    Some(memory)
+}
+
+/// The objects by address, without those that lie within others: nobody knows of which of them a pointer in memory was made.
+fn apart(mut objects: Vec<Bounds>) -> Vec<Bounds> {
+    let end = |object: &Bounds| object.base.saturating_add(object.offset);
+    objects.sort_by_key(|object| (object.base, Reverse(object.offset)));
+    let mut last = 0;
+    objects.retain(|object| {
+        let is_within = last > object.base && last >= end(object);
+        last = last.max(end(object));
+        !is_within
+    });
+    objects
+}
+
+impl Checking {
+    /// For a launch of that kernel; None if it isn't checked. CL_OUT_OF_RESOURCES without memory.
+    pub(crate) fn begin(info: &KernelInfo, objects: &Objects) -> Result<Option<Checking>> {
+        let signature = &info.signature;
+        if signature.hidden_offset(HiddenKind::Checks).is_none() {
+            return Ok(None);
+        }
+        let made = Checking::make(signature, objects);
+        let no_memory =
+            || Status::OutOfResources.because(format!("kernel {}: no memory for its checks", signature.name));
+        made.map(Some).ok_or_else(no_memory)
+    }
+
+    fn make(signature: &KernelSignature, objects: &Objects) -> Option<Checking> {
+        let records = Allocation::zeroed((signature.sites.len() * size_of::<Record>()).max(1))?;
+        let others = apart(objects.others.clone());
+        let placed_objects = placed(&bytes(others.iter().flat_map(words)))?;
+        // Of memory that nobody told us of all is taken for right, but what nothing can be in.
+        let start = PAGE as u64;
+        let room = u64::MAX - 2 * start;
+        let block = Block {
+            records: records.span().address() as u64,
+            record_count: signature.sites.len() as u64,
+            objects: placed_objects.span().address() as u64,
+            object_count: others.len() as u64,
+            others: Bounds { base: start, readable: room, writable: room, offset: 0 },
+        };
+        let head = [block.records, block.record_count, block.objects, block.object_count];
+        // What isn't known is as much as there can be.
+        let unknown = Bounds { base: 0, readable: u64::MAX, writable: u64::MAX, offset: 0 };
+        let argument = |number: usize| words(objects.arguments.get(number).unwrap_or(&unknown));
+        let all = head.into_iter().chain(words(&block.others));
+        let all = all.chain((0..signature.arguments.len()).flat_map(argument));
+        Some(Checking { block: placed(&bytes(all))?, records, _objects: placed_objects })
+    }
+
+    /// Gives it to a part of the launch.
+    pub(crate) fn give(&self, info: &KernelInfo, part: &mut Invocation) {
+        if let Some(offset) = info.signature.hidden_offset(HiddenKind::Checks) {
+            let address = self.block.span().address() as u64;
+            part.arguments.put(offset as usize, &address.to_ne_bytes());
+        }
+    }
+
+    /// Tells what was found. The error if the launch's results are not to be trusted.
+    pub(crate) fn end(self, info: &KernelInfo, launch: &Launch, context: Option<&Context>) -> Result<()> {
+        let findings = report::findings(&info.signature, &self.records.span().to_vec(), launch);
+        if findings.is_empty() {
+            return Ok(());
+        }
+        report::write(&findings);
+        let (grave, harmless): (Vec<&Finding>, Vec<&Finding>) =
+            findings.iter().partition(|finding| finding.is_grave());
+        for finding in harmless {
+            context.inspect(|context| context.report(finding));
+        }
+        match &grave[..] {
+            [] => Ok(()),
+            [first, rest @ ..] => Err(failure(first, rest.len())),
+        }
+    }
+}
+
+fn failure(first: &Finding, more: usize) -> Error {
+    let more = if more > 0 { format!("; and {more} more findings of SPIRULA_CHECK") } else { String::new() };
+    Status::OutOfResources.because(format!("{first}{more}"))
+}
+
+/// Whether a kernel counts in its local memory who has come to a barrier.
+pub(crate) fn counts_in_local_memory(info: &KernelInfo) -> bool {
+    info.signature.sites.iter().any(|site| matches!(site.what, Checked::Barrier | Checked::End))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::kernel::tests::{info, with};
+    use spirula_interface::program::ArgumentKind;
+
+    fn object(base: u64, offset: u64) -> Bounds {
+        Bounds { base, readable: offset, writable: offset, offset }
+    }
+
+    #[test]
+    fn objects_within_others_are_not_told_apart() {
+        let list = vec![object(500, 10), object(100, 50), object(100, 200), object(150, 20), object(300, 7)];
+        assert_eq!(apart(list), [object(100, 200), object(300, 7), object(500, 10)]);
+    }
+
+    #[test]
+    fn only_what_was_compiled_for_it_is_checked() {
+        let plain = info("k", &[ArgumentKind::Buffer]);
+        assert!(Checking::begin(&plain, &Objects::default()).unwrap().is_none());
+        let checked = with(plain, |info| info.signature.take_hidden(HiddenKind::Checks));
+        let checking = Checking::begin(&checked, &Objects::default()).unwrap().expect("it is checked");
+        let words: Vec<u64> = checking
+            .block
+            .span()
+            .to_vec()
+            .chunks_exact(8)
+            .map(|word| u64::from_ne_bytes(word.try_into().unwrap()))
+            .collect();
+        // The block and its bounds of other memory, and those of the argument, of which nothing is known.
+        assert_eq!(words[8..], [0, u64::MAX, u64::MAX, 0]);
+        assert_eq!((words[1], words[3], words[4]), (0, 0, PAGE as u64));
+        let launch = Launch::whole(1, [0; 3], [1; 3], [1; 3]);
+        assert!(checking.end(&checked, &launch, None).is_ok());
+    }
+}

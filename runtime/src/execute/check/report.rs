@@ -1,0 +1,323 @@
+//! What checks found, in words and as JSON.
+
+use crate::log;
+use spirula_interface::check::{Access, Checked, Location, Object, Record, Site, Space};
+use spirula_interface::program::{KernelSignature, Launch};
+use std::collections::BTreeMap;
+use std::fmt::{self, Display, Formatter};
+use std::fs::OpenOptions;
+use std::io::Write;
+
+/// A place of a kernel at which something is wrong.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Finding {
+    kind: &'static str,
+    kernel: String,
+    location: Option<Location>,
+    /// What is wrong.
+    message: String,
+    /// The work-item that found it first.
+    item: [u64; 3],
+    /// Its work-group.
+    group: [u64; 3],
+    /// How often it was found.
+    count: u64,
+}
+
+/// A site's record, as it was left.
+#[derive(Clone, Copy)]
+struct Found {
+    count: u64,
+    values: [u64; 3],
+    item: [u64; 3],
+}
+
+/// What the records of a launch say, each place once, in the order of the sites.
+pub(super) fn findings(signature: &KernelSignature, records: &[u8], launch: &Launch) -> Vec<Finding> {
+    let mut list: Vec<Finding> = Vec::new();
+    let mut places: BTreeMap<(&str, Location), usize> = BTreeMap::new();
+    for (site, record) in signature.sites.iter().zip(records.chunks_exact(size_of::<Record>())) {
+        let found = read(record);
+        if found.count == 0 {
+            continue;
+        }
+        let finding = finding(signature, site, &found, launch);
+        let place = finding.location.clone().map(|location| (finding.kind, location));
+        match place.as_ref().and_then(|place| places.get(place)) {
+            Some(&known) => list[known].count += finding.count,
+            None => {
+                places.extend(place.map(|place| (place, list.len())));
+                list.push(finding);
+            }
+        }
+    }
+    list
+}
+
+fn read(record: &[u8]) -> Found {
+    let words: Vec<u64> =
+        record.chunks_exact(8).map(|word| word.try_into().map_or(0, u64::from_ne_bytes)).collect();
+    Found { count: words[0], values: [words[1], words[2], words[3]], item: [words[4], words[5], words[6]] }
+}
+
+fn finding(signature: &KernelSignature, site: &Site, found: &Found, launch: &Launch) -> Finding {
+    let elsewhere = signature.sites.get(found.values[0] as usize);
+    let waits = matches!(site.what, Checked::Barrier | Checked::End);
+    let other = elsewhere.filter(|_| waits).and_then(|site| site.location.clone());
+    let (kind, message) = match &site.what {
+        Checked::Access { access, size, align, object } => {
+            ("memory", access_message(signature, (*access, *size, *align), object, found.values))
+        }
+        Checked::Division => {
+            ("arithmetic", "divides by zero, or the least integer by -1: the result is not defined".into())
+        }
+        Checked::Conversion => (
+            "arithmetic",
+            "converts a number that the integer type can't hold: the result is not defined".into(),
+        ),
+        Checked::Barrier | Checked::End => {
+            let [_, first, this] = found.values;
+            let place = |site: Option<&Site>| match site {
+                Some(Site { what: Checked::End, .. }) | None => "has ended".to_owned(),
+                Some(Site { location: Some(at), .. }) => format!("waits at {}", Place(at)),
+                Some(_) => "waits at another barrier".to_owned(),
+            };
+            let message = format!(
+                "not all work-items of the group come here: number {first} of it {}, number {this} {}",
+                place(elsewhere),
+                place(Some(site))
+            );
+            ("barrier", message)
+        }
+    };
+    let group = std::array::from_fn(|d| {
+        found.item[d].wrapping_sub(launch.global_offset[d]) / launch.enqueued_local_size[d].max(1)
+    });
+    Finding {
+        kind,
+        kernel: signature.name.clone(),
+        location: site.location.clone().or(other),
+        message,
+        item: found.item,
+        group,
+        count: found.count,
+    }
+}
+
+/// In words. The values are those of [`Checked::Access`].
+fn access_message(
+    signature: &KernelSignature,
+    (access, size, align): (Access, u64, u32),
+    object: &Object,
+    [offset, room, base]: [u64; 3],
+) -> String {
+    let does = match access {
+        Access::Read => "reads",
+        Access::Write => "writes",
+        Access::Atomic => "changes",
+    };
+    let bytes = match size {
+        0 => "memory".to_owned(),
+        1 => "1 byte".to_owned(),
+        size => format!("{size} bytes"),
+    };
+    let name = named(signature, object);
+    let address = base.wrapping_add(offset);
+    let null_page = 4096;
+    if *object == Object::Nothing || base == 0 && room == 0 || *object == Object::Any && address < null_page {
+        return format!(
+            "{does} {bytes} through a null pointer{}",
+            name.map_or(String::new(), |n| format!(", {n}"))
+        );
+    }
+    let place = match &name {
+        Some(name) => format!("at offset {} of {name}", offset as i64),
+        None => format!("at address {address:#x}, offset {} of what the pointer leads to", offset as i64),
+    };
+    if offset < room && align > 1 && !offset.is_multiple_of(align.into()) {
+        return format!("{does} {bytes} {place}, which is no multiple of {align}");
+    }
+    match (room, access) {
+        (0, Access::Write | Access::Atomic) if *object != Object::Any => {
+            format!("{does} {bytes} {place}, which may only be read")
+        }
+        (0, _) => format!("{does} {bytes} {place}, which was released or may not be accessed so"),
+        _ => format!("{does} {bytes} {place}, which has {room} bytes"),
+    }
+}
+
+/// What a pointer leads to, as the source calls it; None if nobody knows.
+fn named(signature: &KernelSignature, object: &Object) -> Option<String> {
+    match object {
+        Object::Argument(number) => {
+            let name = signature.arguments.get(*number as usize).and_then(|argument| argument.name.as_ref());
+            Some(
+                name.map_or_else(
+                    || format!("argument {number}"),
+                    |name| format!("argument {number}, `{name}`"),
+                ),
+            )
+        }
+        Object::Variable { space, name, size } => {
+            let space = match space {
+                Space::Private => "private",
+                Space::Local => "local",
+                Space::Global => "global",
+                Space::Constant => "constant",
+            };
+            Some(match name {
+                Some(name) => format!("the {space} variable `{name}`"),
+                None => format!("a {space} variable of {size} bytes"),
+            })
+        }
+        Object::Nothing | Object::Any => None,
+    }
+}
+
+/// `file:line:column`, as far as it is known.
+struct Place<'a>(&'a Location);
+
+impl Display for Place<'_> {
+    fn fmt(&self, f: &mut Formatter) -> fmt::Result {
+        write!(f, "{}:{}", self.0.file, self.0.line)?;
+        if self.0.column > 0 { write!(f, ":{}", self.0.column) } else { Ok(()) }
+    }
+}
+
+impl Display for Finding {
+    fn fmt(&self, f: &mut Formatter) -> fmt::Result {
+        write!(f, "{}: kernel {}", self.kind, self.kernel)?;
+        if let Some(location) = &self.location {
+            write!(f, ", {}", Place(location))?;
+        }
+        let ([x, y, z], [a, b, c]) = (self.item, self.group);
+        write!(f, ": {}; work-item ({x}, {y}, {z}) of group ({a}, {b}, {c})", self.message)?;
+        if self.count > 1 { write!(f, ", {} times in all", self.count) } else { Ok(()) }
+    }
+}
+
+impl Finding {
+    /// Whether the launch's results are not to be trusted: arithmetic has some result in any case.
+    pub(super) fn is_grave(&self) -> bool {
+        self.kind != "arithmetic"
+    }
+
+    /// One object of JSON.
+    fn json(&self) -> String {
+        let location = self.location.clone().unwrap_or(Location { file: String::new(), line: 0, column: 0 });
+        format!(
+            "{{\"kind\":{},\"kernel\":{},\"file\":{},\"line\":{},\"column\":{},\"message\":{},\"work_item\":{:?},\"group\":{:?},\"count\":{}}}\n",
+            quoted(self.kind),
+            quoted(&self.kernel),
+            quoted(&location.file),
+            location.line,
+            location.column,
+            quoted(&self.message),
+            self.item,
+            self.group,
+            self.count
+        )
+    }
+}
+
+/// A string of JSON.
+fn quoted(text: &str) -> String {
+    let mut quoted = String::from("\"");
+    for c in text.chars() {
+        match c {
+            '"' | '\\' => quoted.extend(['\\', c]),
+            c if c < ' ' => quoted += &format!("\\u{:04x}", c as u32),
+            c => quoted.push(c),
+        }
+    }
+    quoted + "\""
+}
+
+/// Onto standard error, and where `SPIRULA_CHECK_REPORT` says.
+pub(super) fn write(findings: &[Finding]) {
+    // Of other threads' launches nothing comes in between.
+    let text: String = findings.iter().map(|finding| format!("spirula: {finding}\n")).collect();
+    let _ = std::io::stderr().write_all(text.as_bytes());
+    let Some(path) = &spirula_service::settings::get().check_report else { return };
+    let lines: String = findings.iter().map(Finding::json).collect();
+    let file = OpenOptions::new().create(true).append(true).open(path);
+    if let Err(error) = file.and_then(|mut file| file.write_all(lines.as_bytes())) {
+        log::error(format_args!("SPIRULA_CHECK_REPORT: {}: {error}", path.display()));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::kernel::tests::info;
+    use spirula_interface::program::ArgumentKind;
+
+    fn record(values: [u64; 3], count: u64) -> Vec<u8> {
+        let [a, b, c] = values;
+        [count, a, b, c, 70, 0, 0].into_iter().flat_map(u64::to_ne_bytes).collect()
+    }
+
+    fn at(line: u32) -> Option<Location> {
+        Some(Location { file: "a.cl".into(), line, column: 3 })
+    }
+
+    #[test]
+    fn places_are_told_once_and_in_words() {
+        let access = |access, align| Checked::Access { access, size: 4, align, object: Object::Argument(0) };
+        let sites = [
+            (at(1), access(Access::Read, 1), record([400, 400, 0x1000], 2)),
+            (at(1), access(Access::Read, 1), record([404, 400, 0x1000], 3)),
+            (at(2), access(Access::Write, 4), record([2, 400, 0x1000], 1)),
+            (at(3), access(Access::Write, 1), record([0, 0, 0x1000], 1)),
+            (at(4), access(Access::Read, 1), record([0, 0, 0], 1)),
+            (at(5), Checked::Division, record([0; 3], 0)),
+            (at(6), Checked::Conversion, record([0; 3], 1)),
+            (at(7), Checked::Barrier, record([0; 3], 0)),
+            (None, Checked::End, record([7, 0, 5], 1)),
+        ];
+        let mut signature = info("k", &[ArgumentKind::Buffer]).signature;
+        signature.sites = sites
+            .iter()
+            .map(|(location, what, _)| Site { location: location.clone(), what: what.clone() })
+            .collect();
+        let records: Vec<u8> = sites.iter().flat_map(|(.., record)| record.clone()).collect();
+        let launch = Launch::whole(1, [0; 3], [128, 1, 1], [32, 1, 1]);
+        let list = findings(&signature, &records, &launch);
+        let told: Vec<String> = list.iter().map(Finding::to_string).collect();
+        let item = "work-item (70, 0, 0) of group (2, 0, 0)";
+        assert_eq!(
+            told,
+            [
+                format!(
+                    "memory: kernel k, a.cl:1:3: reads 4 bytes at offset 400 of argument 0, which has 400 bytes; {item}, 5 times in all"
+                ),
+                format!(
+                    "memory: kernel k, a.cl:2:3: writes 4 bytes at offset 2 of argument 0, which is no multiple of 4; {item}"
+                ),
+                format!(
+                    "memory: kernel k, a.cl:3:3: writes 4 bytes at offset 0 of argument 0, which may only be read; {item}"
+                ),
+                format!(
+                    "memory: kernel k, a.cl:4:3: reads 4 bytes through a null pointer, argument 0; {item}"
+                ),
+                format!(
+                    "arithmetic: kernel k, a.cl:6:3: converts a number that the integer type can't hold: the result is not defined; {item}"
+                ),
+                format!(
+                    "barrier: kernel k, a.cl:7:3: not all work-items of the group come here: number 0 of it waits at a.cl:7:3, number 5 has ended; {item}"
+                ),
+            ]
+        );
+        assert!(list[0].is_grave() && !list[4].is_grave());
+        assert_eq!(
+            list[3].json(),
+            "{\"kind\":\"memory\",\"kernel\":\"k\",\"file\":\"a.cl\",\"line\":4,\"column\":3,\"message\":\"reads 4 bytes through a null \
+             pointer, argument 0\",\"work_item\":[70, 0, 0],\"group\":[2, 0, 0],\"count\":1}\n"
+        );
+    }
+
+    #[test]
+    fn strings_are_those_of_json() {
+        assert_eq!(quoted("a\"b\\c\n"), "\"a\\\"b\\\\c\\u000a\"");
+    }
+}

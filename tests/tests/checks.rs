@@ -1,0 +1,246 @@
+//! The checked mode: kernels with one known fault each, found at its line, and nothing in the same kernels without it.
+
+use serde_json::Value;
+use spirula_tests::cl::sys::*;
+use spirula_tests::cl::{Buffer, Context, Device, Event, Kernel, NdRange, Object, Program, Queue};
+use spirula_tests::isolate::{self, ExpectedFailures, Failure, Outcome, Test};
+use spirula_tests::{call, create, fixtures, supervise};
+use std::collections::BTreeMap;
+use std::ffi::{CStr, c_char, c_void};
+use std::fs;
+use std::path::Path;
+use std::process::{Command, ExitCode};
+use std::ptr::{null, null_mut};
+use std::sync::Mutex;
+use std::time::{Duration, Instant};
+
+/// Tells a process of a test what to run: the `mended` kernels, or those with faults of these kinds, separated by commas.
+const RUN: &str = "SPIRULA_CHECKS_TEST_RUN";
+
+fn main() -> ExitCode {
+    type Body = fn() -> Outcome;
+    let tests: [(&str, Body); 4] = [
+        ("faults_are_found_at_their_lines_in_the_baseline", || all("baseline", "")),
+        ("faults_are_found_at_their_lines_in_optimized_code", || all("optimized", "")),
+        ("faults_are_found_at_their_lines_in_packs", || all("optimized", "8")),
+        ("what_nobody_asks_for_is_not_looked_for", unasked),
+    ];
+    let tests = tests.map(|(name, body)| Test { limit: Duration::from_secs(300), ..Test::new(name, body) });
+    let here = [
+        Test { variables: vec![("SPIRULA_CHECK", "memory")], ..Test::new("shared_memory", shared_memory) },
+        Test {
+            variables: vec![("SPIRULA_CHECK", "all"), ("SPIRULA_ISOLATE", "1")],
+            ..Test::new("not_in_the_isolated_mode", refused)
+        },
+        Test {
+            variables: vec![("SPIRULA_CHECK", "all"), isolate::DEVICE_OF_32_BITS],
+            ..Test::new("not_on_a_device_of_32_bits", refused)
+        },
+    ];
+    isolate::main(tests.into_iter().chain(here).collect(), ExpectedFailures::default())
+}
+
+fn source() -> String {
+    String::from_utf8_lossy(&fixtures::load("checks/kernels.cl")).into_owned()
+}
+
+/// The kernels' names, and the lines of their faults.
+fn faults() -> BTreeMap<String, u64> {
+    let (mut faults, mut line_of_function) = (BTreeMap::new(), None);
+    let mut kernel = None;
+    for (number, line) in (1..).zip(source().lines().map(str::to_owned).collect::<Vec<_>>()) {
+        if let Some(name) = line.strip_prefix("KERNEL(") {
+            kernel = Some(name.split(')').next().unwrap_or("").to_owned());
+            // Whose function stands in front of it.
+            if let Some(at) = line_of_function.take() {
+                faults.extend(kernel.take().map(|kernel| (kernel, at)));
+            }
+        } else if line.contains("BAD(") && !line.starts_with('#') && !line.starts_with("//") {
+            match kernel.take() {
+                Some(kernel) => drop(faults.insert(kernel, number)),
+                None => line_of_function = Some(number),
+            }
+        }
+    }
+    faults
+}
+
+/// Runs all kernels, and says which commands failed.
+fn run(which: &str) -> Outcome {
+    let mended = which == "mended";
+    let device = Device::first();
+    if device.info::<u32>(CL_DEVICE_COMPILER_AVAILABLE)? != CL_TRUE {
+        return Err(Failure::Skipped("CL_DEVICE_COMPILER_AVAILABLE is false".into()));
+    }
+    let context = Context::new(device)?;
+    let queue = Queue::new(&context, device)?;
+    let program = Program::from_source(&context, &source())?;
+    let options = if mended { "-cl-std=CL2.0 -DMENDED" } else { "-cl-std=CL2.0" };
+    program.build(options).inspect_err(|_| eprintln!("{}", program.log(device).unwrap_or_default()))?;
+    let numbers: Vec<i32> = (0..64).collect();
+    let wanted = |name: &&String| mended || which.split(',').any(|kind| name.starts_with(kind));
+    for name in faults().keys().filter(wanted) {
+        let kernel = Kernel::new(&program, name)?;
+        let out = Buffer::copy_of(&context, &[0_i32; 64])?;
+        let input = Buffer::new(&context, CL_MEM_READ_ONLY, 256)?;
+        queue.write(&input, &numbers)?;
+        let whole = Buffer::copy_of(&context, &[0_i32; 192])?;
+        let part = whole.sub_buffer(CL_MEM_READ_WRITE, 256, 128)?;
+        let objects: [(u32, &dyn Object); 4] = [(0, &out), (1, &input), (2, &part), (4, &input)];
+        for (index, object) in objects {
+            kernel.set_object(index, Some(object))?;
+        }
+        kernel.set_local(3, 64)?;
+        kernel.set(5, 64_i32)?;
+        let launched = queue.launch(&kernel, NdRange::new(&[64], &[16]));
+        let ended = launched.and_then(|_| queue.finish());
+        println!("{name} {}", if ended.is_ok() { "ended" } else { "failed" });
+        // What may not be written was not.
+        let mut kept = [0_i32; 64];
+        queue.read(&input, &mut kept)?;
+        assert_eq!(kept[..], numbers[..], "{name}");
+    }
+    Ok(())
+}
+
+/// What is found in a process of its own.
+fn found(which: &str, settings: &[(&str, &str)], report: &Path) -> Result<Vec<Value>, Failure> {
+    let _ = fs::remove_file(report);
+    let mut command = Command::new(std::env::current_exe()?);
+    command.env(RUN, which).env("SPIRULA_CHECK_REPORT", report);
+    command.envs(settings.iter().copied());
+    let done = supervise::run(&mut command, Duration::from_secs(250))?;
+    let said = String::from_utf8_lossy(&done.stderr).into_owned();
+    if !done.status.is_some_and(|status| status.success()) {
+        return Err(format!("{settings:?}: {:?}\n{said}", done.status).into());
+    }
+    let lines = fs::read_to_string(report).unwrap_or_default();
+    let list: Vec<Value> = lines.lines().map(serde_json::from_str).collect::<Result<_, _>>()?;
+    for finding in &list {
+        let message = finding["message"].as_str().ok_or("no message")?;
+        assert!(said.contains(message), "it is told on standard error, too: {message}\n{said}");
+    }
+    Ok(list)
+}
+
+/// The body of a test: its processes come back here, and do what they are to do.
+fn with_runs(test: impl FnOnce(&Path) -> Outcome) -> Outcome {
+    match std::env::var(RUN).as_deref() {
+        Ok(which) => run(which),
+        Err(_) => test(&tempfile::tempdir()?.path().join("report")),
+    }
+}
+
+fn all(tier: &str, width: &str) -> Outcome {
+    with_runs(|report| {
+        let settings = [("SPIRULA_CHECK", "all"), ("SPIRULA_TIER", tier), ("SPIRULA_VECTOR_WIDTH", width)];
+        let expected = faults();
+        assert!(expected.len() > 60);
+        let list = found("memory,arithmetic,barrier", &settings, report)?;
+        let mut places: BTreeMap<&str, Vec<(&str, u64)>> = BTreeMap::new();
+        for finding in &list {
+            let text = |name: &str| finding[name].as_str().unwrap_or("");
+            assert_eq!(text("file"), "source.cl", "{finding}");
+            let place = (text("kind"), finding["line"].as_u64().unwrap_or(0));
+            places.entry(text("kernel")).or_default().push(place);
+        }
+        let mut wrong = Vec::new();
+        for (kernel, line) in &expected {
+            let kind = kernel.split('_').next().unwrap_or("");
+            let found = places.remove(kernel.as_str()).unwrap_or_default();
+            if found != [(kind, *line)] {
+                wrong.push(format!("{kernel}, in line {line}: {found:?}"));
+            }
+        }
+        wrong.extend(places.iter().map(|place| format!("{place:?}")));
+        let mended = found("mended", &settings, report)?;
+        wrong.extend(mended.iter().map(|finding| format!("mended: {finding}")));
+        assert!(wrong.is_empty(), "{tier}:\n{}", wrong.join("\n"));
+        Ok(())
+    })
+}
+
+fn unasked() -> Outcome {
+    with_runs(|report| {
+        for (asked, finds) in [("memory", false), ("arithmetic,barriers", true), ("", false)] {
+            let found =
+                found("arithmetic", &[("SPIRULA_CHECK", asked), ("SPIRULA_TIER", "baseline")], report)?;
+            assert_eq!(!found.is_empty(), finds, "{asked}: {found:?}");
+        }
+        Ok(())
+    })
+}
+
+/// The first fills some ints, the second one writes to an address that it finds in memory.
+const SHARED: &str =
+    "kernel void fill(global int *p, int from, int to) { for (int i = from; i < to; i++) p[i] = 1; }
+kernel void through(global ulong *at) { *(global int *)at[0] = 1; }";
+
+/// What the context was told.
+static TOLD: Mutex<Vec<String>> = Mutex::new(Vec::new());
+
+extern "C" fn tell(message: *const c_char, _: *const c_void, _: usize, _: *mut c_void) {
+    // SAFETY: a C string, as clCreateContext says.
+    let message = unsafe { CStr::from_ptr(message) };
+    TOLD.lock().unwrap().push(message.to_string_lossy().into_owned());
+}
+
+/// Waits until something is told with these words: that may come after the event's end.
+fn told(words: &str) {
+    let start = Instant::now();
+    while !TOLD.lock().unwrap().iter().any(|message| message.contains(words)) {
+        assert!(start.elapsed() < Duration::from_secs(50), "nobody is told {words}: {:?}", TOLD.lock());
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
+fn shared_memory() -> Outcome {
+    let device = Device::first();
+    if device.info::<u32>(CL_DEVICE_COMPILER_AVAILABLE)? != CL_TRUE {
+        return Err(Failure::Skipped("CL_DEVICE_COMPILER_AVAILABLE is false".into()));
+    }
+    let raw = device.raw();
+    let context = Context::from_raw(create!(clCreateContext(null(), 1, &raw, Some(tell), null_mut()))?);
+    let queue = Queue::new(&context, device)?;
+    let program = Program::from_source(&context, SHARED)?;
+    program.build("")?;
+    // SAFETY: the context lives.
+    let memory = unsafe { clSVMAlloc(context.raw(), 0, 256, 0) };
+    assert!(!memory.is_null());
+    let is_right = |kernel: &Kernel| -> Result<bool, Failure> {
+        let (queue, kernel, one, mut event) = (queue.raw(), kernel.raw(), 1_usize, null_mut());
+        call!(clEnqueueNDRangeKernel(queue, kernel, 1, null(), &one, &one, 0, null(), &mut event))?;
+        let event = Event::from_raw(event);
+        let _ = event.wait();
+        Ok(event.info::<i32>(CL_EVENT_COMMAND_EXECUTION_STATUS)? >= 0)
+    };
+    let kernel = Kernel::new(&program, "fill")?;
+    let ranges = [(0, 0, 64, true), (128, -32, 32, true), (0, 0, 65, false), (128, -33, 1, false)];
+    for (start, from, to, right) in ranges {
+        let pointer = memory.cast::<u8>().wrapping_add(start).cast::<c_void>();
+        call!(clSetKernelArgSVMPointer(kernel.raw(), 0, pointer))?;
+        kernel.set(1, from)?;
+        kernel.set(2, to)?;
+        assert_eq!(is_right(&kernel)?, right, "{start} {from} {to}");
+    }
+    told("kernel fill, source.cl:1:");
+    let kernel = Kernel::new(&program, "through")?;
+    let through = |address: u64| -> Result<bool, Failure> {
+        let buffer = Buffer::copy_of(&context, &[address])?;
+        kernel.set_object(0, Some(&buffer))?;
+        is_right(&kernel)
+    };
+    let address = memory as u64;
+    assert!(through(address)? && through(address + 252)?);
+    assert!(!through(address + 253)? && !through(address + 256)? && !through(0)?);
+    // SAFETY: no command uses it any more.
+    unsafe { clSVMFree(context.raw(), memory) };
+    assert!(!through(address)?);
+    told("was released");
+    Ok(())
+}
+
+fn refused() -> Outcome {
+    assert!(Context::new(Device::first()).is_err());
+    Ok(())
+}
