@@ -71,231 +71,137 @@ impl Target {
     }
 }
 
-/// clCommandBarrierWithWaitListKHR.
-#[allow(clippy::too_many_arguments)]
-pub fn barrier(
-    command_buffer: Handle<CommandBuffer>,
-    command_queue: Handle<Queue>,
-    properties: In<cl::cl_command_properties_khr>,
-    num_sync_points: u32,
-    sync_point_wait_list: In<cl::cl_sync_point_khr>,
-    sync_point: Out<cl::cl_sync_point_khr>,
-    mutable_handle: Out<*mut c_void>,
-) -> Status {
-    let target = Target::new(&command_buffer, &command_queue, &properties, &mutable_handle)?;
-    let command = || Ok(Command::barrier());
-    target.add(command, (num_sync_points, &sync_point_wait_list), &sync_point)
+/// Functions that record a command: their own parameters, and what the command is made of. `target` is where it is recorded.
+macro_rules! recorded {
+    ($($(#[$doc:meta])* $name:ident($target:ident, $($parameter:ident: $ty:ty),* $(,)?) $template:block)*) => {$(
+        $(#[$doc])*
+        #[allow(clippy::too_many_arguments)]
+        pub fn $name(
+            command_buffer: Handle<CommandBuffer>,
+            command_queue: Handle<Queue>,
+            properties: In<cl::cl_command_properties_khr>,
+            $($parameter: $ty,)*
+            num_sync_points: u32,
+            sync_point_wait_list: In<cl::cl_sync_point_khr>,
+            sync_point: Out<cl::cl_sync_point_khr>,
+            mutable_handle: Out<*mut c_void>,
+        ) -> Status {
+            let $target = Target::new(&command_buffer, &command_queue, &properties, &mutable_handle)?;
+            let template = $template;
+            $target.add(template, (num_sync_points, &sync_point_wait_list), &sync_point)
+        }
+    )*};
 }
 
-/// clCommandCopyBufferKHR.
-#[allow(clippy::too_many_arguments)]
-pub fn copy_buffer(
-    command_buffer: Handle<CommandBuffer>,
-    command_queue: Handle<Queue>,
-    properties: In<cl::cl_command_properties_khr>,
-    src_buffer: Handle<Mem>,
-    dst_buffer: Handle<Mem>,
-    src_offset: usize,
-    dst_offset: usize,
-    size: usize,
-    num_sync_points: u32,
-    sync_point_wait_list: In<cl::cl_sync_point_khr>,
-    sync_point: Out<cl::cl_sync_point_khr>,
-    mutable_handle: Out<*mut c_void>,
-) -> Status {
-    let target = Target::new(&command_buffer, &command_queue, &properties, &mutable_handle)?;
-    let command = buffer::copying(&src_buffer, &dst_buffer, src_offset, dst_offset, size)?;
-    target.add(command, (num_sync_points, &sync_point_wait_list), &sync_point)
-}
+recorded! {
+    /// clCommandBarrierWithWaitListKHR.
+    barrier(target,) {
+        || Ok(Command::barrier())
+    }
 
-/// clCommandCopyBufferRectKHR.
-#[allow(clippy::too_many_arguments)]
-pub fn copy_buffer_rect(
-    command_buffer: Handle<CommandBuffer>,
-    command_queue: Handle<Queue>,
-    properties: In<cl::cl_command_properties_khr>,
-    src_buffer: Handle<Mem>,
-    dst_buffer: Handle<Mem>,
-    src_origin: In<usize>,
-    dst_origin: In<usize>,
-    region: In<usize>,
-    src_row_pitch: usize,
-    src_slice_pitch: usize,
-    dst_row_pitch: usize,
-    dst_slice_pitch: usize,
-    num_sync_points: u32,
-    sync_point_wait_list: In<cl::cl_sync_point_khr>,
-    sync_point: Out<cl::cl_sync_point_khr>,
-    mutable_handle: Out<*mut c_void>,
-) -> Status {
-    let target = Target::new(&command_buffer, &command_queue, &properties, &mutable_handle)?;
-    let source = (&src_buffer, &src_origin, src_row_pitch, src_slice_pitch);
-    let destination = (&dst_buffer, &dst_origin, dst_row_pitch, dst_slice_pitch);
-    let command = buffer::copying_rect(source, destination, &region)?;
-    target.add(command, (num_sync_points, &sync_point_wait_list), &sync_point)
-}
+    /// clCommandCopyBufferKHR.
+    copy_buffer(
+        target,
+        src_buffer: Handle<Mem>,
+        dst_buffer: Handle<Mem>,
+        src_offset: usize,
+        dst_offset: usize,
+        size: usize,
+    ) {
+        buffer::copying(&src_buffer, &dst_buffer, src_offset, dst_offset, size)?
+    }
 
-/// clCommandCopyBufferToImageKHR.
-#[allow(clippy::too_many_arguments)]
-pub fn copy_buffer_to_image(
-    command_buffer: Handle<CommandBuffer>,
-    command_queue: Handle<Queue>,
-    properties: In<cl::cl_command_properties_khr>,
-    src_buffer: Handle<Mem>,
-    dst_image: Handle<Mem>,
-    src_offset: usize,
-    dst_origin: In<usize>,
-    region: In<usize>,
-    num_sync_points: u32,
-    sync_point_wait_list: In<cl::cl_sync_point_khr>,
-    sync_point: Out<cl::cl_sync_point_khr>,
-    mutable_handle: Out<*mut c_void>,
-) -> Status {
-    let target = Target::new(&command_buffer, &command_queue, &properties, &mutable_handle)?;
-    let command = image::copying_from_buffer((&src_buffer, src_offset), (&dst_image, &dst_origin), &region)?;
-    target.add(command, (num_sync_points, &sync_point_wait_list), &sync_point)
-}
+    /// clCommandCopyBufferRectKHR.
+    copy_buffer_rect(
+        target,
+        src_buffer: Handle<Mem>,
+        dst_buffer: Handle<Mem>,
+        src_origin: In<usize>,
+        dst_origin: In<usize>,
+        region: In<usize>,
+        src_row_pitch: usize,
+        src_slice_pitch: usize,
+        dst_row_pitch: usize,
+        dst_slice_pitch: usize,
+    ) {
+        let source = (&src_buffer, &src_origin, src_row_pitch, src_slice_pitch);
+        let destination = (&dst_buffer, &dst_origin, dst_row_pitch, dst_slice_pitch);
+        buffer::copying_rect(source, destination, &region)?
+    }
 
-/// clCommandCopyImageKHR.
-#[allow(clippy::too_many_arguments)]
-pub fn copy_image(
-    command_buffer: Handle<CommandBuffer>,
-    command_queue: Handle<Queue>,
-    properties: In<cl::cl_command_properties_khr>,
-    src_image: Handle<Mem>,
-    dst_image: Handle<Mem>,
-    src_origin: In<usize>,
-    dst_origin: In<usize>,
-    region: In<usize>,
-    num_sync_points: u32,
-    sync_point_wait_list: In<cl::cl_sync_point_khr>,
-    sync_point: Out<cl::cl_sync_point_khr>,
-    mutable_handle: Out<*mut c_void>,
-) -> Status {
-    let target = Target::new(&command_buffer, &command_queue, &properties, &mutable_handle)?;
-    let command = image::copying((&src_image, &src_origin), (&dst_image, &dst_origin), &region)?;
-    target.add(command, (num_sync_points, &sync_point_wait_list), &sync_point)
-}
+    /// clCommandCopyBufferToImageKHR.
+    copy_buffer_to_image(
+        target,
+        src_buffer: Handle<Mem>,
+        dst_image: Handle<Mem>,
+        src_offset: usize,
+        dst_origin: In<usize>,
+        region: In<usize>,
+    ) {
+        image::copying_from_buffer((&src_buffer, src_offset), (&dst_image, &dst_origin), &region)?
+    }
 
-/// clCommandCopyImageToBufferKHR.
-#[allow(clippy::too_many_arguments)]
-pub fn copy_image_to_buffer(
-    command_buffer: Handle<CommandBuffer>,
-    command_queue: Handle<Queue>,
-    properties: In<cl::cl_command_properties_khr>,
-    src_image: Handle<Mem>,
-    dst_buffer: Handle<Mem>,
-    src_origin: In<usize>,
-    region: In<usize>,
-    dst_offset: usize,
-    num_sync_points: u32,
-    sync_point_wait_list: In<cl::cl_sync_point_khr>,
-    sync_point: Out<cl::cl_sync_point_khr>,
-    mutable_handle: Out<*mut c_void>,
-) -> Status {
-    let target = Target::new(&command_buffer, &command_queue, &properties, &mutable_handle)?;
-    let command = image::copying_to_buffer((&src_image, &src_origin), &region, (&dst_buffer, dst_offset))?;
-    target.add(command, (num_sync_points, &sync_point_wait_list), &sync_point)
-}
+    /// clCommandCopyImageKHR.
+    copy_image(
+        target,
+        src_image: Handle<Mem>,
+        dst_image: Handle<Mem>,
+        src_origin: In<usize>,
+        dst_origin: In<usize>,
+        region: In<usize>,
+    ) {
+        image::copying((&src_image, &src_origin), (&dst_image, &dst_origin), &region)?
+    }
 
-/// clCommandFillBufferKHR.
-#[allow(clippy::too_many_arguments)]
-pub fn fill_buffer(
-    command_buffer: Handle<CommandBuffer>,
-    command_queue: Handle<Queue>,
-    properties: In<cl::cl_command_properties_khr>,
-    buffer: Handle<Mem>,
-    pattern: HostConst,
-    pattern_size: usize,
-    offset: usize,
-    size: usize,
-    num_sync_points: u32,
-    sync_point_wait_list: In<cl::cl_sync_point_khr>,
-    sync_point: Out<cl::cl_sync_point_khr>,
-    mutable_handle: Out<*mut c_void>,
-) -> Status {
-    let target = Target::new(&command_buffer, &command_queue, &properties, &mutable_handle)?;
-    let command = buffer::filling(&buffer, (&pattern, pattern_size), offset, size)?;
-    target.add(command, (num_sync_points, &sync_point_wait_list), &sync_point)
-}
+    /// clCommandCopyImageToBufferKHR.
+    copy_image_to_buffer(
+        target,
+        src_image: Handle<Mem>,
+        dst_buffer: Handle<Mem>,
+        src_origin: In<usize>,
+        region: In<usize>,
+        dst_offset: usize,
+    ) {
+        image::copying_to_buffer((&src_image, &src_origin), &region, (&dst_buffer, dst_offset))?
+    }
 
-/// clCommandFillImageKHR.
-#[allow(clippy::too_many_arguments)]
-pub fn fill_image(
-    command_buffer: Handle<CommandBuffer>,
-    command_queue: Handle<Queue>,
-    properties: In<cl::cl_command_properties_khr>,
-    image: Handle<Mem>,
-    fill_color: HostConst,
-    origin: In<usize>,
-    region: In<usize>,
-    num_sync_points: u32,
-    sync_point_wait_list: In<cl::cl_sync_point_khr>,
-    sync_point: Out<cl::cl_sync_point_khr>,
-    mutable_handle: Out<*mut c_void>,
-) -> Status {
-    let target = Target::new(&command_buffer, &command_queue, &properties, &mutable_handle)?;
-    let command = image::filling((&image, &origin), &fill_color, &region)?;
-    target.add(command, (num_sync_points, &sync_point_wait_list), &sync_point)
-}
+    /// clCommandFillBufferKHR.
+    fill_buffer(
+        target,
+        buffer: Handle<Mem>,
+        pattern: HostConst,
+        pattern_size: usize,
+        offset: usize,
+        size: usize,
+    ) {
+        buffer::filling(&buffer, (&pattern, pattern_size), offset, size)?
+    }
 
-/// clCommandNDRangeKernelKHR.
-#[allow(clippy::too_many_arguments)]
-pub fn ndrange_kernel(
-    command_buffer: Handle<CommandBuffer>,
-    command_queue: Handle<Queue>,
-    properties: In<cl::cl_command_properties_khr>,
-    kernel: Handle<Kernel>,
-    work_dim: u32,
-    global_work_offset: In<usize>,
-    global_work_size: In<usize>,
-    local_work_size: In<usize>,
-    num_sync_points: u32,
-    sync_point_wait_list: In<cl::cl_sync_point_khr>,
-    sync_point: Out<cl::cl_sync_point_khr>,
-    mutable_handle: Out<*mut c_void>,
-) -> Status {
-    let target = Target::new(&command_buffer, &command_queue, &properties, &mutable_handle)?;
-    let sizes = (&global_work_offset, &global_work_size, &local_work_size);
-    let command = launch::launching(&target.0.queue, &*kernel.get()?, work_dim, sizes)?;
-    target.add(command, (num_sync_points, &sync_point_wait_list), &sync_point)
-}
+    /// clCommandFillImageKHR.
+    fill_image(target, image: Handle<Mem>, fill_color: HostConst, origin: In<usize>, region: In<usize>) {
+        image::filling((&image, &origin), &fill_color, &region)?
+    }
 
-/// clCommandSVMMemcpyKHR.
-#[allow(clippy::too_many_arguments)]
-pub fn svm_memcpy(
-    command_buffer: Handle<CommandBuffer>,
-    command_queue: Handle<Queue>,
-    properties: In<cl::cl_command_properties_khr>,
-    dst_ptr: HostMut,
-    src_ptr: HostConst,
-    size: usize,
-    num_sync_points: u32,
-    sync_point_wait_list: In<cl::cl_sync_point_khr>,
-    sync_point: Out<cl::cl_sync_point_khr>,
-    mutable_handle: Out<*mut c_void>,
-) -> Status {
-    let target = Target::new(&command_buffer, &command_queue, &properties, &mutable_handle)?;
-    let command = svm::copying(&target.0.queue.host()?.context, &dst_ptr, &src_ptr, size)?;
-    target.add(command, (num_sync_points, &sync_point_wait_list), &sync_point)
-}
+    /// clCommandNDRangeKernelKHR.
+    ndrange_kernel(
+        target,
+        kernel: Handle<Kernel>,
+        work_dim: u32,
+        global_work_offset: In<usize>,
+        global_work_size: In<usize>,
+        local_work_size: In<usize>,
+    ) {
+        let sizes = (&global_work_offset, &global_work_size, &local_work_size);
+        launch::launching(&target.0.queue, &*kernel.get()?, work_dim, sizes)?
+    }
 
-/// clCommandSVMMemFillKHR.
-#[allow(clippy::too_many_arguments)]
-pub fn svm_mem_fill(
-    command_buffer: Handle<CommandBuffer>,
-    command_queue: Handle<Queue>,
-    properties: In<cl::cl_command_properties_khr>,
-    svm_ptr: HostMut,
-    pattern: HostConst,
-    pattern_size: usize,
-    size: usize,
-    num_sync_points: u32,
-    sync_point_wait_list: In<cl::cl_sync_point_khr>,
-    sync_point: Out<cl::cl_sync_point_khr>,
-    mutable_handle: Out<*mut c_void>,
-) -> Status {
-    let target = Target::new(&command_buffer, &command_queue, &properties, &mutable_handle)?;
-    let command = svm::filling(&target.0.queue.host()?.context, &svm_ptr, (&pattern, pattern_size), size)?;
-    target.add(command, (num_sync_points, &sync_point_wait_list), &sync_point)
+    /// clCommandSVMMemcpyKHR.
+    svm_memcpy(target, dst_ptr: HostMut, src_ptr: HostConst, size: usize) {
+        svm::copying(&target.0.queue.host()?.context, &dst_ptr, &src_ptr, size)?
+    }
+
+    /// clCommandSVMMemFillKHR.
+    svm_mem_fill(target, svm_ptr: HostMut, pattern: HostConst, pattern_size: usize, size: usize) {
+        svm::filling(&target.0.queue.host()?.context, &svm_ptr, (&pattern, pattern_size), size)?
+    }
 }
