@@ -32,9 +32,12 @@ pub const EXTENSIONS: &[&str] = &[
     "SPV_KHR_subgroup_rotate",
     "SPV_KHR_non_semantic_info",
     "SPV_KHR_relaxed_extended_instruction",
+    "SPV_KHR_uniform_group_instructions",
     "SPV_EXT_shader_atomic_float_add",
     "SPV_EXT_shader_atomic_float_min_max",
     "SPV_EXT_relaxed_printf_string_address_space",
+    "SPV_INTEL_fp_fast_math_mode",
+    "SPV_INTEL_memory_access_aliasing",
 ];
 
 /// Capabilities: SPIR-V's numbers and names. What an instruction asks for besides is refused where it stands.
@@ -84,7 +87,11 @@ pub const CAPABILITIES: &[(u32, &str)] = &[
     (4473, "UntypedPointersKHR"),
     (5612, "AtomicFloat32MinMaxEXT"),
     (5613, "AtomicFloat64MinMaxEXT"),
+    (5568, "SubgroupShuffleINTEL"),
     (5629, "ExpectAssumeKHR"),
+    (5837, "FPFastMathModeINTEL"),
+    (5910, "MemoryAccessAliasingINTEL"),
+    (6400, "GroupUniformArithmeticKHR"),
 ];
 
 /// Whether a capability is one of these.

@@ -3,7 +3,7 @@
 
 use super::emit::{Emitter, Ir, Lane, Value};
 use super::table::{ANY, Call, Effect, FIXED, Rows, SCALARS, nothing};
-use super::work_group::{combine, combine_with, truth, typed};
+use super::work_group::{LOGICAL, combine, combine_truth, combine_with, truth, typed};
 
 const BIT: Ir = Ir::scalar(Lane::Int(1));
 const INT: Ir = Ir::scalar(Lane::Int(32));
@@ -156,12 +156,7 @@ fn reductions(rows: &mut Rows) {
                 &format!("sub_group_non_uniform_{form}_{name}"),
                 FIXED,
                 "int(int)",
-                move |e, call| {
-                    let condition = truth(e, &call.arguments[0]);
-                    let all = combine(e, &format!("{primitive}.{op}"), &condition);
-                    // What is true of nobody is all ones.
-                    truth(e, &all)
-                },
+                move |e, call| combine_truth(e, &format!("{primitive}.{op}"), &call.arguments[0]),
             );
         }
     }
@@ -183,9 +178,6 @@ fn reductions(rows: &mut Rows) {
         });
     }
 }
-
-/// Of conditions that are 0 or 1.
-const LOGICAL: [(&str, &str); 3] = [("logical_and", "umin"), ("logical_or", "umax"), ("logical_xor", "xor")];
 
 const INTEGER_SCALARS: super::pattern::Generic =
     super::pattern::Generic { elements: &super::types::Element::INTEGERS, widths: &[1] };

@@ -14,32 +14,64 @@ pub const COMBINED: Generic = {
     Generic { elements: &[Int, UInt, Long, ULong, Half, Float, Double], widths: &[1] }
 };
 
+/// The types of operations on bits.
+const INTEGERS: Generic = {
+    use Element::*;
+    Generic { elements: &[Int, UInt, Long, ULong], widths: &[1] }
+};
+
+/// What functions begin with, and the primitives.
+const FORMS: [(&str, &str); 3] = [
+    ("work_group_reduce", "group_reduce"),
+    ("work_group_scan_inclusive", "group_scan_inclusive"),
+    ("work_group_scan_exclusive", "group_scan_exclusive"),
+];
+
+/// Of conditions that are 0 or 1.
+pub const LOGICAL: [(&str, &str); 3] =
+    [("logical_and", "umin"), ("logical_or", "umax"), ("logical_xor", "xor")];
+
 pub fn rows(rows: &mut Rows) {
     // Of conditions, which are 0 or 1.
     for (name, op) in [("work_group_all", "umin"), ("work_group_any", "umax")] {
-        rows.expand(name, FIXED, "int(int)", move |e, call| {
-            let condition = truth(e, &call.arguments[0]);
-            combine(e, &format!("group_reduce.{op}"), &condition)
+        synchronizing(rows, name, FIXED, "int(int)", move |e, call| {
+            combine_truth(e, &format!("group_reduce.{op}"), &call.arguments[0])
         });
-        rows.mark(name, Effect::Barrier);
     }
     for pattern in ["T(T,size_t)", "T(T,size_t,size_t)", "T(T,size_t,size_t,size_t)"] {
         rows.expand("work_group_broadcast", COMBINED, pattern, broadcast);
     }
     rows.mark("work_group_broadcast", Effect::Barrier);
-    for op in ["add", "min", "max"] {
-        for (name, primitive) in [
-            ("reduce", "group_reduce"),
-            ("scan_inclusive", "group_scan_inclusive"),
-            ("scan_exclusive", "group_scan_exclusive"),
-        ] {
-            let name = format!("work_group_{name}_{op}");
-            rows.expand(&name, COMBINED, "T(T)", move |e, call| {
+    for (form, primitive) in FORMS {
+        // Products, bits and logic are those of `cl_khr_work_group_uniform_arithmetic`.
+        for op in ["add", "min", "max", "mul"] {
+            synchronizing(rows, &format!("{form}_{op}"), COMBINED, "T(T)", move |e, call| {
                 combine(e, &format!("{primitive}.{}", typed(op, call)), &call.arguments[0])
             });
-            rows.mark(&name, Effect::Barrier);
+        }
+        for op in ["and", "or", "xor"] {
+            synchronizing(rows, &format!("{form}_{op}"), INTEGERS, "T(T)", move |e, call| {
+                combine(e, &format!("{primitive}.{op}"), &call.arguments[0])
+            });
+        }
+        for (name, op) in LOGICAL {
+            synchronizing(rows, &format!("{form}_{name}"), FIXED, "int(int)", move |e, call| {
+                combine_truth(e, &format!("{primitive}.{op}"), &call.arguments[0])
+            });
         }
     }
+}
+
+/// Rows of what all work-items of a group must reach.
+fn synchronizing(
+    rows: &mut Rows,
+    name: &str,
+    generic: Generic,
+    pattern: &str,
+    how: impl Fn(&mut Emitter, &Call) -> Value + Send + Sync + Clone + 'static,
+) {
+    rows.expand(name, generic, pattern.to_string(), how);
+    rows.mark(name, Effect::Barrier);
 }
 
 /// 1 if the number isn't 0, else 0.
@@ -49,7 +81,15 @@ pub fn truth(e: &mut Emitter, number: &Value) -> Value {
     e.cast("zext", &condition, INT.lane)
 }
 
-/// `add`, `min` or `max` of the call's type, as Kernel IR names it.
+/// What the conditions of all combine to.
+pub fn combine_truth(e: &mut Emitter, primitive: &str, condition: &Value) -> Value {
+    let condition = truth(e, condition);
+    let all = combine(e, primitive, &condition);
+    // What is true of nobody is all ones.
+    truth(e, &all)
+}
+
+/// `add`, `mul`, `min` or `max` of the call's type, as Kernel IR names it.
 pub fn typed(op: &str, call: &Call) -> String {
     match (call.element.is_float(), op) {
         (true, op) => format!("f{op}"),

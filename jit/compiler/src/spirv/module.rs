@@ -185,6 +185,10 @@ fn global<'a>(
         | Op::SourceExtension
         | Op::SourceContinued
         | Op::ModuleProcessed
+        // Scopes of pointers that lead to different places: permissions that nothing here uses.
+        | Op::AliasDomainDeclINTEL
+        | Op::AliasScopeDeclINTEL
+        | Op::AliasScopeListDeclINTEL
         | Op::Line
         | Op::NoLine
         | Op::Nop => {}

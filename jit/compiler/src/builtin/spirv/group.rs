@@ -47,6 +47,9 @@ const BALLOTS: [(&str, &str); 2] =
     [("BallotFindLSB", "sub_group_ballot_find_lsb"), ("BallotFindMSB", "sub_group_ballot_find_msb")];
 
 pub fn call(e: &mut Emitter, call: &Call) -> Option<Value> {
+    if let Some(name) = call.op.strip_prefix("Subgroup") {
+        return shuffle(e, name, call);
+    }
     let name = call.op.strip_prefix("Group")?;
     if let Some(name) = name.strip_prefix("NonUniform") {
         return non_uniform(e, name, call);
@@ -151,18 +154,20 @@ fn combine(
     form: &Value,
     value: &Value,
 ) -> Option<Value> {
-    // Of work-groups there are no others.
-    let (op, signed) = operation(name).filter(|(op, _)| ["add", "min", "max"].contains(op))?;
+    let (op, signed) = operation(name)?;
     let result = call.ir()?;
     let argument = operand(e, op, signed, value)?;
     by_number(e, form, &[1, 2], |e, way| {
         let form = FORMS[(way + 1) % FORMS.len()];
         of_scope(e, scope, |e, group| {
-            let name = format!("{group}_{form}_{op}");
-            let argument =
-                if group == "work_group" { widened(e, &argument, signed)? } else { argument.clone() };
-            let all = forward(e, &name, argument.1.ir, std::slice::from_ref(&argument));
-            Some(if all.ir == result { all } else { resized(e, &all, result.lane) })
+            let (prefix, argument) = match group {
+                "work_group" => (group, widened(e, &argument, signed)?),
+                // Those for which not all work-items need come have all operations.
+                _ => ("sub_group_non_uniform", argument.clone()),
+            };
+            let all =
+                forward(e, &format!("{prefix}_{form}_{op}"), argument.1.ir, std::slice::from_ref(&argument));
+            Some(if all.ir == result { all } else { as_result(e, &all, result) })
         })
     })
 }
@@ -230,16 +235,7 @@ fn non_uniform(e: &mut Emitter, name: &str, call: &Call) -> Option<Value> {
         }
         (_, [value, other]) if EXCHANGES.iter().any(|row| row.0 == name) => {
             let &(_, function, signed) = EXCHANGES.iter().find(|row| row.0 == name)?;
-            let ty = if signed { int } else { uint };
-            // One lane after the other: only broadcasts are there for vectors.
-            let lanes = (0..value.value.ir.width).map(|lane| {
-                let own = e.extract(&value.value, lane);
-                let own = (number(own.ir, true)?, own);
-                let scalar = own.1.ir;
-                Some(forward(e, function, scalar, &[own, (ty.clone(), other.value.clone())]))
-            });
-            let lanes: Vec<Value> = lanes.collect::<Option<_>>()?;
-            Some(e.gather(&lanes))
+            exchange(e, function, &value.value, (if signed { int } else { uint }, other.value.clone()))
         }
         (_, [ballot]) => {
             let (_, function) = BALLOTS.iter().find(|row| row.0 == name)?;
@@ -260,6 +256,52 @@ fn non_uniform(e: &mut Emitter, name: &str, call: &Call) -> Option<Value> {
                 let all = forward(e, &name, ir, std::slice::from_ref(&argument));
                 Some(if all.ir == result { all } else { as_result(e, &all, result) })
             })
+        }
+        _ => None,
+    }
+}
+
+/// What other work-items of the sub-group have, one lane after the other: only broadcasts are there for vectors.
+fn exchange(e: &mut Emitter, function: &str, value: &Value, other: (Type, Value)) -> Option<Value> {
+    let lanes = (0..value.ir.width).map(|lane| {
+        let own = e.extract(value, lane);
+        let own = (number(own.ir, true)?, own);
+        let scalar = own.1.ir;
+        Some(forward(e, function, scalar, &[own, other.clone()]))
+    });
+    let lanes: Vec<Value> = lanes.collect::<Option<_>>()?;
+    Some(e.gather(&lanes))
+}
+
+/// SPV_INTEL_subgroups: shuffles of one value, and those of two, which lie one behind the other like the work-items of two
+/// sub-groups.
+fn shuffle(e: &mut Emitter, name: &str, call: &Call) -> Option<Value> {
+    let uint = Type::scalar(Element::UInt);
+    let by = |value: &Value| (uint.clone(), value.clone());
+    let values: Vec<&Value> = call.arguments.iter().map(|argument| &argument.value).collect();
+    match (name, values.as_slice()) {
+        ("ShuffleINTEL", [value, index]) => exchange(e, "sub_group_shuffle", value, by(index)),
+        ("ShuffleXorINTEL", [value, mask]) => exchange(e, "sub_group_shuffle_xor", value, by(mask)),
+        ("ShuffleDownINTEL" | "ShuffleUpINTEL", [first, second, delta]) => {
+            let size = forward(e, "get_max_sub_group_size", INT, &[]);
+            let own = forward(e, "get_sub_group_local_id", INT, &[]);
+            // Up counts from the second value's work-items.
+            let start =
+                if name == "ShuffleUpINTEL" { e.binary("sub", &size, delta) } else { (*delta).clone() };
+            let at = e.binary("add", &own, &start);
+            let is_first = e.compare("icmp ult", &at, &size);
+            let one = e.int(INT, 1);
+            let most = e.binary("sub", &size, &one);
+            let index = e.binary("and", &at, &most);
+            let [first, second] =
+                [first, second].map(|value| exchange(e, "sub_group_shuffle", value, by(&index)));
+            let (first, second) = (first?, second?);
+            let lanes = (0..first.ir.width).map(|lane| {
+                let (first, second) = (e.extract(&first, lane), e.extract(&second, lane));
+                e.select(&is_first, &first, &second)
+            });
+            let lanes: Vec<Value> = lanes.collect();
+            Some(e.gather(&lanes))
         }
         _ => None,
     }

@@ -182,7 +182,15 @@ fn core_instructions_are_there_with_their_types() {
         assert!(define(name, form).is_some(), "{name}");
     }
     for (name, form) in [
-        ("ConvertFToU_Ruchar_sat_rte", (&["float"][..], "i8")),
+        ("GroupIMulKHR", (&["i32", "i32", "i32"][..], "i32")),
+        ("GroupFMulKHR", (&["i32", "i32", "half"], "half")),
+        ("GroupBitwiseXorKHR", (&["i32", "i32", "i16"], "i16")),
+        ("GroupLogicalOrKHR", (&["i32", "i32", "i1"], "i1")),
+        ("SubgroupShuffleINTEL", (&[V4, "i32"], V4)),
+        ("SubgroupShuffleDownINTEL", (&["i64", "i64", "i32"], "i64")),
+        ("SubgroupShuffleUpINTEL", (&["half", "half", "i32"], "half")),
+        ("SubgroupShuffleXorINTEL", (&["i8", "i32"], "i8")),
+        ("ConvertFToU_Ruchar_sat_rte", (&["float"], "i8")),
         ("ConvertSToF_Rdouble2_rtp", (&["<2 x i64>"], "<2 x double>")),
         ("SatConvertUToS_Rchar", (&["i32"], "i8")),
         ("ReadPipe", (&[GLOBAL, "ptr addrspace(4)", "i32", "i32"], "i32")),
@@ -272,7 +280,8 @@ fn what_there_is_not_is_not_defined() {
         ("ocl_nothing", (&["float"][..], "float")),
         ("AtomicIAdd", (&[GLOBAL, "i32", "i32", "i8"], "i8")),
         ("ImageQueryLevels", (&[GLOBAL], "i32")),
-        ("GroupIMulKHR", (&["i32", "i32", "i32"], "i32")),
+        ("GroupBitwiseAndKHR", (&["i32", "i32", "float"], "float")),
+        ("SubgroupBlockReadINTEL", (&[GLOBAL], "i32")),
     ] {
         assert!(define(name, form).is_none(), "{name}");
     }
