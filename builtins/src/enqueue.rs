@@ -95,6 +95,8 @@ pub struct KernelFacts {
     pub preferred_multiple: u32,
     /// Work-items of a sub-group, if a group's rows are multiples of it or one row is all; else one.
     pub sub_group_size: u32,
+    /// Whether that is so of all groups, whose rows end within sub-groups.
+    pub rows_end_sub_groups: u32,
     /// Local memory of its own.
     pub static_local_size: u32,
     /// Whether groups at the end of a range may be smaller.

@@ -38,6 +38,7 @@ mod trace;
 
 pub use error::{Error, Result, Status};
 pub use spirula_interface::program::{
-    AccessQualifier, AddressQualifier, ArgumentInfo, ArgumentKind, ImageKind, KernelInfo, TypeQualifiers,
+    AccessQualifier, AddressQualifier, ArgumentInfo, ArgumentKind, ImageKind, KernelInfo, SUB_GROUP_SIZES,
+    TypeQualifiers,
 };
 pub use spirula_interface::spirv;

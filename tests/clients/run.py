@@ -15,6 +15,8 @@ from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
+# The last one with its array library, which is in `dpnp` since.
+DPCTL = ["dpctl==0.21.1", "numpy", "pytest", "cython", "setuptools"]
 # Name: script and arguments, what of PyPI it needs.
 CLIENTS = {
     "hashcat": (["hashcat.py"], []),
@@ -22,11 +24,13 @@ CLIENTS = {
     "ffmpeg": (["ffmpeg.py"], []),
     "clblast": (["clblast.py"], []),
     "pyopencl": (["pyopencl_suite.py", "{folder}"], ["pyopencl", "numpy", "pytest", "mako"]),
+    "sycl": (["sycl_suite.py"], DPCTL),
+    "sycl-whole": (["sycl_suite.py", "whole"], DPCTL),
     "opencv": (["opencv.py"], ["opencv-python-headless", "numpy"]),
     "tinygrad": (["tinygrad_network.py"], ["tinygrad", "numpy"]),
 }
-# Takes long, and measures: only when it is named.
-ON_REQUEST = ["hashcat-speed"]
+# Takes long: only when it is named.
+ON_REQUEST = ["hashcat-speed", "sycl-whole"]
 
 
 def python_of(name, packages, folder):

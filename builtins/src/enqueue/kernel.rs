@@ -382,9 +382,10 @@ pub unsafe extern "C" fn spirula_kernel_query(
                 let (lanes, most) = (u64::from(facts.sub_group_size).max(1), u64::from(facts.max_group_size));
                 let [x, y, z] = if (*range).local[0] == 0 { [most, 1, 1] } else { (*range).local };
                 let rows = y.saturating_mul(z);
-                let size = if x.is_multiple_of(lanes) || rows == 1 { lanes } else { 1 };
+                let is_whole = x.is_multiple_of(lanes) || rows == 1 || facts.rows_end_sub_groups != 0;
+                let size = if is_whole { lanes } else { 1 };
                 let answer = match what {
-                    query::SUB_GROUP_COUNT => x.saturating_mul(rows).div_ceil(size),
+                    query::SUB_GROUP_COUNT => x.div_ceil(size).saturating_mul(rows),
                     _ => size,
                 };
                 if answer > u64::from(u32::MAX) { u32::MAX } else { answer as u32 }

@@ -13,7 +13,7 @@ use spirula_runtime::context::Context as CoreContext;
 use spirula_runtime::machine::timer;
 use spirula_runtime::platform::Platform as CorePlatform;
 use spirula_runtime::platform::device::{Device as Core, DeviceInfo, ImageLimits, driver_uuid};
-use spirula_runtime::spirv;
+use spirula_runtime::{SUB_GROUP_SIZES, spirv};
 use std::ffi::{CString, c_void};
 use std::sync::{Arc, LazyLock};
 
@@ -287,6 +287,7 @@ fn newer_info(info: &DeviceInfo, param_name: cl::cl_device_info, answer: Answer)
         cl::CL_DEVICE_NON_UNIFORM_WORK_GROUP_SUPPORT => answer.flag(true),
         // Each work-item may be one, where rows end within packs.
         cl::CL_DEVICE_MAX_NUM_SUB_GROUPS => answer.value(info.max_work_group_size as u32),
+        cl::CL_DEVICE_SUB_GROUP_SIZES_INTEL => answer.list(&SUB_GROUP_SIZES.map(|size| size as usize)),
         // Sub-groups run one after the other.
         cl::CL_DEVICE_SUB_GROUP_INDEPENDENT_FORWARD_PROGRESS => answer.flag(false),
         cl::CL_DEVICE_WORK_GROUP_COLLECTIVE_FUNCTIONS_SUPPORT => {

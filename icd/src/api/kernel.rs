@@ -219,6 +219,8 @@ pub fn get_work_group_info(
         cl::CL_KERNEL_LOCAL_MEM_SIZE => answer.value(info.local_mem_size),
         cl::CL_KERNEL_PREFERRED_WORK_GROUP_SIZE_MULTIPLE => answer.value(info.preferred_multiple),
         cl::CL_KERNEL_PRIVATE_MEM_SIZE => answer.value(info.private_mem_size),
+        // What doesn't fit registers is on the stack, of which nobody need know.
+        cl::CL_KERNEL_SPILL_MEM_SIZE_INTEL => answer.value(0_u64),
         // CL_INVALID_VALUE if param_name is CL_KERNEL_GLOBAL_WORK_SIZE and device is not a custom device or kernel is not
         // a built-in kernel.
         _ => unknown(param_name),
@@ -267,6 +269,7 @@ pub fn get_sub_group_info(
         cl::CL_KERNEL_MAX_NUM_SUB_GROUPS => answer.value(core.max_sub_groups()),
         // Only SPIR-V can require a number.
         cl::CL_KERNEL_COMPILE_NUM_SUB_GROUPS => answer.value(0_usize),
+        cl::CL_KERNEL_COMPILE_SUB_GROUP_SIZE_INTEL => answer.value(core.required_sub_group_size()),
         _ => unknown(param_name),
     })
 }

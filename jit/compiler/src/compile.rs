@@ -26,7 +26,7 @@ use spirula_interface::target::TargetFacts;
 use spirula_interface::tier::Tier;
 use spirula_kir::analysis::{find_effects, sees_sub_groups};
 use spirula_kir::lower::WorkGroupFunction;
-use spirula_kir::pipeline::{self, Lowered, PASSES};
+use spirula_kir::pipeline::{self, Lowered, PASSES, PassError};
 use spirula_kir::{Function, Module, transform};
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -249,11 +249,15 @@ fn lower(
     let position =
         |pass: &str| 1 + PASSES.iter().position(|other| other.name == pass).unwrap_or(PASSES.len());
     let operations = u32::try_from(body.insts().count()).unwrap_or(u32::MAX);
+    let is_sub_group_size_required = body.required_sub_group_size.is_some();
     let lowered = pipeline::run(body, &symbol, &pass_options(tier, inputs), |pass, form| {
         let file = format!("{symbol}.{}.{}.kir", position(pass.name), pass.name);
         dump.write(&file, || form.to_string());
     });
-    let lowered = lowered.map_err(|error| fault(&format!("the kernel `{name}`"), &error))?;
+    let lowered = lowered.map_err(|error| match error {
+        PassError::SubGroups { .. } => CompileError::Failed(format!("error: the kernel `{name}`: {error}\n")),
+        _ => fault(&format!("the kernel `{name}`"), &error),
+    })?;
     let code = KernelCode {
         symbol,
         tier,
@@ -265,6 +269,7 @@ fn lower(
         lanes: lowered.lanes,
         operations,
         sub_group_size: lowered.sub_group_size,
+        is_sub_group_size_required,
     };
     Ok((code, lowered))
 }

@@ -38,6 +38,7 @@ pub const EXTENSIONS: &[Extension] = &[
     v1("cl_khr_extended_bit_ops"),
     Extension { name: "cl_khr_integer_dot_product", version: [2, 0, 0] },
     v1("cl_ext_float_atomics"),
+    v1("cl_intel_required_subgroup_size"),
     v1("cl_intel_unified_shared_memory"),
     // `cl_khr_subgroups` isn't here: it promises that sub-groups make progress independently of each other.
     v1("cl_khr_subgroup_ballot"),

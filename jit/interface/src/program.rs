@@ -84,6 +84,9 @@ pub struct KernelInfo {
     pub code: KernelCode,
 }
 
+/// CL_DEVICE_SUB_GROUP_SIZES_INTEL (cl_intel_required_subgroup_size): what kernels may ask for.
+pub const SUB_GROUP_SIZES: [u32; 5] = [4, 8, 16, 32, 64];
+
 /// A kernel as its program declares it, with its place in the launch ABI: known before it is compiled.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct KernelSignature {
@@ -97,6 +100,8 @@ pub struct KernelSignature {
     pub argument_block_size: u32,
     /// `reqd_work_group_size`.
     pub required_work_group_size: Option<[u32; 3]>,
+    /// `intel_reqd_sub_group_size`: one of [`SUB_GROUP_SIZES`].
+    pub required_sub_group_size: Option<u32>,
     /// Whether work-groups at the ends of an NDRange may be smaller than the others.
     pub remainder_groups: bool,
     /// `work_group_size_hint`.
@@ -137,6 +142,8 @@ pub struct KernelCode {
     pub operations: u32,
     /// Work-items in a sub-group, where [`KernelCode::sub_group_size_in`] finds that they are packs; a power of two up to 64.
     pub sub_group_size: u32,
+    /// Whether the kernel asked for that size: rows may then end within packs.
+    pub is_sub_group_size_required: bool,
 }
 
 impl KernelCode {
@@ -153,14 +160,24 @@ impl KernelCode {
             lanes: 1,
             operations: 0,
             sub_group_size: 1,
+            is_sub_group_size_required: false,
         }
     }
 
-    /// Work-items in all sub-groups but the last of a work-group of that size: a pack, unless rows of it end within packs.
+    /// Work-items in all sub-groups but the last of a work-group of that size: a pack, unless rows of it end within packs. Of a
+    /// kernel that asked for its size, but the last of each row.
     pub fn sub_group_size_in(&self, local_size: [u64; 3]) -> u32 {
         let [x, y, z] = local_size;
         let fits = x.is_multiple_of(self.sub_group_size.max(1).into()) || y.saturating_mul(z) == 1;
-        if fits { self.sub_group_size.max(1) } else { 1 }
+        if fits || self.is_sub_group_size_required { self.sub_group_size.max(1) } else { 1 }
+    }
+
+    /// Sub-groups of a work-group of that size.
+    pub fn sub_groups_in(&self, local_size: [u64; 3]) -> u64 {
+        let [x, y, z] = local_size;
+        let size = u64::from(self.sub_group_size_in(local_size));
+        // A row that has no whole number of them is the only one, unless its kernel asked for the size.
+        x.div_ceil(size).saturating_mul(y.saturating_mul(z))
     }
 
     /// Bytes of scratch that a work-group of `items` work-items needs; a number that doesn't fit is the largest.

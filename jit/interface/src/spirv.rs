@@ -65,6 +65,7 @@ pub const CAPABILITIES: &[(u32, &str)] = &[
     (44, "Image1D"),
     (46, "SampledBuffer"),
     (47, "ImageBuffer"),
+    (58, "SubgroupDispatch"),
     (61, "GroupNonUniform"),
     (62, "GroupNonUniformVote"),
     (63, "GroupNonUniformArithmetic"),

@@ -199,6 +199,8 @@ pub struct Function {
     pub local_size: u64,
     /// `reqd_work_group_size`: the local sizes are these constants.
     pub required_work_group_size: Option<[u32; 3]>,
+    /// `intel_reqd_sub_group_size`: sub-groups are packs of so many lanes, or what is left of a row.
+    pub required_sub_group_size: Option<u32>,
     /// By what groups' numbers are multiplied in indices, if by constants: packs are run only if the products are ids' size.
     pub group_factors: [u32; 3],
     /// By what the ids themselves are multiplied in indices, if by a constant: the same is asked of the products.

@@ -145,6 +145,14 @@ pub enum PassError {
         /// In the verifier's words.
         rule: String,
     },
+    /// The program asks for what the kernel's sub-groups can't be.
+    #[error("its sub-groups can't be of {wanted} work-items, as it asks: {reason}")]
+    SubGroups {
+        /// Work-items.
+        wanted: u32,
+        /// Why.
+        reason: String,
+    },
     /// The passes were given in an order that makes no sense.
     #[error("the pass `{pass}` works on {wanted}, which this is not")]
     Misplaced {
@@ -255,6 +263,7 @@ pub fn run(
     let mut decisions = Vec::new();
     let mut remarks = Vec::new();
     let (mut lanes, mut sub_group_size) = (1, 1);
+    let required = kernel.required_sub_group_size.map(|size| (size, sees_sub_groups(&kernel)));
     let mut form = Form::Function(kernel);
     if options.verify {
         verify_form(&form).map_err(|rule| PassError::Broken { pass: "import", rule })?;
@@ -269,6 +278,14 @@ pub fn run(
             lanes = wide.map(|wide| wide.lanes).max().unwrap_or(1);
             sub_group_size = group.sub_group_size;
         }
+    }
+    match required {
+        Some((wanted, true)) if wanted != sub_group_size => {
+            return Err(PassError::SubGroups { wanted, reason: decisions.join("; ") });
+        }
+        // Nothing in it could tell.
+        Some((wanted, false)) => sub_group_size = wanted,
+        _ => {}
     }
     remarks.extend(decisions.iter().map(|decision| format!("kernel {name}: {decision}")));
     match form {

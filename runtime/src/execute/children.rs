@@ -45,6 +45,7 @@ fn facts(kernels: &[BuiltKernel], device: &Device) -> Vec<KernelFacts> {
         max_group_size: max_group_size(&kernel.info) as u32,
         preferred_multiple: device.info.native_vector_width.float,
         sub_group_size: kernel.info.code.sub_group_size,
+        rows_end_sub_groups: kernel.info.code.is_sub_group_size_required.into(),
         static_local_size: u32::try_from(kernel.info.code.static_local_size).unwrap_or(u32::MAX),
         remainder_groups: kernel.info.signature.remainder_groups.into(),
     };

@@ -15,8 +15,7 @@ impl Kernel {
 
     /// CL_KERNEL_SUB_GROUP_COUNT_FOR_NDRANGE.
     pub fn sub_group_count(&self, local: &[usize]) -> usize {
-        let items = local.iter().fold(1_usize, |all, &size| all.saturating_mul(size));
-        items.div_ceil(self.sub_group_size(local))
+        usize::try_from(self.info.code.sub_groups_in(padded(local))).unwrap_or(usize::MAX)
     }
 
     /// CL_KERNEL_LOCAL_SIZE_FOR_SUB_GROUP_COUNT; zeroes if no work-group has so many.
@@ -33,6 +32,11 @@ impl Kernel {
             count > 0 && items <= self.max_group_size() && self.sub_group_count(local) == count
         };
         candidates.into_iter().find(fits).unwrap_or([0; 3])
+    }
+
+    /// CL_KERNEL_COMPILE_SUB_GROUP_SIZE_INTEL: what the program asks for, or 0.
+    pub fn required_sub_group_size(&self) -> usize {
+        self.info.signature.required_sub_group_size.unwrap_or(0) as usize
     }
 
     /// CL_KERNEL_MAX_NUM_SUB_GROUPS.

@@ -18,6 +18,7 @@ tests![
     modules_link_with_binaries,
     arguments_are_described,
     built_in_variables_of_old_translators,
+    groups_as_dpcpp_has_them,
 ];
 
 const CL_DEVICE_SPIRV_EXTENDED_INSTRUCTION_SETS: cl_uint = 0x12B9;
@@ -30,12 +31,15 @@ const INVALID_SPEC_ID: &str = "status -71";
 mod op {
     pub const MEMORY_MODEL: u32 = 14;
     pub const ENTRY_POINT: u32 = 15;
+    pub const EXECUTION_MODE: u32 = 16;
     pub const CAPABILITY: u32 = 17;
     pub const TYPE_VOID: u32 = 19;
+    pub const TYPE_BOOL: u32 = 20;
     pub const TYPE_INT: u32 = 21;
     pub const TYPE_VECTOR: u32 = 23;
     pub const TYPE_POINTER: u32 = 32;
     pub const TYPE_FUNCTION: u32 = 33;
+    pub const CONSTANT: u32 = 43;
     pub const SPEC_CONSTANT: u32 = 50;
     pub const FUNCTION: u32 = 54;
     pub const FUNCTION_PARAMETER: u32 = 55;
@@ -43,9 +47,14 @@ mod op {
     pub const VARIABLE: u32 = 59;
     pub const LOAD: u32 = 61;
     pub const STORE: u32 = 62;
+    pub const PTR_ACCESS_CHAIN: u32 = 67;
     pub const DECORATE: u32 = 71;
     pub const COMPOSITE_EXTRACT: u32 = 81;
     pub const CONVERT: u32 = 113;
+    pub const I_ADD: u32 = 128;
+    pub const SELECT: u32 = 169;
+    pub const I_NOT_EQUAL: u32 = 171;
+    pub const BITWISE_AND: u32 = 199;
     pub const LABEL: u32 = 248;
     pub const RETURN: u32 = 253;
 }
@@ -254,5 +263,105 @@ fn built_in_variables_of_old_translators() -> Outcome {
         setup.queue.read(&buffer, &mut found)?;
         assert_eq!(found, [12], "class {class}");
     }
+    Ok(())
+}
+
+/// What DPC++'s translator writes besides the core: scopes of aliasing, shuffles of Intel's sub-groups, sub-groups of a size that
+/// the kernel asks for, and products of work-groups. 16 work-items read a number each; behind them go the product, the next
+/// one's number within the sub-group of 8, and whether all numbers but the own are odd.
+fn groups_as_dpcpp_has_them() -> Outcome {
+    let setup = Setup::new();
+    let text = |op: u32, text: &str| -> Vec<u32> {
+        let mut bytes = text.as_bytes().to_vec();
+        bytes.resize(bytes.len() / 4 * 4 + 4, 0);
+        let (words, _) = bytes.as_chunks::<4>();
+        [op].into_iter().chain(words.iter().map(|word| u32::from_le_bytes(*word))).collect()
+    };
+    const EXTENSION: u32 = 10;
+    let [aliasing, groups, sub_groups] =
+        ["SPV_INTEL_memory_access_aliasing", "SPV_KHR_uniform_group_instructions", "SPV_INTEL_subgroups"]
+            .map(|name| text(EXTENSION, name));
+    let il = assembled(&[
+        &[op::CAPABILITY, 6],
+        &[op::CAPABILITY, 4],
+        &[op::CAPABILITY, 11],
+        &[op::CAPABILITY, 18],
+        &[op::CAPABILITY, 58],
+        &[op::CAPABILITY, 5568],
+        &[op::CAPABILITY, 5910],
+        &[op::CAPABILITY, 6400],
+        &aliasing,
+        &groups,
+        &sub_groups,
+        &[op::MEMORY_MODEL, 2, 2],
+        &[op::ENTRY_POINT, 6, 10, u32::from(b'k')],
+        // SubgroupSize.
+        &[op::EXECUTION_MODE, 10, 35, 8],
+        // LocalInvocationId.
+        &[op::DECORATE, 20, 11, 27],
+        // A domain, a scope of it, and a list of scopes.
+        &[5911, 50],
+        &[5912, 51, 50],
+        &[5913, 52, 51],
+        &[op::TYPE_VOID, 1],
+        &[op::TYPE_INT, 2, 32, 0],
+        &[op::TYPE_INT, 6, 64, 0],
+        &[op::TYPE_BOOL, 9],
+        &[op::TYPE_VECTOR, 7, 6, 3],
+        &[op::TYPE_POINTER, 3, 5, 2],
+        &[op::TYPE_POINTER, 8, 1, 7],
+        &[op::TYPE_FUNCTION, 4, 1, 3],
+        &[op::CONSTANT, 2, 30, 2],
+        &[op::CONSTANT, 2, 31, 1],
+        &[op::CONSTANT, 2, 32, 0],
+        &[op::CONSTANT, 6, 33, 16, 0],
+        &[op::CONSTANT, 6, 34, 32, 0],
+        &[op::CONSTANT, 6, 35, 48, 0],
+        &[op::VARIABLE, 8, 20, 1],
+        &[op::FUNCTION, 1, 10, 0, 4],
+        &[op::FUNCTION_PARAMETER, 3, 11],
+        &[op::LABEL, 12],
+        &[op::LOAD, 7, 13, 20],
+        &[op::COMPOSITE_EXTRACT, 6, 14, 13, 0],
+        &[op::PTR_ACCESS_CHAIN, 3, 15, 11, 14],
+        // Aligned, and of no scope of the list.
+        &[op::LOAD, 2, 16, 15, 0x2_0002, 4, 52],
+        // GroupIMulKHR of the work-group, SubgroupShuffleDownINTEL.
+        &[6401, 2, 17, 30, 0, 16],
+        &[5572, 2, 18, 16, 16, 31],
+        // GroupLogicalAndKHR of the work-group, by an exclusive scan.
+        &[op::BITWISE_AND, 2, 21, 16, 31],
+        &[op::I_NOT_EQUAL, 9, 22, 21, 32],
+        &[6406, 9, 23, 30, 2, 22],
+        &[op::SELECT, 2, 24, 23, 31, 32],
+        &[op::I_ADD, 6, 40, 14, 33],
+        &[op::PTR_ACCESS_CHAIN, 3, 41, 11, 40],
+        &[op::STORE, 41, 17],
+        &[op::I_ADD, 6, 42, 14, 34],
+        &[op::PTR_ACCESS_CHAIN, 3, 43, 11, 42],
+        &[op::STORE, 43, 18],
+        &[op::I_ADD, 6, 44, 14, 35],
+        &[op::PTR_ACCESS_CHAIN, 3, 45, 11, 44],
+        &[op::STORE, 45, 24],
+        &[op::RETURN],
+        &[op::FUNCTION_END],
+    ]);
+    let program = Program::from_il(&setup.context, &il)?;
+    program
+        .build("")
+        .map_err(|error| format!("{error}: {}", program.log(setup.device).unwrap_or_default()))?;
+    let kernel = Kernel::new(&program, "k")?;
+    let given: [u32; 16] = [3, 5, 7, 9, 11, 2, 1, 1, 1, 1, 1, 1, 1, 13, 1, 1];
+    let mut numbers = [given.to_vec(), vec![99; 48]].concat();
+    let buffer = Buffer::copy_of(&setup.context, &numbers)?;
+    kernel.set_object(0, Some(&buffer))?;
+    setup.queue.launch(&kernel, NdRange::new(&[16], &[16]))?;
+    setup.queue.read(&buffer, &mut numbers)?;
+    let product: u32 = given.iter().product();
+    assert_eq!(numbers[16..32], [product; 16]);
+    let next: Vec<u32> = (0..16).map(|i| given[i / 8 * 8 + (i % 8 + 1) % 8]).collect();
+    assert_eq!(numbers[32..48], next);
+    let are_odd: Vec<u32> = (0..16).map(|i| given[..i].iter().all(|n| n % 2 == 1).into()).collect();
+    assert_eq!(numbers[48..], are_odd);
     Ok(())
 }

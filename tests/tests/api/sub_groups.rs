@@ -6,7 +6,7 @@ use crate::sources::{built, setup};
 use crate::work_groups::{ITEM, NUMBERS, Number, Range, numbers};
 use spirula_tests::call;
 use spirula_tests::cl::sys::*;
-use spirula_tests::cl::{self, Buffer, Kernel, Object};
+use spirula_tests::cl::{self, Buffer, Kernel, Object, Program};
 use spirula_tests::isolate::Outcome;
 use spirula_tests::mutate::Random;
 use std::collections::BTreeMap;
@@ -15,12 +15,18 @@ use std::ptr::null_mut;
 tests![
     division,
     division_in_packs_of_four,
+    division_as_asked_for,
+    sizes_that_there_are_not,
     together,
     together_one_by_one,
     among_some,
     ballots,
     one_after_the_other
 ];
+
+/// cl_intel_required_subgroup_size.
+const CL_DEVICE_SUB_GROUP_SIZES_INTEL: cl_uint = 0x4108;
+const CL_KERNEL_COMPILE_SUB_GROUP_SIZE_INTEL: cl_uint = 0x410A;
 
 const OPTIONS: &str = "-cl-std=CL3.0";
 
@@ -121,6 +127,71 @@ fn division() -> Outcome {
 
 fn division_in_packs_of_four() -> Outcome {
     again("sub_groups::division", "SPIRULA_VECTOR_WIDTH", "4");
+    Ok(())
+}
+
+/// cl_intel_required_subgroup_size: the size is the kernel's, and rows of a work-group have sub-groups of their own.
+fn division_as_asked_for() -> Outcome {
+    let setup = setup()?;
+    let sizes: Vec<usize> = setup.device.info_list(CL_DEVICE_SUB_GROUP_SIZES_INTEL)?;
+    assert_eq!(sizes, [4, 8, 16, 32, 64]);
+    let mut random = Random::new(7);
+    for size in sizes {
+        let source = format!(
+            "{ITEM}{SAID} __attribute__((intel_reqd_sub_group_size({size}))) kernel void k(global uint *out, global uint *sum)
+            {{ say(out); sum[item()] = sub_group_reduce_add((uint)get_local_id(0)); }}"
+        );
+        let kernel = Kernel::new(&built(&setup, &source, OPTIONS)?, "k")?;
+        let [asked_for] = info(&setup, &kernel, CL_KERNEL_COMPILE_SUB_GROUP_SIZE_INTEL, &[])?;
+        assert_eq!(asked_for, size);
+        for _ in 0..20 {
+            let range = Range::random(&mut random);
+            let mut said = vec![u32::MAX; range.items() * 6];
+            let mut sums = vec![u32::MAX; range.items()];
+            let [buffer, sum] =
+                [Buffer::copy_of(&setup.context, &said)?, Buffer::copy_of(&setup.context, &sums)?];
+            kernel.set_object(0, Some(&buffer))?;
+            kernel.set_object(1, Some(&sum))?;
+            setup.queue.launch(&kernel, range.launch())?;
+            setup.queue.read(&buffer, &mut said)?;
+            setup.queue.read(&sum, &mut sums)?;
+            let local = &range.local;
+            let [most] = info(&setup, &kernel, CL_KERNEL_MAX_SUB_GROUP_SIZE_FOR_NDRANGE, local)?;
+            let [count] = info(&setup, &kernel, CL_KERNEL_SUB_GROUP_COUNT_FOR_NDRANGE, local)?;
+            let rows = |local: &[usize]| local[0].div_ceil(size) * local[1..].iter().product::<usize>();
+            assert_eq!((most, count), (size, rows(local)), "{range:?}");
+            for group in range.groups() {
+                let own = range.group_size(group[0]);
+                for (row, items) in group.chunks(own[0]).enumerate() {
+                    for (number, items) in items.chunks(size).enumerate() {
+                        let first = number * size;
+                        let sum: usize = (first..first + items.len()).sum();
+                        let id = row * own[0].div_ceil(size) + number;
+                        for (lane, &item) in items.iter().enumerate() {
+                            let expected = [id, lane, items.len(), size, rows(&own), count].map(|n| n as u32);
+                            assert_eq!(
+                                said[item * 6..item * 6 + 6],
+                                expected,
+                                "{item} of {range:?} by {size}"
+                            );
+                            assert_eq!(sums[item], sum as u32, "{item} of {range:?} by {size}");
+                        }
+                    }
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+fn sizes_that_there_are_not() -> Outcome {
+    let setup = setup()?;
+    let source =
+        "__attribute__((intel_reqd_sub_group_size(12))) kernel void k(global uint *out) { *out = 1; }";
+    let program = Program::from_source(&setup.context, source)?;
+    assert_eq!(status(program.build(OPTIONS)), "CL_BUILD_PROGRAM_FAILURE");
+    let log = program.log(setup.device)?;
+    assert!(log.contains("intel_reqd_sub_group_size is 12") && log.contains("[4, 8, 16, 32, 64]"), "{log}");
     Ok(())
 }
 

@@ -132,6 +132,7 @@ fn kernel<'m>(
     let mut importer = Importer::new(Function::new(&info.name), shared);
     importer.function.required_work_group_size = info.required_work_group_size;
     importer.function.remainder_groups = info.remainder_groups;
+    importer.function.required_sub_group_size = info.required_sub_group_size;
     for (parameter, argument) in source.parameters().into_iter().zip(&info.arguments) {
         importer.parameter(*parameter, argument)?;
     }

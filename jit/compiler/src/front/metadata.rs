@@ -7,7 +7,8 @@ use crate::llvm::{Function, Layout, Module, Parameter, Type, Value};
 use inkwell::llvm_sys::LLVMTypeKind;
 use spirula_interface::options::CompileError;
 use spirula_interface::program::{
-    AccessQualifier, AddressQualifier, ArgumentInfo, ArgumentKind, ImageKind, KernelSignature, TypeQualifiers,
+    AccessQualifier, AddressQualifier, ArgumentInfo, ArgumentKind, ImageKind, KernelSignature,
+    SUB_GROUP_SIZES, TypeQualifiers,
 };
 use std::collections::{HashMap, HashSet};
 
@@ -53,9 +54,14 @@ pub(crate) fn kernels(module: &Module) -> Result<Vec<KernelSignature>, CompileEr
 struct Nodes<'m>(HashMap<String, Vec<Option<Value<'m>>>>, Vec<String>);
 
 /// SPIR-V's execution modes, by their numbers, that say what these attributes do.
-const MODES: [(u64, &str); 2] = [(17, "reqd_work_group_size"), (18, "work_group_size_hint")];
+const MODES: [(u64, &str); 3] =
+    [(17, "reqd_work_group_size"), (18, "work_group_size_hint"), (35, SUB_GROUP_SIZE)];
 
-const ATTRIBUTES: [&str; 3] = ["reqd_work_group_size", "work_group_size_hint", "vec_type_hint"];
+const ATTRIBUTES: [&str; 4] =
+    ["reqd_work_group_size", "work_group_size_hint", "vec_type_hint", SUB_GROUP_SIZE];
+
+/// The attribute of cl_intel_required_subgroup_size.
+const SUB_GROUP_SIZE: &str = "intel_reqd_sub_group_size";
 
 impl<'m> Nodes<'m> {
     /// From `!{ptr @kernel, !{!"kernel_arg_type", ...}, ...}`.
@@ -108,6 +114,18 @@ impl<'m> Nodes<'m> {
     }
 
     /// Three sizes.
+    fn sub_group_size(&self) -> Result<Option<u32>, String> {
+        let Some(operands) = self.get(SUB_GROUP_SIZE) else { return Ok(None) };
+        let size = operands.first().copied().flatten().and_then(Value::constant_bits);
+        match size.and_then(|size| SUB_GROUP_SIZES.into_iter().find(|&known| u64::from(known) == size)) {
+            Some(size) => Ok(Some(size)),
+            None => Err(format!(
+                "its {SUB_GROUP_SIZE} is {}; sub-groups can be of {SUB_GROUP_SIZES:?} work-items",
+                size.map_or("no number".to_string(), |size| size.to_string())
+            )),
+        }
+    }
+
     fn size3(&self, name: &str) -> Result<Option<[u32; 3]>, String> {
         let Some(operands) = self.get(name) else { return Ok(None) };
         let sizes: Vec<u32> = operands
@@ -171,6 +189,7 @@ fn read_kernel<'m>(
         argument_block_size: u32::try_from(end)
             .map_err(|_| "its arguments take more than 4 GB".to_string())?,
         required_work_group_size: nodes.size3("reqd_work_group_size")?,
+        required_sub_group_size: nodes.sub_group_size()?,
         remainder_groups: false,
         work_group_size_hint: nodes.size3("work_group_size_hint")?,
         attributes: attributes(nodes),
@@ -315,6 +334,9 @@ fn attributes(nodes: &Nodes) -> String {
             let ty = operands.first().copied().flatten().map(Value::ty);
             let signed = operands.get(1).copied().flatten().and_then(Value::constant_bits).unwrap_or(1) != 0;
             list.extend(ty.and_then(|ty| type_text(ty, signed)).map(|text| format!("vec_type_hint({text})")));
+        } else if name == SUB_GROUP_SIZE {
+            let size = nodes.sub_group_size().ok().flatten();
+            list.extend(size.map(|size| format!("{name}({size})")));
         } else if let Ok(Some([x, y, z])) = nodes.size3(name) {
             list.push(format!("{name}({x},{y},{z})"));
         }

@@ -145,6 +145,9 @@ fn sizes(globals: &Globals, id: Id) -> Result<String> {
         let [x, y, z] = sizes[..] else { return refuse(format!("{name} of a kernel is not three sizes")) };
         text += &format!(" !{name} !{{i32 {x}, i32 {y}, i32 {z}}}");
     }
+    if let Some(&[size]) = module.mode(id, ExecutionMode::SubgroupSize) {
+        text += &format!(" !intel_reqd_sub_group_size !{{i32 {size}}}");
+    }
     if let Some(&[hint]) = module.mode(id, ExecutionMode::VecTypeHint) {
         // The type of the components, and in the upper half their number.
         let (count, kind) = (hint >> 16, hint & 0xFFFF);

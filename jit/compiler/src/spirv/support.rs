@@ -63,6 +63,7 @@ pub fn mode(number: u32) -> Result<()> {
             | LocalSizeId
             | LocalSizeHintId
             | VecTypeHint
+            | SubgroupSize
             | ContractionOff
             | DenormPreserve
             | SignedZeroInfNanPreserve

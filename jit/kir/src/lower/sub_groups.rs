@@ -1,5 +1,6 @@
 //! Lowering: sub-groups. They are packs if rows end where packs do, or if there is one row only; else, so that all but the last are
-//! of one size, each work-item is one of its own.
+//! of one size, each work-item is one of its own. A kernel that asks for their size has that in any case: the last of each row is
+//! what is left of it.
 
 use super::Lowering;
 use super::body::{BodyCopy, Item, Kind};
@@ -22,6 +23,8 @@ pub(super) struct SubGroups {
     size: Value,
     /// Whether what is left of a row runs together.
     tails: Value,
+    /// Whether each row has sub-groups of its own.
+    rows_end: bool,
 }
 
 impl SubGroups {
@@ -33,10 +36,21 @@ impl SubGroups {
             let never = out.function.int(Type::BOOL, 0);
             let has_tails = packs && group.regions.iter().any(|region| region.tail.is_some());
             let tails = if has_tails { ids_are_small(out, sizes) } else { never };
-            return SubGroups { are_packs: never, whole_are_packs: never, lanes: 1, size: one, tails };
+            return SubGroups {
+                are_packs: never,
+                whole_are_packs: never,
+                lanes: 1,
+                size: one,
+                tails,
+                rows_end: false,
+            };
         }
         let small = ids_are_small(out, sizes);
+        let rows_end = group.regions.iter().any(|region| region.body.required_sub_group_size.is_some());
         let mut are_packs = |[x, y, z]: [Value; 3]| {
+            if rows_end {
+                return small;
+            }
             let (most, zero) = (out.int(u64::from(lanes - 1)), out.int(0));
             let over = out.binary(BinaryOp::And, 0, x, most);
             let rows_fit = out.compare(IntPredicate::Eq, over, zero);
@@ -48,18 +62,30 @@ impl SubGroups {
         let [are_packs, whole_are_packs] = [sizes.local_size, sizes.enqueued_local_size].map(&mut are_packs);
         let size = out.int(lanes.into());
         let size = out.select(are_packs, size, one);
-        SubGroups { are_packs, whole_are_packs, lanes, size, tails: are_packs }
+        SubGroups { are_packs, whole_are_packs, lanes, size, tails: are_packs, rows_end }
     }
 
     /// How many sub-groups a group of that size has.
     fn count(&self, out: &mut Builder, [x, y, z]: [Value; 3], are_packs: Value) -> Value {
         let row = out.binary(BinaryOp::Mul, NO_WRAP, x, y);
         let items = out.binary(BinaryOp::Mul, NO_WRAP, row, z);
+        let packs = match self.rows_end {
+            true => {
+                let rows = out.binary(BinaryOp::Mul, NO_WRAP, y, z);
+                let in_row = self.packs_of(out, x);
+                out.binary(BinaryOp::Mul, NO_WRAP, in_row, rows)
+            }
+            false => self.packs_of(out, items),
+        };
+        out.select(are_packs, packs, items)
+    }
+
+    /// Packs of so many work-items, the last of which may have less than the others.
+    fn packs_of(&self, out: &mut Builder, items: Value) -> Value {
         let most = out.int(u64::from(self.lanes - 1));
         let up = out.binary(BinaryOp::Add, NO_WRAP, items, most);
         let shift = out.int(self.lanes.ilog2().into());
-        let packs = out.binary(BinaryOp::LShr, 0, up, shift);
-        out.select(are_packs, packs, items)
+        out.binary(BinaryOp::LShr, 0, up, shift)
     }
 }
 
@@ -83,6 +109,17 @@ impl Lowering<'_, '_> {
                 self.out.binary(BinaryOp::Sub, NO_WRAP, self.sizes.local_size[0], first)
             }
             (_, Kind::Item) => copy.item().linear,
+            _ if groups.rows_end => {
+                let [first, row, plane] = copy.item().local;
+                let [x, y, _] = self.sizes.local_size;
+                let in_row = groups.packs_of(&mut self.out, x);
+                let planes = self.out.binary(BinaryOp::Mul, NO_WRAP, plane, y);
+                let rows = self.out.binary(BinaryOp::Add, NO_WRAP, planes, row);
+                let before = self.out.binary(BinaryOp::Mul, NO_WRAP, rows, in_row);
+                let shift = self.out.int(groups.lanes.ilog2().into());
+                let own = self.out.binary(BinaryOp::LShr, 0, first, shift);
+                self.out.binary(BinaryOp::Add, NO_WRAP, before, own)
+            }
             _ => {
                 let shift = self.out.int(groups.lanes.ilog2().into());
                 self.out.binary(BinaryOp::LShr, 0, copy.item().linear, shift)

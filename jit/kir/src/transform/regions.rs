@@ -82,6 +82,7 @@ impl Former {
         body.local_size = self.kernel.local_size;
         body.required_work_group_size = self.kernel.required_work_group_size;
         body.remainder_groups = self.kernel.remainder_groups;
+        body.required_sub_group_size = self.kernel.required_sub_group_size;
         body.group_factors = self.kernel.group_factors;
         body.id_factor = self.kernel.id_factor;
         let (group, item) = (body.add_block(), body.add_block());

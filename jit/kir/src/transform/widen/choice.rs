@@ -130,10 +130,15 @@ fn obstacle(region: &Region, context: &[ContextKind]) -> Option<&'static str> {
     if region.once {
         return Some("runs once for the group");
     }
-    let insts = || region.body.blocks.iter().flat_map(|b| &b.insts).map(|&i| region.body.op(i));
     if size(&region.body) > MAX_INSTRUCTIONS {
         return Some("too large");
     }
+    odd_context(region, context)
+}
+
+/// Whether something crosses the region's borders that packs can't have.
+fn odd_context(region: &Region, context: &[ContextKind]) -> Option<&'static str> {
+    let mut insts = region.body.blocks.iter().flat_map(|b| &b.insts).map(|&i| region.body.op(i));
     let odd_context = |op: &Op| match op {
         Op::ContextLoad(slot) | Op::ContextStore(slot, _) => {
             let kind = &context[slot.0 as usize];
@@ -143,7 +148,7 @@ fn obstacle(region: &Region, context: &[ContextKind]) -> Option<&'static str> {
         }
         _ => false,
     };
-    insts().any(odd_context).then_some("keeps structures over a barrier")
+    insts.any(odd_context).then_some("keeps structures over a barrier")
 }
 
 /// Decides for all regions of a kernel that uses sub-groups, which are packs: of one size, and also at the end of a row, where less
@@ -153,7 +158,8 @@ pub fn choose_sub_groups(
     facts: &TargetFacts,
     forced_lanes: Option<u32>,
 ) -> (u32, String) {
-    let lanes = forced_lanes.unwrap_or(facts.vector_bits / 32);
+    let required = group.regions.iter().find_map(|region| region.body.required_sub_group_size);
+    let lanes = required.or(forced_lanes).unwrap_or(facts.vector_bits / 32);
     if lanes < 2 {
         return (1, "sub-groups of 1 work-item, as asked for".into());
     }
@@ -161,7 +167,12 @@ pub fn choose_sub_groups(
     for (number, region) in group.regions.iter().enumerate().filter(|(_, region)| !region.once) {
         let widen = |region: &Region| widen(region, return_exit(region), &group.context, lanes);
         let tail = Region { body: with_guard(&region.body), ..region.clone() };
-        match (obstacle(region, &group.context), widen(region), widen(&tail)) {
+        // However large it is, if its kernel asks for the size.
+        let reason = match required {
+            Some(_) => odd_context(region, &group.context),
+            None => obstacle(region, &group.context),
+        };
+        match (reason, widen(region), widen(&tail)) {
             (None, Some(wide), Some(tail)) => bodies.push((number, wide, tail)),
             (reason, ..) => {
                 let reason = reason.unwrap_or("a loop with several entries");
