@@ -21,6 +21,8 @@ pub struct Block {
     pub object_count: u64,
     /// The bounds of pointers that lead to none of them.
     pub others: Bounds,
+    /// The address of the launch's [`crate::races::Races`]; 0 if nobody looks for any.
+    pub races: u64,
 }
 
 /// An object in memory.
@@ -164,6 +166,7 @@ mod tests {
             objects: objects.as_ptr() as u64,
             object_count: objects.len() as u64,
             others: Bounds { readable: 7, ..Bounds::default() },
+            races: 0,
         }
     }
 

@@ -23,6 +23,7 @@ mod native;
 pub mod pipe;
 mod polynomial;
 mod power;
+pub mod races;
 mod representation;
 mod trig;
 
@@ -65,6 +66,7 @@ mod exports {
     pub use crate::native::*;
     pub use crate::pipe::*;
     pub use crate::power::*;
+    pub use crate::races::*;
     pub use crate::representation::*;
     pub use crate::trig::*;
 }

@@ -135,8 +135,8 @@ fn all(tier: &str, width: &str) -> Outcome {
     with_runs(|report| {
         let settings = [("SPIRULA_CHECK", "all"), ("SPIRULA_TIER", tier), ("SPIRULA_VECTOR_WIDTH", width)];
         let expected = faults();
-        assert!(expected.len() > 60);
-        let list = found("memory,arithmetic,barrier", &settings, report)?;
+        assert!(expected.len() > 100);
+        let list = found("memory,arithmetic,barrier,race", &settings, report)?;
         let mut places: BTreeMap<&str, Vec<(&str, u64)>> = BTreeMap::new();
         for finding in &list {
             let text = |name: &str| finding[name].as_str().unwrap_or("");

@@ -3,6 +3,7 @@
 
 use serde::{Deserialize, Serialize};
 pub use spirula_builtins::check::*;
+pub use spirula_builtins::races;
 
 /// Kinds of faults to look for, as `SPIRULA_CHECK` names them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -17,9 +18,15 @@ impl Checks {
     pub const BARRIERS: Checks = Checks(1 << 1);
     /// Integer arithmetic and conversions that have no defined result.
     pub const ARITHMETIC: Checks = Checks(1 << 2);
+    /// Accesses of the same memory that nothing orders.
+    pub const RACES: Checks = Checks(1 << 3);
     /// Each kind and its name.
-    pub const NAMES: [(Checks, &'static str); 3] =
-        [(Checks::MEMORY, "memory"), (Checks::BARRIERS, "barriers"), (Checks::ARITHMETIC, "arithmetic")];
+    pub const NAMES: [(Checks, &'static str); 4] = [
+        (Checks::MEMORY, "memory"),
+        (Checks::RACES, "races"),
+        (Checks::BARRIERS, "barriers"),
+        (Checks::ARITHMETIC, "arithmetic"),
+    ];
 
     /// Whether all kinds of `other` are looked for.
     pub fn contains(self, other: Checks) -> bool {
@@ -79,6 +86,17 @@ pub enum Checked {
         size: u64,
         /// What the offset has to be a multiple of.
         align: u32,
+        /// What the pointer leads to.
+        object: Object,
+    },
+    /// An access to memory that others access as well. The values are the other site and above it the number of its work-item, that
+    /// of the work-item at this site, and the address. What is said of the work-item instead is how often both wrote the same, and
+    /// for the first time the first two of these.
+    Race {
+        /// What is done.
+        access: Access,
+        /// Bytes; 0 if only the launch knew.
+        size: u64,
         /// What the pointer leads to.
         object: Object,
     },

@@ -123,7 +123,7 @@ pub(crate) fn rewrite(function: &mut Function, mut rewrite: impl FnMut(&mut Buil
         let data = &mut function.blocks[block.index()];
         let insts = std::mem::take(&mut data.insts);
         let terminator = std::mem::replace(&mut data.terminator, Terminator::Unreachable);
-        let hints = data.loop_hints.take();
+        let (hints, location, fences) = (data.loop_hints.take(), data.location.take(), data.fences);
         let mut builder = Builder { function, at: block };
         for inst in insts {
             if !rewrite(&mut builder, inst) {
@@ -132,7 +132,8 @@ pub(crate) fn rewrite(function: &mut Function, mut rewrite: impl FnMut(&mut Buil
         }
         let end = builder.at;
         function.set_terminator(end, terminator);
-        function.blocks[end.index()].loop_hints = hints;
+        let data = &mut function.blocks[end.index()];
+        (data.loop_hints, data.location, data.fences) = (hints, location, fences);
     }
 }
 

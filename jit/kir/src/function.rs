@@ -162,6 +162,8 @@ pub struct BlockData {
     pub loop_hints: Option<LoopHints>,
     /// Where the source has what ends it: known of barriers.
     pub location: Option<LocationId>,
+    /// Of a barrier: what it orders, with OpenCL C's flags.
+    pub fences: u8,
 }
 
 /// A place in the source: [`Function::location_of`] says which.
@@ -263,6 +265,7 @@ impl Function {
             terminator: Terminator::Unreachable,
             loop_hints: None,
             location: None,
+            fences: 0,
         });
         Block(self.blocks.len() as u32 - 1)
     }

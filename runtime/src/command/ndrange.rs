@@ -70,7 +70,7 @@ pub(crate) fn run_kernel(
 ) -> Result<()> {
     let mut parts = parts.into_iter().peekable();
     let Some(first) = parts.peek() else { return Ok(()) };
-    let Some(checking) = Checking::begin(info, &first.objects)? else {
+    let Some(checking) = Checking::begin(info, &first.objects, first.local_size)? else {
         return run_parts(device, info, parts);
     };
     let launch = first.launch;

@@ -1,6 +1,7 @@
 //! Checked kernels (`SPIRULA_CHECK`): what a launch is given to check by, and what it found. The compiler wrote the checks; each has a record
 //! here that it leaves what it found first in.
 
+mod races;
 mod report;
 
 use crate::context::Context;
@@ -8,8 +9,9 @@ use crate::error::{Error, Result, Status};
 use crate::execute::arena::BLOCK_ALIGN;
 use crate::execute::launch::Invocation;
 use crate::memory::raw::{Allocation, PAGE, Source};
+use races::RaceMemory;
 use report::Finding;
-use spirula_interface::check::{Block, Bounds, Checked, Record};
+use spirula_interface::check::{Block, Bounds, Checked, Record, Site};
 use spirula_interface::program::{HiddenKind, KernelInfo, KernelSignature, Launch};
 use std::cmp::Reverse;
 
@@ -31,6 +33,8 @@ pub(crate) struct Checking {
     records: Allocation,
     /// Keeps the others' [`Bounds`].
     _objects: Allocation,
+    /// Keeps what is known of who accessed what.
+    _races: Option<RaceMemory>,
 }
 
 /// Bytes of words.
@@ -63,39 +67,45 @@ fn apart(mut objects: Vec<Bounds>) -> Vec<Bounds> {
 }
 
 impl Checking {
-    /// For a launch of that kernel; None if it isn't checked. CL_OUT_OF_RESOURCES without memory.
-    pub(crate) fn begin(info: &KernelInfo, objects: &Objects) -> Result<Option<Checking>> {
+    /// For a launch of that kernel with so many bytes of local memory; None if it isn't checked. CL_OUT_OF_RESOURCES without memory.
+    pub(crate) fn begin(info: &KernelInfo, objects: &Objects, local_size: usize) -> Result<Option<Checking>> {
         let signature = &info.signature;
         if signature.hidden_offset(HiddenKind::Checks).is_none() {
             return Ok(None);
         }
-        let made = Checking::make(signature, objects);
+        let made = Checking::make(signature, objects, local_size);
         let no_memory =
             || Status::OutOfResources.because(format!("kernel {}: no memory for its checks", signature.name));
         made.map(Some).ok_or_else(no_memory)
     }
 
-    fn make(signature: &KernelSignature, objects: &Objects) -> Option<Checking> {
+    fn make(signature: &KernelSignature, objects: &Objects, local_size: usize) -> Option<Checking> {
         let records = Allocation::zeroed((signature.sites.len() * size_of::<Record>()).max(1))?;
         let others = apart(objects.others.clone());
         let placed_objects = placed(&bytes(others.iter().flat_map(words)))?;
         // Of memory that nobody told us of all is taken for right, but what nothing can be in.
         let start = PAGE as u64;
         let room = u64::MAX - 2 * start;
+        let sites = &signature.sites;
+        let races = match sites.iter().any(|site| matches!(site.what, Checked::Race { .. })) {
+            true => Some(RaceMemory::new(signature, objects, local_size, &records)?),
+            false => None,
+        };
         let block = Block {
             records: records.span().address() as u64,
             record_count: signature.sites.len() as u64,
             objects: placed_objects.span().address() as u64,
             object_count: others.len() as u64,
             others: Bounds { base: start, readable: room, writable: room, offset: 0 },
+            races: races.as_ref().map_or(0, RaceMemory::address),
         };
         let head = [block.records, block.record_count, block.objects, block.object_count];
         // What isn't known is as much as there can be.
         let unknown = Bounds { base: 0, readable: u64::MAX, writable: u64::MAX, offset: 0 };
         let argument = |number: usize| words(objects.arguments.get(number).unwrap_or(&unknown));
-        let all = head.into_iter().chain(words(&block.others));
+        let all = head.into_iter().chain(words(&block.others)).chain([block.races]);
         let all = all.chain((0..signature.arguments.len()).flat_map(argument));
-        Some(Checking { block: placed(&bytes(all))?, records, _objects: placed_objects })
+        Some(Checking { block: placed(&bytes(all))?, records, _objects: placed_objects, _races: races })
     }
 
     /// Gives it to a part of the launch.
@@ -115,7 +125,7 @@ impl Checking {
         report::write(&findings);
         let (grave, harmless): (Vec<&Finding>, Vec<&Finding>) =
             findings.iter().partition(|finding| finding.is_grave());
-        for finding in harmless {
+        for finding in harmless.into_iter().filter(|finding| !finding.is_remark()) {
             context.inspect(|context| context.report(finding));
         }
         match &grave[..] {
@@ -130,9 +140,10 @@ fn failure(first: &Finding, more: usize) -> Error {
     Status::OutOfResources.because(format!("{first}{more}"))
 }
 
-/// Whether a kernel counts in its local memory who has come to a barrier.
+/// Whether a kernel notes in its local memory how far its work-items have come.
 pub(crate) fn counts_in_local_memory(info: &KernelInfo) -> bool {
-    info.signature.sites.iter().any(|site| matches!(site.what, Checked::Barrier | Checked::End))
+    let counts = |site: &Site| matches!(site.what, Checked::Barrier | Checked::End | Checked::Race { .. });
+    info.signature.sites.iter().any(counts)
 }
 
 #[cfg(test)]
@@ -154,9 +165,9 @@ mod tests {
     #[test]
     fn only_what_was_compiled_for_it_is_checked() {
         let plain = info("k", &[ArgumentKind::Buffer]);
-        assert!(Checking::begin(&plain, &Objects::default()).unwrap().is_none());
+        assert!(Checking::begin(&plain, &Objects::default(), 0).unwrap().is_none());
         let checked = with(plain, |info| info.signature.take_hidden(HiddenKind::Checks));
-        let checking = Checking::begin(&checked, &Objects::default()).unwrap().expect("it is checked");
+        let checking = Checking::begin(&checked, &Objects::default(), 0).unwrap().expect("it is checked");
         let words: Vec<u64> = checking
             .block
             .span()
@@ -165,7 +176,7 @@ mod tests {
             .map(|word| u64::from_ne_bytes(word.try_into().unwrap()))
             .collect();
         // The block and its bounds of other memory, and those of the argument, of which nothing is known.
-        assert_eq!(words[8..], [0, u64::MAX, u64::MAX, 0]);
+        assert_eq!(words[8..], [0, 0, u64::MAX, u64::MAX, 0]);
         assert_eq!((words[1], words[3], words[4]), (0, 0, PAGE as u64));
         let launch = Launch::whole(1, [0; 3], [1; 3], [1; 3]);
         assert!(checking.end(&checked, &launch, None).is_ok());

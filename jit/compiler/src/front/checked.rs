@@ -9,7 +9,7 @@ use inkwell::targets::TargetMachine;
 use spirula_interface::address_bits::AddressBits;
 use spirula_interface::check::Checks;
 use spirula_interface::options::CompileError;
-use spirula_kir::transform::check::FUNCTIONS;
+use spirula_kir::transform::check::{Callee, FUNCTIONS};
 use spirula_kir::{Function, Op};
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -21,8 +21,8 @@ pub fn functions(session: &Session, machine: &TargetMachine) -> Result<Vec<Funct
             "error: internal error of the compiler: the functions of checks: {why}\n"
         ))
     };
-    let mut module =
-        llvm::parse_text(session, &FUNCTIONS.map(declaration).concat()).map_err(|error| wrong(&error))?;
+    let mut module = llvm::parse_text(session, &FUNCTIONS.iter().map(declaration).collect::<String>())
+        .map_err(|error| wrong(&error))?;
     llvm::set_target(&mut module, machine, AddressBits::Bits64);
     llvm::link_lazily(session, &mut module, builtin::LIBRARY_BITCODE, machine)
         .map_err(|error| wrong(&error))?;
@@ -31,10 +31,11 @@ pub fn functions(session: &Session, machine: &TargetMachine) -> Result<Vec<Funct
     // Names that no function of a program has: those that these call themselves get numbers.
     let mut names: HashMap<String, Arc<str>> = HashMap::new();
     for (number, function) in functions.iter_mut().enumerate() {
-        let named = FUNCTIONS.iter().find(|(_, symbol)| function.name.ends_with(symbol));
-        let name = named.map_or_else(|| format!("spirula.check.{number}"), |(name, _)| (*name).to_owned());
+        let named = FUNCTIONS.iter().find(|callee| function.name.ends_with(callee.symbol));
+        let name = named.map_or_else(|| format!("spirula.check.{number}"), |callee| callee.name.to_owned());
         names.insert(std::mem::replace(&mut function.name, name.clone()), name.into());
-        (function.attributes.noinline, function.attributes.cold) = (true, true);
+        function.attributes.noinline = true;
+        function.attributes.cold = !named.is_some_and(Callee::is_hot);
     }
     for function in &mut functions {
         for inst in function.insts().collect::<Vec<_>>() {
@@ -45,19 +46,16 @@ pub fn functions(session: &Session, machine: &TargetMachine) -> Result<Vec<Funct
             }
         }
     }
-    match FUNCTIONS.iter().find(|(name, _)| functions.iter().all(|function| function.name != *name)) {
-        Some((_, missing)) => Err(wrong(&format!("there is no `{missing}`"))),
+    match FUNCTIONS.iter().find(|callee| functions.iter().all(|function| function.name != callee.name)) {
+        Some(missing) => Err(wrong(&format!("there is no `{}`", missing.symbol))),
         None => Ok(functions),
     }
 }
 
 /// How it is declared, with a use, so that it is linked.
-fn declaration((_, symbol): (&str, &str)) -> String {
-    let (result, parameters) = match symbol {
-        "spirula_check_find" => ("i64", 2),
-        _ => ("void", 8),
-    };
-    format!("declare {result} @{symbol}({})\n", vec!["i64"; parameters].join(", "))
+fn declaration(callee: &Callee) -> String {
+    let result = if callee.yields { "i64" } else { "void" };
+    format!("declare {result} @{}({})\n", callee.symbol, vec!["i64"; callee.parameters].join(", "))
 }
 
 #[cfg(test)]
@@ -69,7 +67,7 @@ mod tests {
         let session = Session::new();
         let machine = llvm::machine(&llvm::host(), true).unwrap();
         let functions = functions(&session, &machine).unwrap();
-        assert!(FUNCTIONS.iter().all(|(name, _)| functions.iter().any(|function| function.name == *name)));
+        assert!(FUNCTIONS.iter().all(|callee| functions.iter().any(|function| function.name == callee.name)));
         assert!(functions.iter().all(|function| function.insts().count() > 0));
     }
 }

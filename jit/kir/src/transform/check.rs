@@ -9,6 +9,7 @@ mod barriers;
 mod bounds;
 mod memory;
 mod provenance;
+mod races;
 
 use crate::builder::Builder;
 use crate::{CastOp, Function, LocationId, Module, Op, Passing, Type, Value, WorkItemQuery};
@@ -18,11 +19,40 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 /// The functions that checks call, as the module must define them, and the builtin library's names of them.
-pub const FUNCTIONS: [(&str, &str); 3] =
-    [(NOTE, "spirula_check_note"), (FIND, "spirula_check_find"), (ARRIVE, "spirula_check_arrive")];
+pub const FUNCTIONS: [Callee; 10] = [
+    Callee { name: NOTE, symbol: "spirula_check_note", parameters: 8, yields: false },
+    Callee { name: FIND, symbol: "spirula_check_find", parameters: 2, yields: true },
+    Callee { name: ARRIVE, symbol: "spirula_check_arrive", parameters: 8, yields: false },
+    Callee { name: races::BEGIN, symbol: "spirula_races_begin", parameters: 5, yields: false },
+    Callee { name: races::WAIT, symbol: "spirula_races_wait", parameters: 3, yields: false },
+    Callee { name: races::GLOBAL, symbol: "spirula_races_global", parameters: 6, yields: false },
+    Callee { name: races::LOCAL, symbol: "spirula_races_local", parameters: 5, yields: false },
+    Callee { name: races::ANY, symbol: "spirula_races_any", parameters: 5, yields: false },
+    Callee { name: races::OBSERVE, symbol: "spirula_races_observe", parameters: 5, yields: false },
+    Callee { name: races::FENCE, symbol: "spirula_races_fence", parameters: 2, yields: false },
+];
 const NOTE: &str = "spirula.check.note";
 const FIND: &str = "spirula.check.find";
 const ARRIVE: &str = "spirula.check.arrive";
+
+/// A function that checks call.
+pub struct Callee {
+    /// What they call it.
+    pub name: &'static str,
+    /// The builtin library's name of it.
+    pub symbol: &'static str,
+    /// How many there are, each an i64.
+    pub parameters: usize,
+    /// Whether it yields an i64.
+    pub yields: bool,
+}
+
+impl Callee {
+    /// Whether it stands on the way of right programs, too.
+    pub fn is_hot(&self) -> bool {
+        ![NOTE, FIND].contains(&self.name)
+    }
+}
 
 /// A variable in a block of memory.
 #[derive(Clone, Debug)]
@@ -64,6 +94,10 @@ pub fn instrument(
         // Before other checks split blocks at what they guard: it looks at the accesses as they were written.
         if checks.contains(Checks::MEMORY) {
             memory::check(kernel, &mut checker, &context);
+        }
+        // Behind what `memory` leaves out.
+        if checks.contains(Checks::RACES) {
+            races::check(kernel, &mut checker, &context);
         }
         if checks.contains(Checks::BARRIERS) {
             barriers::check(kernel, &mut checker);

@@ -22,6 +22,18 @@ pub(crate) struct Finding {
     group: [u64; 3],
     /// How often it was found.
     count: u64,
+    /// The other side of a race.
+    other: Option<Side>,
+    /// It is worth a look, but nothing is wrong with it.
+    is_remark: bool,
+}
+
+/// Who else is part of what is wrong, and where.
+#[derive(Clone, Debug, PartialEq)]
+struct Side {
+    location: Option<Location>,
+    item: [u64; 3],
+    group: [u64; 3],
 }
 
 /// A site's record, as it was left.
@@ -38,11 +50,18 @@ pub(super) fn findings(signature: &KernelSignature, records: &[u8], launch: &Lau
     let mut places: BTreeMap<(&str, Location), usize> = BTreeMap::new();
     for (site, record) in signature.sites.iter().zip(records.chunks_exact(size_of::<Record>())) {
         let found = read(record);
-        if found.count == 0 {
-            continue;
-        }
-        let finding = finding(signature, site, &found, launch);
-        let place = finding.location.clone().map(|location| (finding.kind, location));
+        let finding = match (&site.what, found.count, found.item[0]) {
+            (Checked::Race { .. }, 0, count @ 1..) => {
+                race(signature, site, [count, found.item[1], found.item[2]], launch, true)
+            }
+            (_, 0, _) => continue,
+            (Checked::Race { .. }, count, _) => {
+                race(signature, site, [count, found.values[0], found.values[1]], launch, false)
+            }
+            _ => finding(signature, site, &found, launch),
+        };
+        let kind = if finding.is_remark { "remark" } else { finding.kind };
+        let place = finding.location.clone().map(|location| (kind, location));
         match place.as_ref().and_then(|place| places.get(place)) {
             Some(&known) => list[known].count += finding.count,
             None => {
@@ -68,6 +87,7 @@ fn finding(signature: &KernelSignature, site: &Site, found: &Found, launch: &Lau
         Checked::Access { access, size, align, object } => {
             ("memory", access_message(signature, (*access, *size, *align), object, found.values))
         }
+        Checked::Race { .. } => ("race", String::new()),
         Checked::Division => {
             ("arithmetic", "divides by zero, or the least integer by -1: the result is not defined".into())
         }
@@ -101,7 +121,87 @@ fn finding(signature: &KernelSignature, site: &Site, found: &Found, launch: &Lau
         item: found.item,
         group,
         count: found.count,
+        other: None,
+        is_remark: false,
     }
+}
+
+/// How often, with whom and where, and who: what a record says of a race, or of two who wrote the same.
+fn race(
+    signature: &KernelSignature,
+    site: &Site,
+    [count, with, who]: [u64; 3],
+    launch: &Launch,
+    is_remark: bool,
+) -> Finding {
+    let elsewhere = signature.sites.get((with >> 32) as usize);
+    let [(item, group), (other_item, other_group)] =
+        [who, with].map(|number| work_item(u64::from(number as u32), launch));
+    let does = |site: Option<&Site>| match site.map(|site| &site.what) {
+        Some(Checked::Race { access: Access::Read, .. }) => "reads",
+        Some(Checked::Race { access: Access::Atomic, .. }) => "changes atomically",
+        _ => "writes",
+    };
+    let (size, object) = match &site.what {
+        Checked::Race { size, object, .. } => (*size, object),
+        _ => (0, &Object::Any),
+    };
+    let location = elsewhere.and_then(|site| site.location.clone());
+    let place = match (&location, &site.location) {
+        (Some(there), Some(here)) if there == here => "here as well".to_owned(),
+        (Some(there), _) => format!("at {}", Place(there)),
+        (None, _) => "elsewhere".to_owned(),
+    };
+    let object = named(signature, object).map_or_else(|| "memory".to_owned(), |name| format!("of {name},"));
+    let bytes = match size {
+        0 => "memory".to_owned(),
+        1 => "1 byte".to_owned(),
+        size => format!("{size} bytes"),
+    };
+    let ([x, y, z], [a, b, c]) = (other_item, other_group);
+    let end = if is_remark {
+        "the same both times"
+    } else if group == other_group {
+        "without a barrier between them"
+    } else {
+        "and nothing orders work-groups"
+    };
+    let message = format!(
+        "{} {bytes} {object} that work-item ({x}, {y}, {z}) of group ({a}, {b}, {c}) {} {place}, {end}",
+        does(Some(site)),
+        does(elsewhere)
+    );
+    Finding {
+        kind: "race",
+        kernel: signature.name.clone(),
+        location: site.location.clone(),
+        message,
+        item,
+        group,
+        count,
+        other: Some(Side { location, item: other_item, group: other_group }),
+        is_remark,
+    }
+}
+
+/// The global id of a work-item and its group's, from its number: groups have as many numbers as `local_work_size` says, in which a
+/// smaller one begins with its own.
+fn work_item(number: u64, launch: &Launch) -> ([u64; 3], [u64; 3]) {
+    let divided = |mut number: u64, sizes: [u64; 3]| {
+        sizes.map(|size| {
+            let rest = number % size.max(1);
+            number /= size.max(1);
+            rest
+        })
+    };
+    let items: u64 = launch.enqueued_local_size.iter().product();
+    let group = divided(number / items.max(1), launch.total_groups);
+    let first: [u64; 3] = std::array::from_fn(|d| group[d] * launch.enqueued_local_size[d]);
+    let sizes = std::array::from_fn(|d| {
+        launch.enqueued_local_size[d].min(launch.global_size[d].saturating_sub(first[d]))
+    });
+    let local = divided(number % items.max(1), sizes);
+    (std::array::from_fn(|d| launch.global_offset[d] + first[d] + local[d]), group)
 }
 
 /// In words. The values are those of [`Checked::Access`].
@@ -186,7 +286,7 @@ impl Display for Place<'_> {
 
 impl Display for Finding {
     fn fmt(&self, f: &mut Formatter) -> fmt::Result {
-        write!(f, "{}: kernel {}", self.kind, self.kernel)?;
+        write!(f, "{}{}: kernel {}", if self.is_remark { "remark: " } else { "" }, self.kind, self.kernel)?;
         if let Some(location) = &self.location {
             write!(f, ", {}", Place(location))?;
         }
@@ -197,27 +297,39 @@ impl Display for Finding {
 }
 
 impl Finding {
+    /// Whether it is worth a look, while nothing is wrong with it.
+    pub(super) fn is_remark(&self) -> bool {
+        self.is_remark
+    }
+
     /// Whether the launch's results are not to be trusted: arithmetic has some result in any case.
     pub(super) fn is_grave(&self) -> bool {
-        self.kind != "arithmetic"
+        self.kind != "arithmetic" && !self.is_remark
     }
 
     /// One object of JSON.
     fn json(&self) -> String {
-        let location = self.location.clone().unwrap_or(Location { file: String::new(), line: 0, column: 0 });
+        let other = self.other.as_ref().map_or(String::new(), |other| {
+            format!(",\"other\":{{{}}}", place_json(other.location.as_ref(), other.item, other.group))
+        });
         format!(
-            "{{\"kind\":{},\"kernel\":{},\"file\":{},\"line\":{},\"column\":{},\"message\":{},\"work_item\":{:?},\"group\":{:?},\"count\":{}}}\n",
+            "{{\"kind\":{},\"kernel\":{},\"message\":{},{},\"count\":{}{other}}}\n",
             quoted(self.kind),
             quoted(&self.kernel),
-            quoted(&location.file),
-            location.line,
-            location.column,
             quoted(&self.message),
-            self.item,
-            self.group,
+            place_json(self.location.as_ref(), self.item, self.group),
             self.count
         )
     }
+}
+
+/// Where something was done, and who did it, as members of an object of JSON.
+fn place_json(location: Option<&Location>, item: [u64; 3], group: [u64; 3]) -> String {
+    let (file, line, column) = location.map_or(("", 0, 0), |at| (at.file.as_str(), at.line, at.column));
+    format!(
+        "\"file\":{},\"line\":{line},\"column\":{column},\"work_item\":{item:?},\"group\":{group:?}",
+        quoted(file)
+    )
 }
 
 /// A string of JSON.
@@ -239,7 +351,7 @@ pub(super) fn write(findings: &[Finding]) {
     let text: String = findings.iter().map(|finding| format!("spirula: {finding}\n")).collect();
     let _ = std::io::stderr().write_all(text.as_bytes());
     let Some(path) = &spirula_service::settings::get().check_report else { return };
-    let lines: String = findings.iter().map(Finding::json).collect();
+    let lines: String = findings.iter().filter(|finding| !finding.is_remark).map(Finding::json).collect();
     let file = OpenOptions::new().create(true).append(true).open(path);
     if let Err(error) = file.and_then(|mut file| file.write_all(lines.as_bytes())) {
         log::error(format_args!("SPIRULA_CHECK_REPORT: {}: {error}", path.display()));
@@ -311,8 +423,8 @@ mod tests {
         assert!(list[0].is_grave() && !list[4].is_grave());
         assert_eq!(
             list[3].json(),
-            "{\"kind\":\"memory\",\"kernel\":\"k\",\"file\":\"a.cl\",\"line\":4,\"column\":3,\"message\":\"reads 4 bytes through a null \
-             pointer, argument 0\",\"work_item\":[70, 0, 0],\"group\":[2, 0, 0],\"count\":1}\n"
+            "{\"kind\":\"memory\",\"kernel\":\"k\",\"message\":\"reads 4 bytes through a null pointer, argument 0\",\"file\":\"a.cl\",\
+             \"line\":4,\"column\":3,\"work_item\":[70, 0, 0],\"group\":[2, 0, 0],\"count\":1}\n"
         );
     }
 

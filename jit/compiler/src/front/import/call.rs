@@ -48,6 +48,11 @@ impl<'m> Importer<'m, '_> {
                     self.result(source, Op::Intrinsic { intrinsic, flags: Flags::NONE, arguments })
                 }
                 (None, true) => self.collective(primitive, source),
+                _ if primitive == "barrier" => {
+                    let flags = self.operand(source, 0)?;
+                    self.barrier(flags);
+                    Ok(None)
+                }
                 _ => self.primitive(primitive),
             };
         }
@@ -109,12 +114,8 @@ impl<'m> Importer<'m, '_> {
         self.result(source, op)
     }
 
-    /// `barrier`, `printf_buffer`, `enqueue_parent`, `work_dim`, `global_id.0`, …
+    /// `printf_buffer`, `enqueue_parent`, `work_dim`, `global_id.0`, …
     fn primitive(&mut self, name: &str) -> Import<Option<kir::Value>> {
-        if name == "barrier" {
-            self.barrier();
-            return Ok(None);
-        }
         if name == "printf_buffer" && self.printf_buffer.is_some() {
             return Ok(self.printf_buffer);
         }

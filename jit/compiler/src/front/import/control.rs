@@ -83,11 +83,14 @@ impl<'m> Importer<'m, '_> {
         Ok(Target { block: self.block_of(to)?, arguments })
     }
 
-    /// Ends the block with a barrier and goes on in a new one.
-    pub(super) fn barrier(&mut self) {
+    /// Ends the block with a barrier, of these flags, and goes on in a new one.
+    pub(super) fn barrier(&mut self, flags: kir::Value) {
         let next = self.function.add_block();
         self.function.set_terminator(self.at, Terminator::Barrier(Target::to(next)));
-        self.function.blocks[self.at.index()].location = self.function.at_location;
+        // What only the launch knows is all.
+        let fences = self.function.constant_int(flags).map_or(u8::MAX, |flags| flags as u8);
+        let data = &mut self.function.blocks[self.at.index()];
+        (data.location, data.fences) = (self.function.at_location, fences);
         self.at = next;
     }
 }

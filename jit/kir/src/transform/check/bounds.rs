@@ -102,9 +102,19 @@ impl<'c> Bounds<'c> {
         self.roots.get(&self.provenance.root(pointer)).unwrap_or(&Root::Unknown)
     }
 
+    /// The same of a pointer that no access was named for.
+    pub fn root_of(&self, function: &Function, pointer: Value) -> Root {
+        self.classify(function, self.provenance.root(pointer), &mut HashSet::new())
+    }
+
     /// What is reported of a pointer's object.
     pub fn object(&self, pointer: Value) -> Object {
-        match self.root(pointer) {
+        self.named(self.root(pointer))
+    }
+
+    /// What is reported of a root's object.
+    pub fn named(&self, root: &Root) -> Object {
+        match root {
             Root::Argument(number) => Object::Argument(*number),
             Root::Variable(space, name, size) => {
                 Object::Variable { space: *space, name: name.clone(), size: *size }

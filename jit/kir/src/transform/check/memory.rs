@@ -48,7 +48,7 @@ pub(super) fn check(function: &mut Function, checker: &mut Checker, context: &Co
         let data = &mut function.blocks[block.index()];
         let insts = std::mem::take(&mut data.insts);
         let terminator = std::mem::replace(&mut data.terminator, Terminator::Unreachable);
-        let (hints, location) = (data.loop_hints.take(), data.location.take());
+        let (hints, location, fences) = (data.loop_hints.take(), data.location.take(), data.fences);
         let mut builder = Builder { function, at: block };
         if block.index() == 0 {
             bounds.begin(&mut builder);
@@ -67,14 +67,15 @@ pub(super) fn check(function: &mut Function, checker: &mut Checker, context: &Co
         }
         let end = builder.at;
         let data = &mut function.blocks[end.index()];
-        (data.terminator, data.loop_hints, data.location) = (terminator, hints, location);
+        (data.terminator, data.loop_hints) = (terminator, hints);
+        (data.location, data.fences) = (location, fences);
     }
     bounds.pass(function);
     replace_uses(function, &replaced);
 }
 
 /// What an instruction does with memory.
-fn accesses(function: &Function, inst: Inst) -> Vec<Access> {
+pub(super) fn accesses(function: &Function, inst: Inst) -> Vec<Access> {
     use check::Access::{Atomic, Read, Write};
     let one = |pointer: Value, kind, ty: &Type, align: u32| {
         vec![Access { pointer, kind, size: Size::Known(stored(ty)), align }]
@@ -228,7 +229,8 @@ fn is_within(builder: &mut Builder, access: &Access, offset: Value, room: Value)
     }
 }
 
-fn as_i64(builder: &mut Builder, value: Value) -> Value {
+/// An integer of 64 bits or less as one of 64.
+pub(super) fn as_i64(builder: &mut Builder, value: Value) -> Value {
     match builder.ty(value) {
         Type::I64 => value,
         _ => builder.cast(CastOp::ZExt, Type::I64, value),
