@@ -85,7 +85,9 @@ pub struct Team {
     items: u32,
     /// Its local memory.
     local: Region,
-    /// What the cells of local memory are known by, until the next barrier that orders it.
+    /// What the cells of global memory are known by: the launch's tag.
+    tag: u32,
+    /// What those of local memory are, until the next barrier that orders it.
     epoch: u32,
     /// Barriers that ordered global memory.
     phase: u32,
@@ -174,6 +176,7 @@ unsafe fn begin(races: u64, own: u64, local: u64, group: u64, items: u64) {
         items: items as u32,
         // SAFETY: the caller's promise.
         local: if known.start == local { known } else { unsafe { cells_of(launch, local) } },
+        tag: launch.tag as u32,
         epoch,
         ..Team::default()
     };
@@ -223,6 +226,24 @@ unsafe fn wait(own: u64, items: u64, fences: u64) {
     team.seen &= !(fences as u32);
 }
 
+/// What a team says of an access of one of its work-items.
+fn access_of<const SHARED: bool>(team: &Team, what: u64, number: u64) -> Access {
+    let ordered = if SHARED { team.ordered_within & 2 } else { team.ordered_within & 1 };
+    Access {
+        item: team.first.wrapping_add(number as u32),
+        first: team.first,
+        items: team.items,
+        tag: if SHARED { team.tag } else { team.epoch },
+        phase: if SHARED { team.phase as u16 } else { 0 },
+        site: what as u16,
+        writes: what & what::WRITES != 0,
+        atomic: what & what::ATOMIC != 0,
+        ordered_within: ordered != 0,
+        behind_others: team.behind_others != 0,
+        value: None,
+    }
+}
+
 /// A work-item accesses memory that has cells: `address` and the bytes of `what` in `region`.
 ///
 /// # Safety
@@ -240,27 +261,39 @@ unsafe fn access<const SHARED: bool>(
     if offset >= region.size || size > region.size - offset {
         return;
     }
-    let ordered = if SHARED { team.ordered_within & 2 } else { team.ordered_within & 1 };
-    let access = Access {
-        item: team.first.wrapping_add(number as u32),
-        first: team.first,
-        items: team.items,
-        // SAFETY: the launch is live.
-        tag: if SHARED { unsafe { (*(team.races as *const Races)).tag as u32 } } else { team.epoch },
-        phase: if SHARED { team.phase as u16 } else { 0 },
-        site: what as u16,
-        writes: what & what::WRITES != 0,
-        atomic: what & what::ATOMIC != 0,
-        ordered_within: ordered != 0,
-        behind_others: team.behind_others != 0,
-        value: None,
-    };
-    let mut at = offset;
-    let end = offset + size;
+    let is_single = size == GRAIN && offset.is_multiple_of(GRAIN) && what & what::COPIES == 0;
+    if is_single {
+        let access = access_of::<SHARED>(team, what, number);
+        let value = if what & what::VALUES == what::VALUE { Some(value as u32) } else { None };
+        // SAFETY: the region has a cell for each grain.
+        let cell = unsafe { &*(region.grains as *const Cell).add((offset / GRAIN) as usize) };
+        if (Access { value, ..access }).is_known(cell) {
+            return;
+        }
+    }
+    // SAFETY: the caller's promise.
+    unsafe { enter::<SHARED>(team, region, offset, what, number, value) }
+}
+
+/// Enters an access, of which the cells don't know yet.
+///
+/// # Safety
+/// As for [`access`], of bytes that the region has from `offset` on.
+#[inline(never)]
+unsafe fn enter<const SHARED: bool>(
+    team: &Team,
+    region: &Region,
+    offset: u64,
+    what: u64,
+    number: u64,
+    value: u64,
+) {
+    let access = access_of::<SHARED>(team, what, number);
+    let (mut at, end) = (offset, offset + (what >> what::SIZE_SHIFT));
     while at < end {
         let grain = at / GRAIN;
         let next = end.min((grain + 1) * GRAIN);
-        // SAFETY: the region has a cell for each grain, and the value as many bytes.
+        // SAFETY: the region has a cell for each grain, and the value as many bytes; the launch is live.
         unsafe {
             let value = value_at(what, value, at - offset, next - at);
             let unit = Unit {
@@ -372,7 +405,7 @@ unsafe fn observe(own: u64, region: u64, address: u64, what: u64, number: u64) {
         }
         let cell = &*(region.grains as *const Cell).add((offset / GRAIN) as usize);
         let item = team.first.wrapping_add(number as u32);
-        let tag = if is_local { team.epoch } else { launch.tag as u32 };
+        let tag = if is_local { team.epoch } else { team.tag };
         let (within, others) = cell.written_by_others(tag, item, (team.first, team.items));
         let seen = if within { 3 } else { 0 } | if others { 4 } else { 0 };
         team.seen |= seen;

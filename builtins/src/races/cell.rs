@@ -40,7 +40,9 @@ const PLAIN: u64 = 4;
 const ITEMS: u64 = 8;
 /// Several groups.
 const GROUPS: u64 = 16;
-/// A place's bits of the work-item and the phase.
+/// A place's bits of the phase.
+const PHASE: u64 = 0xffff << 32;
+/// Those of the work-item as well.
 const ITEM_AND_PHASE: u64 = (1 << 48) - 1;
 
 /// An access of some bytes.
@@ -109,7 +111,8 @@ impl Access {
     }
 
     /// Whether the cell says all that this access would make it say, so that whoever comes next finds it.
-    fn is_known(&self, cell: &Cell) -> bool {
+    #[inline]
+    pub fn is_known(&self, cell: &Cell) -> bool {
         let head = cell.head.load(Relaxed);
         if head as u32 != self.tag || head & (LOCKED | SPLIT) != 0 || self.atomic {
             return false;
@@ -119,15 +122,27 @@ impl Access {
         if flags & (TAKEN | ATOMIC) != TAKEN {
             return false;
         }
-        let mine = place.load(Relaxed) & ITEM_AND_PHASE == self.key();
+        let there = place.load(Relaxed);
+        let mine = there & ITEM_AND_PHASE == self.key();
+        // Several of this group, in this phase.
+        let ours = flags & (ITEMS | GROUPS) == ITEMS
+            && (there ^ self.key()) & PHASE == 0
+            && self.is_of_group(there as u32);
         if !self.writes {
-            return mine || flags & (GROUPS | PLAIN) == GROUPS | PLAIN;
+            return mine || ours || flags & (GROUPS | PLAIN) == GROUPS | PLAIN;
         }
-        if !mine || flags & (ITEMS | GROUPS) != 0 || head & KNOWN == 0 {
+        if head & KNOWN == 0 {
             return false;
         }
         let Some(value) = self.value else { return false };
         let rest = cell.rest.load(Relaxed);
+        if flags & (ITEMS | GROUPS) != 0 {
+            // All of them were told if they did not write the same.
+            return rest as u32 == value && (ours || flags & (GROUPS | PLAIN) == GROUPS | PLAIN);
+        }
+        if !mine {
+            return false;
+        }
         if rest as u32 != value {
             // Whoever comes between is found by its place, and told what either value was.
             cell.rest.store(rest & !u64::from(u32::MAX) | u64::from(value), Relaxed);

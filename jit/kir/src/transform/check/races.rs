@@ -254,7 +254,8 @@ impl Races {
         for access in accesses(builder.function, inst) {
             let Some((place, object)) = self.shared.get(&access.pointer).cloned() else { continue };
             let size = if let Size::Known(size) = access.size { size } else { 0 };
-            let is_plain_read = access.kind == check::Access::Read && !op.is_atomic();
+            let atomic = op.is_atomic() || is_volatile_load(&op);
+            let is_plain_read = access.kind == check::Access::Read && !atomic;
             if is_plain_read && size > 0 && !self.read.insert((access.pointer, size)) {
                 continue;
             }
@@ -271,7 +272,7 @@ impl Races {
             if kind != check::Access::Read {
                 flags |= what::WRITES;
             }
-            if op.is_atomic() {
+            if atomic {
                 flags |= what::ATOMIC;
             }
             self.enter_access(builder, (&op, &access), place, flags);
@@ -342,6 +343,11 @@ impl Races {
         let (team, flags) = (self.team.address(builder), builder.int(flags));
         builder.effect(call(OBSERVE, vec![team, region, address, flags, self.begun.number]));
     }
+}
+
+/// OpenCL 1.x has no other way to look at what others change atomically.
+fn is_volatile_load(op: &Op) -> bool {
+    matches!(op, Op::Load { volatile: true, .. })
 }
 
 fn reads_atomically(op: &Op) -> bool {
