@@ -43,6 +43,8 @@ pub struct Races {
     pub regions: u64,
     /// How many there are.
     pub region_count: u64,
+    /// The address of the [`Region`] of the program's variables, or zero if nobody writes there.
+    pub data: u64,
 }
 
 /// Memory that has cells.

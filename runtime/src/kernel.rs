@@ -483,7 +483,8 @@ impl Kernel {
         let buffers = buffers.map(|(_, bounds)| Bounds { offset: bounds.readable, ..*bounds });
         let buffers = buffers.filter(|bounds| bounds.readable > 0);
         let others = buffers.chain(svm.iter().copied()).collect();
-        Objects { arguments, others }
+        let data = self.built.tiers.first().code.data();
+        Objects { arguments, others, data: data.start as u64..data.end as u64 }
     }
 
     /// The queue that an argument names. CL_INVALID_KERNEL_ARGS if it is gone.

@@ -326,7 +326,7 @@ impl Content {
                 return found(self.other);
             }
         }
-        if !access.behind_others && !(access.atomic && flags & PLAIN == 0) {
+        if !(access.behind_others || access.atomic && flags & PLAIN == 0) {
             if !of_group {
                 return found(item);
             }

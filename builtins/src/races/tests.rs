@@ -43,6 +43,7 @@ impl Bench {
             local_count: 2,
             regions: address(&*region),
             region_count: 1,
+            data: 0,
         });
         let teams = (0..4).map(|_| Team::default()).collect();
         let mut bench = Bench { records, _tags: tags, cells, _locals: locals, region, launch, teams };

@@ -49,6 +49,11 @@ impl LoadedProgram {
         self.code.range()
     }
 
+    /// Where its variables lie, which its code may write to; nowhere if it has none.
+    pub fn data(&self) -> Range<usize> {
+        self.variables.as_ref().map_or(0..0, |variables| variables.addresses())
+    }
+
     /// Keeps the variables as long as the code.
     pub(crate) fn keep(&mut self, variables: Arc<Variables>) {
         self.variables = Some(variables);

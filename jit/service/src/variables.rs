@@ -6,6 +6,7 @@
 use crate::shared::{Shared, Stretch};
 use spirula_interface::program::{MAX_ALIGNMENT, MAX_PROGRAM_DATA, ProgramData};
 use std::cell::UnsafeCell;
+use std::ops::Range;
 use std::sync::Arc;
 
 /// Bytes of a page, which is what variables are aligned to at most.
@@ -123,10 +124,16 @@ impl Variables {
         if *data != self.description {
             return Err(VariablesError::Others);
         }
-        Ok(match &self.pages {
+        Ok(self.addresses().start)
+    }
+
+    /// All of it.
+    pub(crate) fn addresses(&self) -> Range<usize> {
+        let start = match &self.pages {
             Pages::Own(pages) => pages.as_ptr() as usize,
             Pages::Shared(_, stretch) => stretch.start().as_ptr() as usize,
-        })
+        };
+        start..start.saturating_add(self.description.size as usize)
     }
 }
 

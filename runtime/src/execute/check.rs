@@ -14,6 +14,7 @@ use report::Finding;
 use spirula_interface::check::{Block, Bounds, Checked, Record, Site};
 use spirula_interface::program::{HiddenKind, KernelInfo, KernelSignature, Launch};
 use std::cmp::Reverse;
+use std::ops::Range;
 
 /// What a launch's pointers may lead to.
 #[derive(Clone, Debug, Default)]
@@ -22,6 +23,8 @@ pub(crate) struct Objects {
     pub arguments: Vec<Bounds>,
     /// All that is known besides; here [`Bounds::offset`] says how many bytes an object takes, of which it may have lost all.
     pub others: Vec<Bounds>,
+    /// Where the program's variables lie.
+    pub data: Range<u64>,
 }
 
 /// The memory of a launch's checks.

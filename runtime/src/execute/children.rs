@@ -438,7 +438,7 @@ fn invocation(
     let mut block = ArgumentBlock::new(&memory, size).ok_or_else(no_memory)?;
     let mut local = LocalLayout::new(&kernel.info);
     let bounds = |&size: &u64| Bounds { readable: size, writable: size, ..Bounds::default() };
-    let objects = Objects { arguments: opened.locals.iter().map(bounds).collect(), others: Vec::new() };
+    let objects = Objects { arguments: opened.locals.iter().map(bounds).collect(), ..Objects::default() };
     for (argument, &size) in signature.arguments.iter().zip(&opened.locals) {
         let place = local.place(usize::try_from(size).unwrap_or(usize::MAX));
         block.put(argument.offset as usize, &place.to_ne_bytes());

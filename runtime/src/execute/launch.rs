@@ -46,8 +46,8 @@ pub(crate) struct Code {
     /// Where it and all that it consists of lies.
     addresses: Range<usize>,
     denormals_are_zero: bool,
-    /// Keeps `entry` mapped; None for functions that are part of this process.
-    _program: Option<Arc<LoadedProgram>>,
+    /// What it is of, which keeps `entry` mapped; None for functions that are part of this process.
+    program: Option<Arc<LoadedProgram>>,
     /// Where it runs.
     at: Place,
 }
@@ -61,7 +61,7 @@ impl Code {
             entry: kernel.entry,
             addresses: kernel.program.addresses(),
             denormals_are_zero: kernel.info.signature.denormals_are_zero,
-            _program: Some(kernel.program.clone()),
+            program: Some(kernel.program.clone()),
             at: at.clone(),
         }
     }
@@ -74,7 +74,7 @@ impl Code {
             entry: unsafe { std::mem::transmute::<usize, RawWorkGroupFn>(facts.entry.max(1)) },
             addresses: facts.addresses.clone(),
             denormals_are_zero: facts.denormals_are_zero,
-            _program: None,
+            program: None,
             at: Place::default(),
         }
     }
@@ -94,12 +94,17 @@ impl Code {
         &self.at
     }
 
+    /// Where its program's variables lie.
+    pub(crate) fn data(&self) -> Range<usize> {
+        self.program.as_ref().map_or(0..0, |program| program.data())
+    }
+
     /// A hand-written work-group function.
     #[cfg(test)]
     pub(crate) fn native(entry: RawWorkGroupFn) -> Code {
         let addresses = 0..0;
         let at = Place::default();
-        Code { number: 0, entry, addresses, denormals_are_zero: false, _program: None, at }
+        Code { number: 0, entry, addresses, denormals_are_zero: false, program: None, at }
     }
 }
 

@@ -36,6 +36,7 @@ const FIND: &str = "spirula.check.find";
 const ARRIVE: &str = "spirula.check.arrive";
 
 /// A function that checks call.
+#[derive(Debug)]
 pub struct Callee {
     /// What they call it.
     pub name: &'static str,

@@ -3,7 +3,7 @@
 use super::{Objects, bytes, placed};
 use crate::memory::raw::Allocation;
 use spirula_interface::check::races::{CELL_BYTES, GRAIN, LocalShadow, Region};
-use spirula_interface::check::{Access, Bounds, Checked, Object, Space};
+use spirula_interface::check::{Access, Checked, Object, Space};
 use spirula_interface::program::{ArgumentKind, KernelSignature};
 use std::ops::Range;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -46,7 +46,7 @@ impl RaceMemory {
         local_size: usize,
         records: &Allocation,
     ) -> Option<RaceMemory> {
-        let shared = shared(signature, &objects.arguments, &objects.others);
+        let shared = shared(signature, objects);
         let grains_of = |size: u64| size.div_ceil(GRAIN);
         let local_size = if uses_local_memory(signature) { local_size as u64 } else { 0 };
         let grains: u64 = shared.iter().map(|range| grains_of(range.end - range.start)).sum();
@@ -79,8 +79,7 @@ impl RaceMemory {
         let region_words =
             regions.iter().flat_map(|region| [region.start, region.size, region.grains, region.bytes]);
         let placed_regions = placed(&bytes(region_words))?;
-        let region_of = |bounds: &Bounds| {
-            let address = bounds.base.wrapping_add(bounds.offset);
+        let region_of = |address: u64| {
             let found = regions.iter().position(|region| address.wrapping_sub(region.start) < region.size);
             found.map_or(0, |number| {
                 (placed_regions.span().address() as usize + number * size_of::<Region>()) as u64
@@ -101,11 +100,12 @@ impl RaceMemory {
             locals as u64,
             placed_regions.span().address() as u64,
             regions.len() as u64,
+            region_of(objects.data.start),
         ];
-        let none = Bounds::default();
         let of_arguments = (0..signature.arguments.len()).map(|number| {
             let is_buffer = signature.arguments[number].kind == ArgumentKind::Buffer;
-            region_of(objects.arguments.get(number).filter(|_| is_buffer).unwrap_or(&none))
+            let bounds = objects.arguments.get(number).filter(|_| is_buffer).copied().unwrap_or_default();
+            region_of(bounds.base.wrapping_add(bounds.offset))
         });
         let head = placed(&bytes(head.into_iter().chain(of_arguments)))?;
         Some(RaceMemory { head, _regions: placed_regions, _locals: placed_locals, cells: Some(cells) })
@@ -156,7 +156,8 @@ fn uses_local_memory(signature: &KernelSignature) -> bool {
 }
 
 /// The memory that work-items may share and that one of them may write, without overlaps.
-fn shared(signature: &KernelSignature, arguments: &[Bounds], others: &[Bounds]) -> Vec<Range<u64>> {
+fn shared(signature: &KernelSignature, objects: &Objects) -> Vec<Range<u64>> {
+    let Objects { arguments, others, data } = objects;
     let range = |base: u64, size: u64| {
         let end = base.saturating_add(size).checked_next_multiple_of(GRAIN)?;
         let start = base & !(GRAIN - 1);
@@ -174,7 +175,10 @@ fn shared(signature: &KernelSignature, arguments: &[Bounds], others: &[Bounds]) 
         })
     };
     let is_unknown = |object: &Object| matches!(object, Object::Any);
+    let is_data = |object: &Object| matches!(object, Object::Variable { space: Space::Global, .. });
     let mut all: Vec<Range<u64>> = (0..arguments.len()).filter_map(of_argument).collect();
+    let data = range(data.start, data.end - data.start).filter(|_| accessed(false, &is_data));
+    all.extend(data.clone());
     if accessed(false, &is_unknown) {
         all.extend(others.iter().filter_map(|bounds| range(bounds.base, bounds.readable)));
     }
@@ -182,6 +186,7 @@ fn shared(signature: &KernelSignature, arguments: &[Bounds], others: &[Bounds]) 
     let written: Vec<Range<u64>> = (0..arguments.len())
         .filter(|&number| accessed(true, &|object| *object == Object::Argument(number as u32)))
         .filter_map(of_argument)
+        .chain(data.filter(|_| accessed(true, &is_data)))
         .collect();
     let mut merged = merged(all);
     merged.retain(|range| {
@@ -206,9 +211,54 @@ fn merged(mut ranges: Vec<Range<u64>>) -> Vec<Range<u64>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::kernel::tests::info;
+    use spirula_interface::check::{Bounds, Site};
 
     #[test]
     fn ranges_that_overlap_become_one() {
         assert_eq!(merged(vec![8..12, 0..4, 10..20, 20..24, 11..13]), [0..4, 8..20, 20..24]);
+    }
+
+    #[test]
+    fn only_what_somebody_writes_is_shared() {
+        let site = |access, object| Site { location: None, what: Checked::Race { access, size: 4, object } };
+        let mut signature = info("k", &[ArgumentKind::Buffer; 3]).signature;
+        let read = |number| site(Access::Read, Object::Argument(number));
+        signature.sites = vec![read(0), read(1), site(Access::Write, Object::Argument(2))];
+        let bounds = |base, readable| Bounds { base, readable, ..Bounds::default() };
+        let objects = |first| Objects {
+            arguments: vec![bounds(first, 32), bounds(1000, 42), bounds(64, 32)],
+            others: vec![bounds(5000, 8)],
+            data: 6000..6400,
+        };
+        let (alone, overlapping) = (64..96, 64..124);
+        assert_eq!(shared(&signature, &objects(96)), [alone]);
+        assert_eq!(shared(&signature, &objects(90)), [overlapping]);
+        let variable = Object::Variable { space: Space::Global, name: None, size: 4 };
+        signature.sites.push(site(Access::Write, variable));
+        assert_eq!(shared(&signature, &objects(96)), [64..96, 6000..6400]);
+        signature.sites.push(site(Access::Atomic, Object::Any));
+        assert_eq!(shared(&signature, &objects(96)), [64..96, 96..128, 1000..1044, 5000..5008, 6000..6400]);
+    }
+
+    #[test]
+    fn cells_are_used_again_under_another_tag() {
+        let mut signature = info("k", &[ArgumentKind::Buffer]).signature;
+        let what = Checked::Race { access: Access::Write, size: 4, object: Object::Argument(0) };
+        signature.sites = vec![Site { location: None, what }];
+        let objects = Objects {
+            arguments: vec![Bounds { base: 4096, readable: 1 << 12, ..Bounds::default() }],
+            ..Objects::default()
+        };
+        let records = Allocation::zeroed(1).unwrap();
+        let words = |memory: &RaceMemory| -> Vec<u64> {
+            let bytes = memory.head.span().to_vec();
+            bytes.chunks_exact(8).map(|word| u64::from_ne_bytes(word.try_into().unwrap())).collect()
+        };
+        let one = RaceMemory::new(&signature, &objects, 0, &records).unwrap();
+        let other = RaceMemory::new(&signature, &objects, 0, &records).unwrap();
+        let (first, second) = (words(&one), words(&other));
+        assert_ne!(first[3], second[3], "each launch has a tag");
+        assert_eq!(first[8..11], [1, 0, first[7]], "the argument has the only region");
     }
 }

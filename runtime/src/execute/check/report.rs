@@ -429,6 +429,38 @@ mod tests {
     }
 
     #[test]
+    fn a_race_has_two_sides() {
+        let race = |access| Checked::Race { access, size: 4, object: Object::Argument(0) };
+        let site = |line, access| Site { location: at(line), what: race(access) };
+        let mut signature = info("k", &[ArgumentKind::Buffer]).signature;
+        signature.sites = vec![site(1, Access::Write), site(2, Access::Read), site(3, Access::Write)];
+        // Twelve items in rows of two groups, of which the second one is smaller: the second site read what the 9th wrote at the first.
+        let found = [[0; 7], [2, 9, 1, 0, 0, 0, 0], [0, 0, 0, 0, 5, 2 << 32 | 8, 9]];
+        let records: Vec<u8> = found.concat().into_iter().flat_map(u64::to_ne_bytes).collect();
+        let mut launch = Launch::whole(2, [0; 3], [6, 2, 1], [4, 2, 1]);
+        launch.total_groups = [2, 1, 1];
+        let list = findings(&signature, &records, &launch);
+        let told: Vec<String> = list.iter().map(Finding::to_string).collect();
+        assert_eq!(
+            told,
+            [
+                "race: kernel k, a.cl:2:3: reads 4 bytes of argument 0, that work-item (5, 0, 0) of group (1, 0, 0) writes at a.cl:1:3, \
+                 and nothing orders work-groups; work-item (1, 0, 0) of group (0, 0, 0), 2 times in all",
+                "remark: race: kernel k, a.cl:3:3: writes 4 bytes of argument 0, that work-item (4, 0, 0) of group (1, 0, 0) writes here as \
+                 well, the same both times; work-item (5, 0, 0) of group (1, 0, 0), 5 times in all",
+            ]
+        );
+        assert_eq!(
+            [0, 1].map(|number| (list[number].is_grave(), list[number].is_remark())),
+            [(true, false), (false, true)]
+        );
+        let other = ",\"other\":{\"file\":\"a.cl\",\"line\":1,\"column\":3,\"work_item\":[5, 0, 0],\"group\":[1, 0, 0]}}\n";
+        assert!(list[0].json().ends_with(other), "{}", list[0].json());
+        // The tenth number of the launch is the second row's first in the smaller group.
+        assert_eq!(work_item(10, &launch), ([4, 1, 0], [1, 0, 0]));
+    }
+
+    #[test]
     fn strings_are_those_of_json() {
         assert_eq!(quoted("a\"b\\c\n"), "\"a\\\"b\\\\c\\u000a\"");
     }

@@ -28,14 +28,27 @@ pub(super) const OBSERVE: &str = "spirula.races.observe";
 pub(super) const FENCE: &str = "spirula.races.fence";
 
 /// Where memory is that work-items share.
-#[derive(Clone, Copy, PartialEq)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
 enum Place {
     /// Behind that argument of the kernel.
     Argument(u32),
+    /// Among the program's variables.
+    Data,
     /// In the group's local memory.
     Local,
     /// The address tells.
     Any,
+}
+
+impl Place {
+    /// Where the launch names its region.
+    fn region(self) -> Option<u64> {
+        match self {
+            Place::Argument(number) => Some(size_of::<launch::Races>() as u64 + 8 * u64::from(number)),
+            Place::Data => Some(offset_of!(launch::Races, data) as u64),
+            Place::Local | Place::Any => None,
+        }
+    }
 }
 
 /// Writes the checks.
@@ -102,7 +115,8 @@ fn place(
                 _ => Some(Place::Argument(*number)),
             }
         }
-        Root::Variable(Space::Global, ..) | Root::Merged(_) | Root::Unknown => {
+        Root::Variable(Space::Global, ..) => Some(Place::Data),
+        Root::Merged(_) | Root::Unknown => {
             // The bounds that `memory` looks up.
             let root = bounds.provenance.root(pointer);
             if let Some(&Op::Cast { op: CastOp::IntToPtr, value, .. }) = function.defining_op(root)
@@ -130,8 +144,8 @@ struct Team {
 struct Begun {
     /// The work-item's number in its group.
     number: Value,
-    /// The regions of arguments.
-    regions: HashMap<u32, Value>,
+    /// The regions of places that have one.
+    regions: HashMap<Place, Value>,
 }
 
 /// A kernel that is being instrumented.
@@ -209,17 +223,15 @@ impl Team {
         let arguments = vec![races, self.address(builder), local_address(builder, 0), group, items];
         builder.effect(call(BEGIN, arguments));
         let table = builder.cast(CastOp::IntToPtr, Type::pointer(AddressSpace::Global), races);
-        let mut numbers: Vec<u32> = shared
-            .values()
-            .filter_map(|(place, _)| if let Place::Argument(number) = place { Some(*number) } else { None })
-            .collect();
-        numbers.sort();
-        numbers.dedup();
-        let region = |number: u32| {
-            let place = builder.offset(table, size_of::<launch::Races>() as u64 + 8 * u64::from(number));
-            (number, builder.load(Type::I64, place, 8))
-        };
-        let regions = numbers.into_iter().map(region).collect();
+        let mut places: Vec<(u64, Place)> =
+            shared.values().filter_map(|(place, _)| Some((place.region()?, *place))).collect();
+        places.sort_by_key(|(offset, _)| *offset);
+        places.dedup();
+        let regions = places.into_iter().map(|(offset, place)| {
+            let at = builder.offset(table, offset);
+            (place, builder.load(Type::I64, at, 8))
+        });
+        let regions = regions.collect();
         function.blocks[ENTRY.index()].insts.extend(insts);
         Begun { number, regions }
     }
@@ -290,9 +302,10 @@ impl Races {
 
     fn enter_access(&self, builder: &mut Builder, (op, access): (&Op, &Access), place: Place, flags: u64) {
         let on = builder.function.add_block();
-        if let Place::Argument(number) = place {
+        let region = self.begun.regions.get(&place).copied();
+        if let Some(region) = region {
             // Zero if nobody writes there.
-            let (region, zero) = (self.begun.regions[&number], builder.int(0));
+            let zero = builder.int(0);
             let matters = builder.compare(IntPredicate::Ne, region, zero);
             let entering = builder.function.add_block();
             builder.branch(matters, (entering, &[]), (on, &[]));
@@ -318,13 +331,13 @@ impl Races {
             };
             let value = part.value.unwrap_or_else(|| builder.int(0));
             let mut arguments = vec![self.team.address(builder)];
-            let function = match place {
-                Place::Argument(number) => {
-                    arguments.push(self.begun.regions[&number]);
+            let function = match (region, place) {
+                (Some(region), _) => {
+                    arguments.push(region);
                     GLOBAL
                 }
-                Place::Local => LOCAL,
-                Place::Any => ANY,
+                (None, Place::Local) => LOCAL,
+                (None, _) => ANY,
             };
             arguments.extend([address, what, self.begun.number, value]);
             builder.effect(call(function, arguments));
@@ -335,10 +348,7 @@ impl Races {
 
     /// Behind an atomic operation.
     fn observe(&self, builder: &mut Builder, pointer: Value, place: Place, flags: u64) {
-        let region = match place {
-            Place::Argument(number) => self.begun.regions[&number],
-            _ => builder.int(0),
-        };
+        let region = self.begun.regions.get(&place).copied().unwrap_or_else(|| builder.int(0));
         let address = builder.cast(CastOp::PtrToInt, Type::I64, pointer);
         let (team, flags) = (self.team.address(builder), builder.int(flags));
         builder.effect(call(OBSERVE, vec![team, region, address, flags, self.begun.number]));

@@ -5,13 +5,18 @@ use spirula_interface::program::{
     AccessQualifier, AddressQualifier, ArgumentInfo, ArgumentKind, TypeQualifiers,
 };
 
+/// A function that checks call, in text.
+fn defined(callee: &Callee) -> String {
+    let parameters: Vec<String> = (0..callee.parameters).map(|number| format!("%{number}: i64")).collect();
+    let (yields, value) = if callee.yields { (" yields i64", " %0") } else { ("", "") };
+    format!("function {:?}({}){yields} {{\nb0:\n  return{value}\n}}\n", callee.name, parameters.join(", "))
+}
+
 /// A kernel with these lines, two buffers `%0` and `%1` and the number `%2`, checked for one kind; its text and its sites.
 fn checked(body: &str, checks: Checks) -> (String, Vec<Checked>) {
+    let functions: String = FUNCTIONS.iter().map(defined).collect();
     let text = format!(
-        "function \"spirula.check.note\"(%0: i64, %1: i64, %2: i64, %3: i64, %4: i64, %5: i64, %6: i64, %7: i64) {{\nb0:\n  return\n}}\n\
-         function \"spirula.check.arrive\"(%0: i64, %1: i64, %2: i64, %3: i64, %4: i64, %5: i64, %6: i64, %7: i64) {{\nb0:\n  return\n}}\n\
-         function \"spirula.check.find\"(%0: i64, %1: i64) yields i64 {{\nb0:\n  return %0\n}}\n\
-         kernel \"k\"(%0: ptr(global) @ 0, %1: ptr(global) @ 8, %2: i64 @ 16, %3: ptr(global) @ 24) {{\n  slot $0: 16 align 4\nb0:\n{body}}}\n"
+        "{functions}kernel \"k\"(%0: ptr(global) @ 0, %1: ptr(global) @ 8, %2: i64 @ 16, %3: ptr(global) @ 24) {{\n  slot $0: 16 align 4\nb0:\n{body}}}\n"
     );
     let mut module = parse_module(&text).unwrap_or_else(|e| panic!("{e}\n{text}"));
     module.verify().unwrap_or_else(|e| panic!("{e}\n{text}"));
@@ -98,4 +103,52 @@ fn who_waits_and_who_ends_says_so() {
     assert_eq!(sites, [Checked::Barrier, Checked::End]);
     assert_eq!(text.matches("spirula.check.arrive").count(), 2, "{text}");
     assert!(checked("  return\n", Checks::BARRIERS).1.is_empty());
+}
+
+/// How often each function of races is called.
+fn calls(text: &str, function: &str) -> usize {
+    text.matches(&format!("\"spirula.races.{function}\"")).count()
+}
+
+#[test]
+fn what_others_may_access_is_entered() {
+    let body = "  %4: ptr(global) = address %0 + %2*4 + 0\n  %5: i32 = load %4, align 4\n  %6: i32 = load %4, align 4\n  \
+                %7: i32 = add %5, %6\n  store %1, %7, align 4\n  barrier b1\nb1:\n  %8: i32 = load %4, align 4\n  store %1, %8, align 4\n  return\n";
+    let (text, sites) = checked(body, Checks::RACES);
+    let race = |access, number| Checked::Race { access, size: 4, object: Object::Argument(number) };
+    let (read, write) = (race(Access::Read, 0), race(Access::Write, 1));
+    assert_eq!(sites, [read.clone(), write.clone(), read, write], "read twice, entered once");
+    assert_eq!(["begin", "wait", "global"].map(|name| calls(&text, name)), [1, 1, 4], "{text}");
+    // Only the launch knows whether anybody writes there.
+    assert_eq!(text.matches("icmp ne").count(), 4, "{text}");
+}
+
+#[test]
+fn what_is_private_or_constant_is_not_entered() {
+    let body = "  %4: ptr(private) = slot_address $0\n  store %4, 1:i32, align 4\n  %5: i32 = load %4, align 4\n  return\n";
+    let (text, sites) = checked(body, Checks::RACES);
+    assert!(sites.is_empty() && !text.contains("spirula.races"), "{text}");
+}
+
+#[test]
+fn wide_values_are_entered_in_parts() {
+    for (ty, parts) in [("4 x i32", 2), ("3 x i32", 3), ("2 x i8", 1)] {
+        let body = format!("  %4: <{ty}> = load %0, align 4\n  store %1, %4, align 4\n  return\n");
+        let (text, _) = checked(&body, Checks::RACES);
+        assert_eq!(calls(&text, "global"), 1 + parts, "{text}");
+    }
+}
+
+#[test]
+fn atomics_are_looked_at_behind_if_they_order_something() {
+    let body = |order: &str, fence: &str| {
+        format!("  %4: i32 = rmw atomic {order} add %0, 1:i32, align 4\n{fence}  return\n")
+    };
+    for (order, fence, observed, fences) in
+        [("monotonic", "", 0, 0), ("acq_rel", "", 1, 0), ("monotonic", "  fence acquire\n", 1, 1)]
+    {
+        let (text, sites) = checked(&body(order, fence), Checks::RACES);
+        assert!(matches!(sites[..], [Checked::Race { access: Access::Atomic, .. }]));
+        assert_eq!(["observe", "fence"].map(|name| calls(&text, name)), [observed, fences], "{text}");
+    }
 }
