@@ -3,7 +3,7 @@
 
 use rustix::process::{Signal, getpid, kill_process};
 use serde_json::Value;
-use spirula_tests::cl::sys::CL_COMPLETE;
+use spirula_tests::cl::sys::{CL_COMPLETE, CL_DEVICE_COMPILER_AVAILABLE, CL_TRUE};
 use spirula_tests::cl::{Buffer, Context, Device, Event, Kernel, NdRange, Object, Program, Queue, SPIR12};
 use spirula_tests::isolate::{self, ExpectedFailures, Failure, Outcome, Test};
 use spirula_tests::{call, cycle, fixtures};
@@ -29,8 +29,9 @@ fn main() -> ExitCode {
         };
     }
     type Body = fn() -> Outcome;
-    let tests: [(&str, Body); 6] = [
+    let tests: [(&str, Body); 7] = [
         ("spans_are_nested_and_belong_to_each_other", nested),
+        ("clang_ends_where_the_compiler_begins", translated),
         ("an_exit_without_releases_writes_all_of_it", exit),
         ("a_killed_process_leaves_whole_json", killed),
         ("a_path_may_have_the_process_in_it", numbered),
@@ -68,10 +69,20 @@ fn slow_application() -> Outcome {
     Ok(())
 }
 
+/// A build of a source.
+fn source_application() -> Outcome {
+    let device = Device::first();
+    let context = Context::new(device)?;
+    Program::from_source(&context, "kernel void k(global int *p) { *p = 1; }")?.build("")?;
+    Ok(())
+}
+
 /// Builds and launches that take all the ways, and an end.
 fn application(end: &str) -> Outcome {
-    if end == "slow" {
-        return slow_application();
+    match end {
+        "slow" => return slow_application(),
+        "source" => return source_application(),
+        _ => {}
     }
     let device = Device::first();
     cycle::once(device, 1)?;
@@ -138,6 +149,8 @@ struct Span {
     name: String,
     begun: u64,
     ended: u64,
+    /// In µs and in floating point, as viewers have them.
+    shown: [f64; 2],
     launch: Option<String>,
 }
 
@@ -151,6 +164,7 @@ impl Span {
             name: event["name"].as_str()?.into(),
             begun,
             ended: begun + ns("dur")?,
+            shown: event["ts"].as_f64().zip(event["dur"].as_f64()).map(|(ts, dur)| [ts, ts + dur])?,
             launch: event["args"]["launch"].as_str().map(str::to_owned),
         })
     }
@@ -169,7 +183,7 @@ fn check(events: &[Value]) -> Vec<Span> {
         spans.sort_by_key(|span| (span.begun, std::cmp::Reverse(span.ended)));
         let mut open: Vec<&Span> = Vec::new();
         for span in spans.iter() {
-            open.retain(|outer| outer.ended > span.begun);
+            open.retain(|outer| outer.shown[1] > span.shown[0]);
             if let Some(outer) = open.last() {
                 assert!(outer.contains(span), "{span:?} is only in part within {outer:?}");
             }
@@ -231,6 +245,17 @@ fn nested() -> Outcome {
     has_everything(&check(&events));
     let queued = |event: &&Value| event["ph"] == "b" && event["cat"] == "queued";
     assert!(events.iter().filter(queued).count() >= 12);
+    Ok(())
+}
+
+fn translated() -> Outcome {
+    if Device::first().info::<u32>(CL_DEVICE_COMPILER_AVAILABLE)? != CL_TRUE {
+        return Err(Failure::Skipped("CL_DEVICE_COMPILER_AVAILABLE is false".into()));
+    }
+    let folder = tempfile::tempdir()?;
+    let spans = check(&traced(&folder.path().join("trace.json"), "source")?);
+    let one = |name: &str| spans.iter().find(|span| span.name.contains(name)).ok_or(format!("no {name}"));
+    assert!(one("clang")?.ended <= one("compile a program")?.begun, "{spans:?}");
     Ok(())
 }
 

@@ -43,7 +43,7 @@ pub fn check(module: &[u8], inputs: &Inputs) -> Result<String, CompileError> {
 /// Links modules into one without generating code. Returns bitcode.
 pub fn link(modules: &[&[u8]], inputs: &Inputs) -> Result<Vec<u8>, CompileError> {
     let session = Session::new();
-    let joined = front::read_modules_to_check(&session, modules, &inputs.options, inputs.settings.checks)?;
+    let joined = front::read_modules_with(&session, modules, &inputs.options, &inputs.settings)?;
     Ok(llvm::write_bitcode(&joined.module))
 }
 
@@ -145,7 +145,7 @@ fn import(
         let why = "error: SPIRULA_CHECK: kernels can't be checked on a device of 32 bits\n";
         return Err(CompileError::Failed(why.to_owned()));
     }
-    let spir: SpirModule = front::read_modules_to_check(session, modules, options, settings.checks)?;
+    let spir: SpirModule = front::read_modules_with(session, modules, options, settings)?;
     stages.end("read");
     dump.write("spir.ll", || llvm::print_text(&spir.module));
     let hardened: HardenedModule = front::harden(spir, machine);
@@ -295,13 +295,13 @@ fn pass_options(tier: Tier, inputs: &Inputs) -> pipeline::Options {
     if options.optimization_disabled {
         // The bits stay what they are.
         let facts = TargetFacts { fuses: facts.fuses, ..TargetFacts::with_vectors(128) };
-        pipeline::Options { facts, lanes: Some(1), verify, linear_memory }
+        pipeline::Options { facts, lanes: Some(1), optimize: false, verify, linear_memory }
     } else {
         let lanes = match tier {
             Tier::Baseline => Some(1),
             Tier::Optimized => settings.vector_width,
         };
-        pipeline::Options { facts, lanes, verify, linear_memory }
+        pipeline::Options { facts, lanes, optimize: true, verify, linear_memory }
     }
 }
 

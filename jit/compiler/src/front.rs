@@ -37,6 +37,7 @@ pub use link::link;
 use spirula_interface::check::Checks;
 use spirula_interface::options::{CompileError, CompileOptions, MathOptions};
 use spirula_interface::program::KernelSignature;
+use spirula_interface::settings::Settings;
 
 /// One or more SPIR modules joined, checked, and the kernels' metadata taken out.
 #[derive(Debug)]
@@ -93,22 +94,22 @@ pub fn read_modules<'s>(
     modules: &[&[u8]],
     options: &CompileOptions,
 ) -> Result<SpirModule<'s>, CompileError> {
-    read_modules_to_check(session, modules, options, Checks::NONE)
+    read_modules_with(session, modules, options, &Settings::default())
 }
 
-/// The same for kernels in which something is to be looked for while they run: they keep the lines of their source.
-pub fn read_modules_to_check<'s>(
+/// The same under settings: who is to be told of the source's lines gets modules that still have them.
+pub fn read_modules_with<'s>(
     session: &'s Session,
     modules: &[&[u8]],
     options: &CompileOptions,
-    checks: Checks,
+    settings: &Settings,
 ) -> Result<SpirModule<'s>, CompileError> {
     let mut list = Vec::new();
     for bytes in modules {
         let mut module = read::read(session, bytes)?;
         check::check(&module, options)?;
         llvm::complete_layout(&mut module, options.addresses);
-        if !checks.any() {
+        if !settings.checks.any() && !settings.debug_info {
             // The findings' lines were its only use.
             module.strip_debug_info();
         }
@@ -134,7 +135,7 @@ pub fn read_modules_to_check<'s>(
     let kernels =
         kernels.map(|kernel| KernelSignature { denormals_are_zero, remainder_groups, ..kernel }).collect();
     let is_debug = options.debug || recorded_options::any_says(&module, "g");
-    Ok(SpirModule { module, kernels, math, is_debug, checks })
+    Ok(SpirModule { module, kernels, math, is_debug, checks: settings.checks })
 }
 
 /// All that can be said of a module against SPIR's rules, remarks included, a line each, and whether it would be taken.

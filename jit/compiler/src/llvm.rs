@@ -114,3 +114,15 @@ unsafe fn copy_text(pointer: *const c_char, length: usize) -> String {
     let bytes = unsafe { std::slice::from_raw_parts(pointer.cast::<u8>(), length) };
     String::from_utf8_lossy(bytes).into_owned()
 }
+
+/// Text in quotes, as LLVM's assembly has it.
+pub(crate) fn quoted(text: &str) -> String {
+    let mut quoted = String::from("\"");
+    for byte in text.bytes() {
+        match byte {
+            b' '..=b'~' if byte != b'"' && byte != b'\\' => quoted.push(byte as char),
+            _ => quoted += &format!("\\{byte:02X}"),
+        }
+    }
+    quoted + "\""
+}

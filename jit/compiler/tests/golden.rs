@@ -22,8 +22,13 @@ fn regions_and_work_group_functions() {
         let is_wide = path.file_name().is_some_and(|name| name.to_string_lossy().starts_with("wide_"));
         let (pass, snapshot) = if is_wide { ("widen", "wide") } else { ("regions", "regions") };
         let lanes = Some(if is_wide { 4 } else { 1 });
-        let options =
-            Options { facts: TargetFacts::with_vectors(128), lanes, verify: true, linear_memory: false };
+        let options = Options {
+            facts: TargetFacts::with_vectors(128),
+            lanes,
+            optimize: true,
+            verify: true,
+            linear_memory: false,
+        };
         let mut shown = String::new();
         let lowered = pipeline::run(kernel, "entry", &options, |done, form| match form {
             Form::Regions(group) if done.name == pass && is_wide => {
@@ -66,7 +71,7 @@ fn passes_alone() {
             kir::parse(&std::fs::read_to_string(path).unwrap()).unwrap_or_else(|e| panic!("{file}: {e}"));
         kir::verify(&function).unwrap_or_else(|e| panic!("{file}: {e}"));
         let facts = TargetFacts { approximates_roots, ..TargetFacts::with_vectors(256) };
-        let options = Options { facts, lanes: Some(8), verify: true, linear_memory: false };
+        let options = Options { facts, lanes: Some(8), optimize: true, verify: true, linear_memory: false };
         let form = passes.iter().fold(Form::Function(function), |form, name| {
             let pass = Pass::named(name).unwrap_or_else(|| panic!("no pass is called {name}"));
             pass.apply(form, "entry", &options, &mut Vec::new()).unwrap_or_else(|e| panic!("{file}: {e}"))

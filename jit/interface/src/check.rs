@@ -56,10 +56,12 @@ impl Checks {
 }
 
 /// A place in a source.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Location {
     /// As the debug information names it.
     pub file: String,
+    /// The folder from which it names it; empty if that isn't known.
+    pub directory: String,
     /// From 1; 0 if it isn't known.
     pub line: u32,
     /// From 1; 0 if it isn't known.

@@ -14,8 +14,9 @@ pub struct Settings {
     pub remarks: bool,
     /// `SPIRULA_VERIFY`: every pass over Kernel IR is followed by the verifier.
     pub verify: bool,
-    /// `SPIRULA_DEBUG`: functions have frame pointers, and tell how they are unwound.
-    pub frame_pointers: bool,
+    /// `SPIRULA_DEBUG`: functions have frame pointers, tell how they are unwound, and which lines of the source they are of if that is
+    /// known.
+    pub debug_info: bool,
     /// `SPIRULA_CHECK`: what is looked for in kernels while they run.
     pub checks: Checks,
 }
@@ -29,7 +30,7 @@ impl Default for Settings {
             vector_width: None,
             remarks: false,
             verify: VERIFY_BY_DEFAULT,
-            frame_pointers: false,
+            debug_info: false,
             checks: Checks::NONE,
         }
     }

@@ -126,11 +126,13 @@ pub(crate) fn rewrite(function: &mut Function, mut rewrite: impl FnMut(&mut Buil
         let (hints, location, fences) = (data.loop_hints.take(), data.location.take(), data.fences);
         let mut builder = Builder { function, at: block };
         for inst in insts {
+            builder.function.at_location = builder.function.location(inst);
             if !rewrite(&mut builder, inst) {
                 builder.function.append(builder.at, inst);
             }
         }
         let end = builder.at;
+        function.at_location = None;
         function.set_terminator(end, terminator);
         let data = &mut function.blocks[end.index()];
         (data.loop_hints, data.location, data.fences) = (hints, location, fences);
@@ -163,6 +165,7 @@ pub(crate) fn copy_insts(
         let mut op = function.op(inst).clone();
         op.operands_mut().into_iter().for_each(|v| *v = known.get(v).copied().unwrap_or(*v));
         let group = function.access_group(inst);
+        function.at_location = function.location(inst);
         let copy = match function.result(inst) {
             Some(result) => {
                 let new = function.push(to, function.ty(result).clone(), op);
@@ -176,4 +179,5 @@ pub(crate) fn copy_insts(
         };
         function.set_access_group(copy, group);
     }
+    function.at_location = None;
 }

@@ -216,6 +216,8 @@ pub struct Function {
     pub at_location: Option<LocationId>,
     /// The places that instructions have.
     locations: Vec<Location>,
+    /// Where the source declares it.
+    declared_at: Option<LocationId>,
     values: Vec<ValueData>,
     insts: Vec<InstData>,
     /// Equal constants share a value. Not serialized: [`Function::index_constants`].
@@ -352,6 +354,22 @@ impl Function {
             self.locations.push(location);
         }
         LocationId(self.locations.len() as u32 - 1)
+    }
+
+    /// Its places in the source are known by the same numbers as those of a function that it is made of.
+    pub(crate) fn take_locations(&mut self, other: &Function) {
+        self.locations.clone_from(&other.locations);
+        self.declared_at = other.declared_at;
+    }
+
+    /// Says where the source declares it.
+    pub fn declare_at(&mut self, location: Location) {
+        self.declared_at = Some(self.add_location(location));
+    }
+
+    /// Where the source declares it, or where what it does begins if only that is known.
+    pub fn declared_at(&self) -> Option<&Location> {
+        self.declared_at.map_or_else(|| self.locations.first(), |at| self.location_of(at))
     }
 
     /// A place in the source.

@@ -61,6 +61,7 @@ pub fn lower(group: &WorkGroup, name: &str, linear_memory: bool) -> WorkGroupFun
     let remainder =
         has_remainder.then(|| Box::new(remainder_function(group, &layout, &format!("{name}.remainder"))));
     let mut function = Function::callable(name, None);
+    body.iter().for_each(|body| function.take_locations(body));
     let entry = function.add_block();
     let mut out = Builder { function: &mut function, at: entry };
     let parameters = Parameters::new(&mut out);
@@ -87,6 +88,7 @@ pub fn lower(group: &WorkGroup, name: &str, linear_memory: bool) -> WorkGroupFun
 fn remainder_function(group: &WorkGroup, layout: &Layout, name: &str) -> Function {
     let mut function = Function::callable(name, None);
     function.attributes = Attributes { noinline: true, cold: true, ..Attributes::default() };
+    function.take_locations(&group.regions[0].body);
     let entry = function.add_block();
     let mut out = Builder { function: &mut function, at: entry };
     let parameters = Parameters::new(&mut out);

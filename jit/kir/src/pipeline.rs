@@ -15,6 +15,8 @@ pub struct Options {
     pub facts: TargetFacts,
     /// Lanes to use wherever possible, a power of two up to 64; 1 is scalar code. None lets the cost model choose.
     pub lanes: Option<u32>,
+    /// Whether passes that only serve speed run; without them each line of the source has one place in a function.
+    pub optimize: bool,
     /// Whether the verifier sees what each pass yields.
     pub verify: bool,
     /// Whether pointers are offsets in a block of memory that all of the program's lies in.
@@ -59,7 +61,11 @@ pub const PASSES: [Pass; 14] = [
     Pass {
         name: "loop-loads",
         reason: "before `widen`: what goes from iteration to iteration as a value, packs keep in registers and the cost model sees",
-        run: Run::Function(|function, _| transform::eliminate_loop_loads(function)),
+        run: Run::Function(|function, options| {
+            if options.optimize {
+                transform::eliminate_loop_loads(function);
+            }
+        }),
     },
     Pass {
         name: "regions",

@@ -95,14 +95,15 @@ fn link(
     let address = memory.address();
     layout.fill(memory.bytes(), &objects);
     relocate::relocate(memory.bytes(), address, &layout, &objects)?;
+    // What runs elsewhere has no names here.
+    let whom = place.map_or_else(|| crate::settings::get().debug, |_| Default::default());
+    let bytes = if whom.perf { memory.bytes().to_vec() } else { Vec::new() };
     let mapped = memory.protect(&layout.parts)?;
 
     let entry =
         |(place, name): (usize, &str)| mapped.function(place).ok_or_else(|| Cause::NoEntry(name.into()));
     let entries = std::iter::zip(places, names).map(entry).collect::<Result<_, _>>()?;
     let code = Arc::new(mapped);
-    // What runs elsewhere has no names here.
-    let whom = place.map_or_else(|| crate::settings::get().debug, |_| Default::default());
     if whom.perf {
         // Its map has no times: what lay somewhere must stay the only thing that did.
         std::mem::forget(code.clone());
@@ -110,7 +111,7 @@ fn link(
     Ok((
         LoadedProgram {
             #[cfg(target_arch = "x86_64")]
-            _known: debug::tell(&compiled.objects, &layout, address, whom),
+            _known: debug::tell(&compiled.objects, &layout, (address, &bytes), whom),
             code,
             variables: None,
         },

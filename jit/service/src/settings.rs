@@ -73,8 +73,9 @@ pub const VARIABLES: &[Variable] = &[
     Variable {
         name: "SPIRULA_DEBUG",
         values: "`gdb`, `perf`, or both with a comma",
-        meaning: "kernels are known by their names, and have frame pointers: to GDB through its JIT interface, to `perf report` by \
-                  `/tmp/perf-PID.map`, for which all code stays in memory. Not with `SPIRULA_ISOLATE`",
+        meaning: "kernels are known by their names, and by the lines of their source if the program has them, and have frame pointers: to GDB \
+                  through its JIT interface, to `perf` by `/tmp/perf-PID.map` and `/tmp/jit-PID.dump`, for which all code stays in memory. \
+                  Code is compiled anew for it. Not with `SPIRULA_ISOLATE`. See [debugging](debugging.md)",
     },
     Variable {
         name: "SPIRULA_DEVICES",
@@ -235,7 +236,7 @@ impl UserSettings {
         let check = check.to_string_lossy();
         let (checks, unknown) = Checks::parse(&check);
         let compiler = Settings {
-            frame_pointers: debug.gdb || debug.perf,
+            debug_info: debug.gdb || debug.perf,
             vector_width: number("SPIRULA_VECTOR_WIDTH").filter(|n| n.is_power_of_two() && *n <= 64),
             remarks: variable("SPIRULA_REMARKS").is_some(),
             verify: variable("SPIRULA_VERIFY").map_or(VERIFY_BY_DEFAULT, |value| value != "0"),
@@ -377,7 +378,7 @@ mod tests {
         assert_eq!(debug("gdb"), Debuggers { gdb: true, perf: false });
         assert_eq!(debug("perf, gdb,lldb"), Debuggers { gdb: true, perf: true });
         assert_eq!(debug("1"), Debuggers::default());
-        assert!(read(&[("SPIRULA_DEBUG", "perf")]).compiler.frame_pointers);
+        assert!(read(&[("SPIRULA_DEBUG", "perf")]).compiler.debug_info);
     }
 
     #[test]

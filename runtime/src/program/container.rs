@@ -43,9 +43,11 @@ fn host() -> &'static str {
         let features = checksum(field("flags").as_bytes()) ^ checksum(field("Features").as_bytes());
         let (version, arch) = (spirula_interface::identity::BUILD, std::env::consts::ARCH);
         // Code with checks in it is of no use to who doesn't ask for them, nor is that without to who does.
-        let checks = spirula_service::settings::get().compiler.checks;
-        let checks = if checks.any() { format!(" {checks:?}") } else { String::new() };
-        format!("{version} {arch} {} {features:x}{checks}", field("model name"))
+        let settings = &spirula_service::settings::get().compiler;
+        let checks = if settings.checks.any() { format!(" {:?}", settings.checks) } else { String::new() };
+        // Nor is code without lines to who wants to see them.
+        let lines = if settings.debug_info { " lines" } else { "" };
+        format!("{version} {arch} {} {features:x}{checks}{lines}", field("model name"))
     });
     &HOST
 }

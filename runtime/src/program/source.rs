@@ -23,13 +23,10 @@ pub(super) fn translation(
 ) -> crate::Result<Translation> {
     let clang = service::find_clang().ok_or_else(|| Status::CompilerNotAvailable.because(NO_CLANG))?;
     let language = &options.language;
-    // What is found in kernels is found at a line of their source.
-    let lines = service::settings::get()
-        .compiler
-        .checks
-        .any()
-        .then_some("-debug-info-kind=line-tables-only")
-        .into_iter();
+    // What is found in kernels is found at a line of their source, and debuggers are told of lines.
+    let settings = &service::settings::get().compiler;
+    let has_lines = settings.checks.any() || settings.debug_info || options.compile.debug;
+    let lines = has_lines.then_some("-debug-info-kind=line-tables-only").into_iter();
     let given = language.options.iter().rfind(|option| option.starts_with("-cl-std="));
     let version = given.map_or(DEFAULT_VERSION, String::as_str).to_string();
     Ok(Translation {
@@ -96,8 +93,9 @@ pub(super) fn and_then(
     follow: impl FnOnce(Arc<[Vec<u8>]>) -> Result<Built, Failure>,
 ) -> Result<Built, Failure> {
     let Some(translation) = translation else { return follow(modules) };
-    let _span = trace::span("build", || "clang");
+    let span = trace::span("build", || "clang");
     let translated = service::translate(translation).map_err(|error| Failure::of(error, failed))?;
+    drop(span);
     match follow(Arc::from([translated.module])) {
         Ok(built) => Ok(Built { log: translated.log + &built.log, ..built }),
         // What clang made is no binary of the application's that could be invalid.

@@ -91,7 +91,8 @@ fn event(text: &mut String, process: u32, Record { thread, what }: &Record) {
             *text += "}}";
         }
         What::Span { category, name, begun, ended, notes } => {
-            let (start, duration) = (Micros(*begun), Micros(ended.saturating_sub(*begun)));
+            // Viewers add the two in floating point: what begins where this ends must not seem to begin before.
+            let (start, duration) = (Micros(*begun), Micros(ended.saturating_sub(*begun).saturating_sub(1)));
             let _ = write!(
                 text,
                 "{{\"ph\":\"X\",\"cat\":\"{category}\",{place},\"ts\":{start},\"dur\":{duration},\"name\":"
@@ -148,7 +149,7 @@ mod tests {
         event(&mut text, 1, &Record { thread: 2, what: span });
         assert_eq!(
             text,
-            r#"{"ph":"X","cat":"c","pid":1,"tid":2,"ts":1234.567,"dur":2.000,"name":"a\"b\\c\u000ad\u007fé","args":{"one":"1","two":"2"}}"#
+            r#"{"ph":"X","cat":"c","pid":1,"tid":2,"ts":1234.567,"dur":1.999,"name":"a\"b\\c\u000ad\u007fé","args":{"one":"1","two":"2"}}"#
         );
         text.clear();
         let between = What::Between { category: "c", name: "n".into(), begun: 1000, ended: 2000, number: 7 };

@@ -50,7 +50,7 @@ fn illegal(what: impl Into<String>) -> BaselineError {
 /// The object of some kernels, which are lowered and legalized, with the functions and constants of the module that they use;
 /// those are legalized, too.
 pub fn object(module: &Module, kernels: &[&Function], inputs: &Inputs) -> Result<Vec<u8>, BaselineError> {
-    let isa = isa::of(&inputs.target, inputs.settings.frame_pointers)?;
+    let isa = isa::of(&inputs.target, inputs.settings.debug_info)?;
     let builder = ObjectBuilder::new(isa, "baseline", default_libcall_names()).map_err(BaselineError::of)?;
     let mut object = Object::new(ObjectModule::new(builder));
     let used = module.reached(kernels.iter().copied());

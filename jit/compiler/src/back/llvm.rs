@@ -6,6 +6,7 @@
 //! aliasing becomes metadata, as do access groups and loop hints.
 
 mod control;
+mod lines;
 mod memory;
 mod metadata;
 mod operation;
@@ -14,6 +15,7 @@ mod types;
 #[cfg(test)]
 mod tests;
 
+use lines::Lines;
 use metadata::Metadata;
 use spirula_kir::{
     Attributes, ConstantData, Function, Op, Passing, Promises, Signature, Type, Value, ValueDef,
@@ -30,8 +32,11 @@ pub struct Text {
     defined: HashSet<String>,
     declarations: BTreeSet<Declaration>,
     metadata: Metadata,
-    /// Whether debuggers and profilers can unwind.
-    frame_pointers: bool,
+    /// Whether debuggers and profilers can unwind, and know the lines that functions know.
+    debug_info: bool,
+    lines: Lines,
+    /// What stands behind each instruction: its line.
+    location: String,
 }
 
 /// What a function refers to outside of it.
@@ -42,9 +47,9 @@ struct Declaration {
 }
 
 impl Text {
-    /// Of functions that have frame pointers and tell how they are unwound, if so asked for.
-    pub fn new(frame_pointers: bool) -> Text {
-        Text { frame_pointers, ..Text::default() }
+    /// Of functions that have frame pointers, and tell how they are unwound and of which lines they are, if so asked for.
+    pub fn new(debug_info: bool) -> Text {
+        Text { debug_info, ..Text::default() }
     }
 
     /// Adds a function's definition, under its own name.
@@ -65,12 +70,13 @@ impl Text {
         let outside =
             self.declarations.iter().filter(|declaration| !self.defined.contains(&declaration.name));
         let declarations: String = outside.map(|declaration| format!("{}\n", declaration.text)).collect();
-        format!("{declarations}{}\n{}{}", self.constants, self.functions, self.metadata)
+        format!("{declarations}{}\n{}{}{}", self.constants, self.functions, self.metadata, self.lines)
     }
 
     fn line(&mut self, text: &str) {
         self.functions.push_str("  ");
         self.functions.push_str(text);
+        self.functions.push_str(&self.location);
         self.functions.push('\n');
     }
 
@@ -171,13 +177,14 @@ impl<'a> Translator<'a> {
             _ => "void".to_owned(),
         };
         let name = &self.function.name;
+        let line = if self.out.debug_info { self.out.lines.begin(self.function) } else { String::new() };
         let _ = writeln!(
             self.out.functions,
-            "define {result} @\"{name}\"({}) {}{}{} {{\nentry:",
+            "define {result} @\"{name}\"({}) {}{}{}{line} {{\nentry:",
             params.join(", "),
             attributes(self.function.attributes),
             stack_alignment(self.function),
-            if self.out.frame_pointers { " uwtable \"frame-pointer\"=\"all\"" } else { "" }
+            if self.out.debug_info { " uwtable \"frame-pointer\"=\"all\"" } else { "" }
         );
         for (number, slot) in self.function.slots.iter().enumerate() {
             let (size, align) = (slot.size, slot.align.max(1));

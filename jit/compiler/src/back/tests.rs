@@ -55,8 +55,13 @@ const CHOSEN: u32 = 0;
 fn lower(kernel: Function, lanes: u32) -> (Lowered, String) {
     verify(&kernel).unwrap();
     let lanes = (lanes != CHOSEN).then_some(lanes);
-    let options =
-        Options { facts: TargetFacts::with_vectors(512), lanes, verify: true, linear_memory: false };
+    let options = Options {
+        facts: TargetFacts::with_vectors(512),
+        lanes,
+        optimize: true,
+        verify: true,
+        linear_memory: false,
+    };
     let lowered = pipeline::run(kernel, "entry", &options, |_, form| {
         // What is printed is read as well.
         if let pipeline::Form::Lowered(group) = form {

@@ -45,6 +45,13 @@ struct Share<'m> {
     kernels: Vec<&'m Function>,
 }
 
+impl Share<'_> {
+    /// Whether debuggers are to be told of lines that the kernels know.
+    fn tells_lines(&self, inputs: &Inputs) -> bool {
+        inputs.settings.debug_info && self.kernels.iter().any(|kernel| kernel.declared_at().is_some())
+    }
+}
+
 /// Objects that together define the kernels, which are lowered, of both tiers. What those call and refer to is in each object
 /// that needs it.
 pub fn objects(
@@ -93,6 +100,8 @@ fn object_of_tier(session: &Session, share: &Share, common: Common) -> Result<Ob
         true => Effort::Full,
     };
     let warning = match share.tier {
+        // Only LLVM tells of lines.
+        Tier::Baseline if share.tells_lines(common.inputs) => None,
         Tier::Baseline => match by_cranelift(share, common) {
             Ok(bytes) => return Ok(Object { bytes, warning: None }),
             // A mistake of its own or of ours: LLVM takes the same Kernel IR.
@@ -162,7 +171,7 @@ fn by_llvm(
     effort: Effort,
 ) -> Result<Vec<u8>, CompileError> {
     let used = module.reached(kernels.iter().copied());
-    let mut text = Text::new(inputs.settings.frame_pointers);
+    let mut text = Text::new(inputs.settings.debug_info);
     module
         .constants
         .iter()

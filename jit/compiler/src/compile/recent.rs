@@ -18,7 +18,8 @@ struct Program {
     modules: Vec<Vec<u8>>,
     options: CompileOptions,
     target: Target,
-    checks: Checks,
+    /// Checks, and whether lines are known.
+    settings: (Checks, bool),
     imported: Arc<Imported>,
     size: usize,
 }
@@ -28,8 +29,13 @@ impl Program {
         self.modules == modules
             && self.options == general(&inputs.options)
             && self.target == inputs.target
-            && self.checks == inputs.settings.checks
+            && self.settings == front_settings(inputs)
     }
+}
+
+/// The settings that change what the front makes.
+fn front_settings(inputs: &Inputs) -> (Checks, bool) {
+    (inputs.settings.checks, inputs.settings.debug_info)
 }
 
 /// The options of the whole program, of which code for one kernel is made.
@@ -55,7 +61,7 @@ pub fn keep(modules: &[&[u8]], inputs: &Inputs, imported: &Arc<Imported>) {
         modules: modules.iter().map(|module| module.to_vec()).collect(),
         options: general(&inputs.options),
         target: inputs.target.clone(),
-        checks: inputs.settings.checks,
+        settings: front_settings(inputs),
         imported: imported.clone(),
         size,
     };

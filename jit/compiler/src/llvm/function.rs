@@ -1,12 +1,14 @@
 //! Functions and their blocks.
 
 use super::copy_text;
-use super::instruction::Instruction;
+use super::instruction::{Instruction, location_in};
 use super::symbol::{Parameter, Symbol};
 use super::value::{Value, handle, list, narrower};
 use inkwell::llvm_sys::LLVMValueKind::LLVMFunctionValueKind;
 use inkwell::llvm_sys::core::*;
+use inkwell::llvm_sys::debuginfo::{LLVMDISubprogramGetLine, LLVMGetSubprogram};
 use inkwell::llvm_sys::prelude::LLVMBasicBlockRef;
+use spirula_interface::check::Location;
 use std::ffi::CStr;
 
 narrower!(
@@ -62,6 +64,18 @@ impl<'m> Function<'m> {
         unsafe {
             let name = LLVMGetGC(self.raw());
             (!name.is_null()).then(|| copy_text(name, CStr::from_ptr(name).count_bytes()))
+        }
+    }
+
+    /// Where the source declares it, by its debug information.
+    pub(crate) fn declared_at(self) -> Option<Location> {
+        // SAFETY: a function; null, or a scope with a line that lives as long as the context.
+        unsafe {
+            let subprogram = LLVMGetSubprogram(self.raw());
+            if subprogram.is_null() {
+                return None;
+            }
+            location_in(subprogram, LLVMDISubprogramGetLine(subprogram), 0)
         }
     }
 

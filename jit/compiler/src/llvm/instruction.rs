@@ -9,6 +9,7 @@ use inkwell::llvm_sys::LLVMOpcode::{self, *};
 use inkwell::llvm_sys::LLVMValueKind::LLVMInstructionValueKind;
 use inkwell::llvm_sys::core::*;
 use inkwell::llvm_sys::debuginfo::*;
+use inkwell::llvm_sys::prelude::LLVMMetadataRef;
 use spirula_interface::check::Location;
 use std::ffi::c_uint;
 
@@ -21,6 +22,25 @@ narrower!(
     /// A call of any kind: plain, `invoke` or `callbr`.
     Call: Instruction
 );
+
+/// A place in a scope's file; none if the line or the file isn't known.
+///
+/// # Safety
+/// The scope is one of debug information, and lives.
+pub(super) unsafe fn location_in(scope: LLVMMetadataRef, line: u32, column: u32) -> Option<Location> {
+    // SAFETY: a scope; its file is null or lives as long.
+    let file = unsafe { LLVMDIScopeGetFile(scope) };
+    if line == 0 || file.is_null() {
+        return None;
+    }
+    let mut length = 0;
+    // SAFETY: a file, whose names live with the context.
+    let [file, directory] = [LLVMDIFileGetFilename, LLVMDIFileGetDirectory].map(|name| unsafe {
+        let name = name(file, &mut length);
+        copy_text(name, length as usize)
+    });
+    Some(Location { file, directory, line, column })
+}
 
 impl<'m> Value<'m> {
     pub(crate) fn as_instruction(self) -> Option<Instruction<'m>> {
@@ -79,22 +99,15 @@ impl<'m> Instruction<'m> {
         // SAFETY: an instruction; null, or a location that lives as long as the context.
         let mut at = unsafe { LLVMInstructionGetDebugLoc(self.raw()) };
         while !at.is_null() {
-            // SAFETY: locations have a scope; a scope's file may be null.
-            let (line, column, file) = unsafe {
-                let scope = LLVMDILocationGetScope(at);
-                (LLVMDILocationGetLine(at), LLVMDILocationGetColumn(at), LLVMDIScopeGetFile(scope))
-            };
-            if line != 0 && !file.is_null() {
-                let mut length = 0;
-                // SAFETY: a file, whose name lives with the context.
-                let file = unsafe {
-                    let name = LLVMDIFileGetFilename(file, &mut length);
-                    copy_text(name, length as usize)
-                };
-                return Some(Location { file, line, column });
+            // SAFETY: a location, whose scope, place and surroundings live as long as it does.
+            unsafe {
+                let (line, column) = (LLVMDILocationGetLine(at), LLVMDILocationGetColumn(at));
+                if let Some(location) = location_in(LLVMDILocationGetScope(at), line, column) {
+                    return Some(location);
+                }
+                // Null if it is of the function itself.
+                at = LLVMDILocationGetInlinedAt(at);
             }
-            // SAFETY: a location; null if it is of the function itself.
-            at = unsafe { LLVMDILocationGetInlinedAt(at) };
         }
         None
     }

@@ -7,6 +7,7 @@ use super::types::{Type, Types, pointer_text};
 use super::write::Globals;
 use super::{Id, Result, refuse, spirv};
 use crate::builtin::spirv::components;
+use crate::llvm::quoted;
 use spirv::Op;
 use std::collections::{BTreeMap, HashMap};
 use std::rc::Rc;
@@ -38,9 +39,12 @@ pub struct Body<'b, 'm> {
 pub struct Lines {
     pub text: String,
     pub next: u32,
+    /// By scope, line and column.
     known: HashMap<(u32, u32, u32), u32>,
+    /// By the subprogram and the string that is a file's name.
+    scopes: HashMap<(u32, Id), u32>,
     /// The subprogram of the function that is being written.
-    pub scope: u32,
+    pub subprogram: u32,
 }
 
 impl Lines {
@@ -49,17 +53,39 @@ impl Lines {
         Lines { next, ..Lines::default() }
     }
 
+    /// The number of a new node.
+    pub fn node(&mut self, text: &str) -> u32 {
+        let number = self.next;
+        self.next += 1;
+        self.text += &format!("!{number} = {text}\n");
+        number
+    }
+
+    /// The number of what is of a file in the function that is being written.
+    fn scope(&mut self, strings: &HashMap<Id, String>, file: Id) -> u32 {
+        let subprogram = self.subprogram;
+        let Some(name) = strings.get(&file) else { return subprogram };
+        if let Some(&known) = self.scopes.get(&(subprogram, file)) {
+            return known;
+        }
+        let name = self.node(&format!("!DIFile(filename: {}, directory: \"\")", quoted(name)));
+        let scope = format!("!DILexicalBlockFile(scope: !{subprogram}, file: !{name}, discriminator: 0)");
+        let scope = self.node(&scope);
+        self.scopes.insert((subprogram, file), scope);
+        scope
+    }
+
     /// The number of a location.
-    fn number(&mut self, line: u32, column: u32) -> u32 {
-        let Lines { text, next, known, scope } = self;
-        *known.entry((line, column, *scope)).or_insert_with(|| {
-            let number = *next;
-            *next += 1;
-            // LLVM keeps 16 bits of columns.
-            let column = column.min(0xFFFF);
-            *text += &format!("!{number} = !DILocation(line: {line}, column: {column}, scope: !{scope})\n");
-            number
-        })
+    fn location(&mut self, scope: u32, line: u32, column: u32) -> u32 {
+        // LLVM keeps 16 bits of columns.
+        let column = column.min(0xFFFF);
+        let key = (scope, line, column);
+        if let Some(&known) = self.known.get(&key) {
+            return known;
+        }
+        let node = self.node(&format!("!DILocation(line: {line}, column: {column}, scope: !{scope})"));
+        self.known.insert(key, node);
+        node
     }
 }
 
@@ -82,16 +108,16 @@ pub fn body<'m>(
         lines,
     };
     body.edges = body.edges(function)?;
-    body.locate(0, 0);
+    body.locate(0, 0, 0);
     let variables = variables(globals, function);
     let mut is_open = false;
     for instruction in &function.body {
         if body.out.len() > MAX_TEXT {
             return refuse("a function is too large");
         }
-        if let Some((line, column)) = globals.module.line(instruction) {
+        if let Some((file, line, column)) = globals.module.line(instruction) {
             let number = |id| globals.constants.unsigned(id).unwrap_or(0) as u32;
-            body.locate(number(line), number(column));
+            body.locate(file, number(line), number(column));
             continue;
         }
         match instruction.op {
@@ -107,8 +133,8 @@ pub fn body<'m>(
                     }
                 }
             }
-            Op::Line => body.locate(instruction.word(1)?, instruction.word(2)?),
-            Op::NoLine => body.locate(0, 0),
+            Op::Line => body.locate(instruction.word(0)?, instruction.word(1)?, instruction.word(2)?),
+            Op::NoLine => body.locate(0, 0, 0),
             Op::Nop | Op::LoopMerge | Op::SelectionMerge | Op::Name => {}
             _ if !is_open => return refuse(format!("Op{:?} stands in no block", instruction.op)),
             _ => {
@@ -177,9 +203,11 @@ impl<'b, 'm> Body<'b, 'm> {
         format!("%t{}", self.next)
     }
 
-    fn locate(&mut self, line: u32, column: u32) {
+    /// What follows is of this place in the file that the string names.
+    fn locate(&mut self, file: Id, line: u32, column: u32) {
         if let Some(lines) = &mut self.lines {
-            self.location = format!(", !dbg !{}", lines.number(line, column));
+            let scope = lines.scope(&self.globals.module.strings, file);
+            self.location = format!(", !dbg !{}", lines.location(scope, line, column));
         }
     }
 

@@ -2,8 +2,9 @@
 
 use super::module::Function;
 use super::types::Type;
-use super::write::{Globals, quoted};
+use super::write::Globals;
 use super::{Id, Result, refuse, spirv};
+use crate::llvm::quoted;
 use spirv::{Decoration, ExecutionMode, FunctionParameterAttribute};
 
 /// Nesting of pointers in a type's name.

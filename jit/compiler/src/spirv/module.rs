@@ -19,6 +19,8 @@ pub struct Module<'a> {
     pub modes: Vec<(Id, u32, Vec<u32>)>,
     pub names: HashMap<Id, String>,
     pub strings: HashMap<Id, String>,
+    /// The strings that are the files' names of debug information's sources.
+    sources: HashMap<Id, Id>,
     decorations: HashMap<Id, Vec<(u32, Vec<u32>)>>,
     /// The language's number and version of `OpSource`.
     pub source: Option<(u32, u32)>,
@@ -28,6 +30,9 @@ pub struct Module<'a> {
     /// What each id's instruction is.
     pub types_of: HashMap<Id, Id>,
 }
+
+/// The extended instruction DebugSource: a file's name and text.
+const DEBUG_SOURCE: u32 = 35;
 
 /// A set of extended instructions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -48,13 +53,14 @@ pub struct Function<'a> {
 }
 
 impl Module<'_> {
-    /// The line and column, as constants, that an instruction says those behind it are of.
-    pub fn line(&self, instruction: &Instruction) -> Option<(Id, Id)> {
+    /// The file's name, line and column, these as constants, that an instruction says those behind it are of.
+    pub fn line(&self, instruction: &Instruction) -> Option<(Id, Id, Id)> {
         /// The extended instruction DebugLine: source, first and last line, first and last column.
         const DEBUG_LINE: u32 = 103;
         match *instruction.operands {
-            [set, DEBUG_LINE, _, line, _, column, ..] if instruction.op == Op::ExtInst => {
-                (self.sets.get(&set) == Some(&Set::Lines)).then_some((line, column))
+            [set, DEBUG_LINE, source, line, _, column, ..] if instruction.op == Op::ExtInst => {
+                let file = self.sources.get(&source).copied().unwrap_or(0);
+                (self.sets.get(&set) == Some(&Set::Lines)).then_some((file, line, column))
             }
             _ => None,
         }
@@ -196,6 +202,9 @@ fn global<'a>(
             let set = instruction.word(0)?;
             if !matches!(module.sets.get(&set), Some(Set::Silent | Set::Lines)) {
                 return refuse("it has an extended instruction outside of functions");
+            }
+            if let [_, DEBUG_SOURCE, file, ..] = *instruction.operands {
+                module.sources.insert(instruction.result, file);
             }
         }
         _ if is_global(instruction.op) => module.globals.push(*instruction),

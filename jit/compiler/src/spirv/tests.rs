@@ -116,6 +116,7 @@ fn a_block_that_is_reached_twice_has_its_value_twice() {
     let text = text(&kernel(&[&[string][..], &constants].concat(), &body));
     assert_eq!(text.matches("[ 2, %b11 ]").count(), 3, "{text}");
     assert!(text.contains("!DILocation(line: 7, column: 3"), "{text}");
+    assert!(text.contains("!DIFile(filename: \"a.cl\""), "{text}");
 }
 
 #[test]
@@ -127,9 +128,12 @@ fn lines_of_debug_information_are_locations() {
         .collect();
     let set: Vec<u32> = [op(Op::ExtInstImport), 9].into_iter().chain(name).collect();
     let constants: [&[u32]; 2] = [&[op(Op::Constant), 3, 20, 42], &[op(Op::Constant), 3, 21, 5]];
+    let source: [&[u32]; 2] =
+        [&[op(Op::String), 22, u32::from_le_bytes(*b"b.cl"), 0], &[op(Op::ExtInst), 1, 23, 9, 35, 22]];
     let body: [&[u32]; 2] =
-        [&[op(Op::ExtInst), 1, 30, 9, 103, 20, 20, 20, 21, 21], &[op(Op::IAdd), 3, 31, 20, 21]];
-    let text = text(&kernel(&[&[&set[..]][..], &constants].concat(), &body));
+        [&[op(Op::ExtInst), 1, 30, 9, 103, 23, 20, 20, 21, 21], &[op(Op::IAdd), 3, 31, 20, 21]];
+    let text = text(&kernel(&[&[&set[..]][..], &constants, &source].concat(), &body));
+    assert!(text.contains("!DIFile(filename: \"b.cl\""), "{text}");
     assert!(text.contains("!DILocation(line: 42, column: 5"), "{text}");
 }
 

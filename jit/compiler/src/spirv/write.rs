@@ -7,6 +7,7 @@ use super::module::{Function, Module};
 use super::stream::Instruction;
 use super::types::{Type, Types, address_space};
 use super::{Id, Result, kernels, refuse, spirv, support};
+use crate::llvm::quoted;
 use spirv::{Decoration, ExecutionMode, FunctionControl, FunctionParameterAttribute, Op, StorageClass};
 use std::collections::{BTreeMap, HashMap, HashSet};
 
@@ -98,18 +99,6 @@ fn metadata(module: &Module, has_lines: bool) -> String {
 /// A symbol as LLVM writes it.
 pub fn symbol(name: &str) -> String {
     format!("@{}", quoted(name))
-}
-
-/// Text in quotes.
-pub fn quoted(text: &str) -> String {
-    let mut quoted = String::from("\"");
-    for byte in text.bytes() {
-        match byte {
-            b' '..=b'~' if byte != b'"' && byte != b'\\' => quoted.push(byte as char),
-            _ => quoted += &format!("\\{byte:02X}"),
-        }
-    }
-    quoted + "\""
 }
 
 fn globals<'m>(module: &'m Module<'m>) -> Result<Globals<'m>> {
@@ -317,12 +306,10 @@ fn write_function(
 
 /// The metadata of a function that has locations.
 fn subprogram(lines: &mut Lines, name: &str) -> String {
-    let number = lines.next;
-    lines.next += 1;
-    lines.scope = number;
     let name = support::short(name.trim_start_matches("@\"").trim_end_matches('"'));
-    lines.text += &format!(
-        "!{number} = distinct !DISubprogram(name: \"{name}\", scope: !3, file: !3, line: 1, type: !4, unit: !2, spFlags: DISPFlagDefinition)\n"
-    );
+    let number = lines.node(&format!(
+        "distinct !DISubprogram(name: \"{name}\", scope: !3, file: !3, type: !4, unit: !2, spFlags: DISPFlagDefinition)"
+    ));
+    lines.subprogram = number;
     format!(" !dbg !{number}")
 }

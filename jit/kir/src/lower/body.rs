@@ -73,9 +73,7 @@ const ITEM: Block = Block(1);
 impl Lowering<'_, '_> {
     /// Copies what is done once for the group.
     pub(super) fn copy_group_block(&mut self, copy: &mut BodyCopy) {
-        for &inst in &copy.body.block(GROUP).insts {
-            self.instruction(copy, inst);
-        }
+        self.instructions(copy, GROUP);
     }
 
     /// Makes the work-items' blocks; returns their first.
@@ -99,9 +97,7 @@ impl Lowering<'_, '_> {
             copy.flow.reverse_post_order().iter().copied().filter(|&b| b != GROUP).collect();
         for block in order {
             self.out.at = new_block(copy, block);
-            for &inst in &copy.body.block(block).insts {
-                self.instruction(copy, inst);
-            }
+            self.instructions(copy, block);
             self.terminator(copy, block, latch);
         }
     }
@@ -150,6 +146,14 @@ impl Lowering<'_, '_> {
         };
         copy.values[old.index()] = Some(new);
         new
+    }
+
+    fn instructions(&mut self, copy: &mut BodyCopy, block: Block) {
+        for &inst in &copy.body.block(block).insts {
+            self.out.function.at_location = copy.body.location(inst);
+            self.instruction(copy, inst);
+        }
+        self.out.function.at_location = None;
     }
 
     fn instruction(&mut self, copy: &mut BodyCopy, inst: Inst) {

@@ -78,6 +78,7 @@ impl Former {
         for param in &self.kernel.params {
             body.add_param(self.kernel.ty(param.value).clone(), param.offset, param.passing);
         }
+        body.take_locations(&self.kernel);
         body.slots = self.kernel.slots.clone();
         body.local_size = self.kernel.local_size;
         body.required_work_group_size = self.kernel.required_work_group_size;
@@ -283,8 +284,10 @@ impl Builder<'_> {
             self.bind_single_arguments(*only, block);
         }
         for inst in self.kernel().block(block).insts.clone() {
+            self.body.at_location = self.kernel().location(inst);
             self.copy_inst(new, inst);
         }
+        self.body.at_location = None;
         self.copy_terminator(block, new);
         for &value in &self.several.clone() {
             if let Some(&now) = self.current.get(&value) {

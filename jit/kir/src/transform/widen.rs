@@ -92,6 +92,7 @@ pub fn widen(
     for param in &body.params {
         function.add_param(body.ty(param.value).clone(), param.offset, param.passing);
     }
+    function.take_locations(body);
     function.slots = facts.slots.slots.clone();
     function.local_size = body.local_size;
     function.required_work_group_size = body.required_work_group_size;
@@ -273,8 +274,10 @@ impl Widener<'_> {
             self.leave(param);
         }
         for &inst in &self.body.block(block).insts {
+            self.out.function.at_location = self.body.location(inst);
             self.instruction(inst);
         }
+        self.out.function.at_location = None;
         let next = |way: usize| places[ways[way]].entry;
         let body = self.body;
         match &body.block(block).terminator {

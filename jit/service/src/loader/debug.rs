@@ -1,10 +1,13 @@
 //! What debuggers and profilers are told of code, if `SPIRULA_DEBUG` asks for it: its functions' names and places, kernels by the names
 //! that the application knows.
 //!
-//! GDB gets objects with their sections' addresses filled in, through its JIT interface (`gdb`); perf a line for each function in the
-//! file that it looks for (`perf`).
+//! GDB gets objects with their sections' addresses filled in, through its JIT interface (`gdb`), and reads the debug information in them by
+//! itself; perf gets a line for each function in the file that it looks for (`perf`), and code with its lines (`lines`) in a file of its own
+//! kind (`jitdump`).
 
 mod gdb;
+mod jitdump;
+mod lines;
 mod perf;
 
 use super::image::Layout;
@@ -32,24 +35,37 @@ struct Function {
 /// What the compiler puts before a kernel's name, up to its number.
 const PREFIX: &str = "spirula.group.";
 
-/// Tells of objects that are loaded at that address.
-pub(super) fn tell(objects: &[Vec<u8>], layout: &Layout, address: usize, whom: Debuggers) -> Known {
+/// Tells of objects that are loaded at that address, where there are these bytes.
+pub(super) fn tell(
+    objects: &[Vec<u8>],
+    layout: &Layout,
+    (address, bytes): (usize, &[u8]),
+    whom: Debuggers,
+) -> Known {
     let mut known = Known::default();
     if !whom.gdb && !whom.perf {
         return known;
     }
-    let mut functions = Vec::new();
+    let (mut functions, mut lines) = (Vec::new(), Vec::new());
     for (number, bytes) in objects.iter().enumerate() {
         let place = |section| layout.section(number, section).map(|offset| address + offset);
         // What was loaded was checked before; what it is called is nobody's problem if not.
         let Some((image, here)) = placed(bytes, place) else { continue };
         functions.extend(here);
+        if whom.perf {
+            lines.extend(lines::lines(bytes, place));
+        }
         if whom.gdb {
             known._objects.push(gdb::Registered::new(image));
         }
     }
     if whom.perf {
         perf::write(&functions);
+        let code = |function: &Function| {
+            let start = function.address.checked_sub(address)?;
+            bytes.get(start..start.checked_add(function.size)?).map(<[u8]>::to_vec)
+        };
+        jitdump::write(&functions, code, &lines);
     }
     known
 }

@@ -370,7 +370,7 @@ mod tests {
     }
 
     fn at(line: u32) -> Option<Location> {
-        Some(Location { file: "a.cl".into(), line, column: 3 })
+        Some(Location { file: "a.cl".into(), line, column: 3, ..Location::default() })
     }
 
     #[test]

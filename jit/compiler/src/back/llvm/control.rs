@@ -1,7 +1,7 @@
 //! The LLVM back end: blocks, phis, and how blocks end.
 
 use super::Translator;
-use spirula_kir::{Block, Target, Terminator};
+use spirula_kir::{Block, Inst, Op, Target, Terminator};
 
 /// The ways into each block: from which block, by which of its edges.
 type WaysIn = Vec<Vec<(Block, usize)>>;
@@ -18,9 +18,23 @@ impl Translator<'_> {
             self.out.label(&block.to_string());
             self.phis(block, &ways_in);
             for &inst in &self.function.block(block).insts {
+                if self.out.debug_info {
+                    self.out.location = self.line_of(inst);
+                }
                 self.instruction(inst);
             }
+            // What ends a block is of the line of what stands before it.
             self.terminator(block);
+            self.out.location.clear();
+        }
+    }
+
+    /// What stands behind an instruction.
+    fn line_of(&mut self, inst: Inst) -> String {
+        let location = self.function.location(inst).and_then(|at| self.function.location_of(at));
+        match self.function.op(inst) {
+            Op::Call { .. } if location.is_none() => self.out.lines.of_none(),
+            _ => self.out.lines.of(location),
         }
     }
 

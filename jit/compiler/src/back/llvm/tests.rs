@@ -2,7 +2,8 @@
 
 use super::Text;
 use crate::llvm::{self, Session};
-use spirula_kir::{parse, verify};
+use spirula_interface::check::Location;
+use spirula_kir::{Op, Type, parse, verify};
 
 /// The text of some functions, which LLVM's verifier has seen.
 fn translated(functions: &[&str]) -> String {
@@ -103,4 +104,46 @@ b0:
         !text.contains("declare i32 @\"callee\"") && text.contains("declare i32 @\"elsewhere\""),
         "{text}"
     );
+}
+
+/// Instructions of two files and of none; a function that knows no line has no debug information.
+#[test]
+fn lines_are_told_where_they_are_known_and_asked_for() {
+    let callee = "function \"callee\"(%0: i32) yields i32 {\nb0:\n  return %0\n}\n";
+    let mut function = parse("function \"spirula.group.0.k\"(%0: i32) {\nb0:\n  return\n}\n").unwrap();
+    let at = |file: &str, line| Location { file: file.into(), directory: "/d\"".into(), line, column: 70000 };
+    function.declare_at(at("a.cl", 3));
+    let (value, block) = (function.params[0].value, spirula_kir::Block(0));
+    let mut call = |at: Option<Location>| {
+        function.at_location = at.map(|at| function.add_location(at));
+        let (pure, nocapture, nosync, arguments) = (false, false, false, vec![value]);
+        let call = Op::Call { function: "callee".into(), pure, nocapture, nosync, arguments };
+        function.push(block, Type::I32, call);
+    };
+    [Some(at("a.cl", 7)), Some(at("b.cl", 9)), None].into_iter().for_each(&mut call);
+    let written = |debug_info: bool| {
+        let mut text = Text::new(debug_info);
+        text.add(&function);
+        text.add(&parse(callee).unwrap());
+        let text = text.finish();
+        let session = Session::new();
+        let module = llvm::parse_text(&session, &text).unwrap_or_else(|e| panic!("{e}\n{text}"));
+        llvm::verify(&module).unwrap_or_else(|e| panic!("{e}\n{text}"));
+        // Debug information that LLVM finds wrong, it leaves out.
+        llvm::print_text(&module)
+    };
+    let text = written(true);
+    for part in [
+        "!DISubprogram(name: \"k\", scope: ",
+        "line: 3, type",
+        "!DIFile(filename: \"b.cl\", directory: \"/d\\22\")",
+        "!DILocation(line: 7, column: 65535, scope: ",
+        "!DILocation(line: 9,",
+        "!DILocation(line: 0,",
+        "!DILexicalBlockFile(",
+    ] {
+        assert!(text.contains(part), "{part}: {text}");
+    }
+    assert!(text.lines().any(|line| line.contains("@callee(i32 %v0)") && !line.contains("!dbg")), "{text}");
+    assert!(!written(false).contains("!dbg"));
 }

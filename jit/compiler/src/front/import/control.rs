@@ -10,6 +10,9 @@ use std::collections::HashSet;
 impl<'m> Importer<'m, '_> {
     /// All reachable blocks, each after those that dominate it.
     pub(super) fn body(&mut self, source: Function<'m>) -> Import<()> {
+        if let Some(location) = source.declared_at() {
+            self.function.declare_at(location);
+        }
         let order = reverse_post_order(source);
         for &block in &order {
             let new = self.function.add_block();

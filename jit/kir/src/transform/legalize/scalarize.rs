@@ -53,6 +53,7 @@ impl<'f> Scalarizer<'f> {
         let mut new = Function::new(&old.name);
         new.signature = signature;
         new.attributes = old.attributes;
+        new.take_locations(old);
         new.slots = old.slots.clone();
         new.local_size = old.local_size;
         new.required_work_group_size = old.required_work_group_size;
@@ -83,11 +84,13 @@ impl<'f> Scalarizer<'f> {
         let old = self.old;
         self.at = self.target(block)?;
         for &inst in &old.block(block).insts {
+            self.new.at_location = old.location(inst);
             let parts = self.inst(inst)?;
             if let Some(result) = old.result(inst) {
                 self.parts[result.index()] = Some(parts.into());
             }
         }
+        self.new.at_location = None;
         let terminator = self.terminator(&old.block(block).terminator)?;
         self.new.set_terminator(self.at, terminator);
         self.new.blocks[self.at.index()].loop_hints = old.block(block).loop_hints;

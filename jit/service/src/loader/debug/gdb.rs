@@ -29,22 +29,24 @@ struct Descriptor {
 const REGISTER: u32 = 1;
 const UNREGISTER: u32 = 2;
 
-// Not as Rust's items, which the library would export: then another's of the same name, such as LLVM's in an application, would be
-// taken for them.
+// Under the names that GDB looks for they are this library's own, seen by no linker: another's of these names, such as LLVM's in an
+// application or in the compiler, would be taken for them.
 std::arch::global_asm!(
     ".pushsection .text.__jit_debug_register_code, \"ax\", @progbits",
-    ".globl __jit_debug_register_code",
-    ".hidden __jit_debug_register_code",
+    ".globl spirula_jit_debug_register_code",
+    ".hidden spirula_jit_debug_register_code",
     ".type __jit_debug_register_code, @function",
+    "spirula_jit_debug_register_code:",
     "__jit_debug_register_code:",
     "ret",
     ".size __jit_debug_register_code, . - __jit_debug_register_code",
     ".popsection",
     ".pushsection .data.__jit_debug_descriptor, \"aw\", @progbits",
-    ".globl __jit_debug_descriptor",
-    ".hidden __jit_debug_descriptor",
+    ".globl spirula_jit_debug_descriptor",
+    ".hidden spirula_jit_debug_descriptor",
     ".type __jit_debug_descriptor, @object",
     ".p2align 3",
+    "spirula_jit_debug_descriptor:",
     "__jit_debug_descriptor:",
     ".long 1",
     ".long 0",
@@ -55,8 +57,10 @@ std::arch::global_asm!(
 );
 
 unsafe extern "C" {
-    static mut __jit_debug_descriptor: Descriptor;
-    fn __jit_debug_register_code();
+    #[link_name = "spirula_jit_debug_descriptor"]
+    static mut DESCRIPTOR: Descriptor;
+    #[link_name = "spirula_jit_debug_register_code"]
+    fn register_code();
 }
 
 /// Who holds it may change the list.
@@ -85,7 +89,7 @@ impl Registered {
         // SAFETY: the list's entries live until they are taken from it, and only who holds the lock follows or changes them; GDB looks
         // while everything stands still.
         unsafe {
-            let descriptor = &raw mut __jit_debug_descriptor;
+            let descriptor = &raw mut DESCRIPTOR;
             let first = (*descriptor).first;
             (*entry.as_ptr()).next = first;
             if !first.is_null() {
@@ -103,7 +107,7 @@ impl Drop for Registered {
         let _list = LIST.lock().unwrap_or_else(PoisonError::into_inner);
         // SAFETY: as above. The entry came from a box, and nothing leads to it any more when it becomes one again.
         unsafe {
-            let descriptor = &raw mut __jit_debug_descriptor;
+            let descriptor = &raw mut DESCRIPTOR;
             let CodeEntry { next, previous, .. } = *self.entry.as_ptr();
             match NonNull::new(previous) {
                 Some(previous) => (*previous.as_ptr()).next = next,
@@ -125,10 +129,10 @@ impl Drop for Registered {
 unsafe fn tell(action: u32, entry: NonNull<CodeEntry>) {
     // SAFETY: under the lock nobody else uses the descriptor; the function does nothing.
     unsafe {
-        let descriptor = &raw mut __jit_debug_descriptor;
+        let descriptor = &raw mut DESCRIPTOR;
         (*descriptor).action = action;
         (*descriptor).relevant = entry.as_ptr();
-        __jit_debug_register_code();
+        register_code();
         (*descriptor).relevant = null_mut();
     }
 }
@@ -143,7 +147,7 @@ mod tests {
         let mut first = Vec::new();
         // SAFETY: under the lock the list stands still.
         unsafe {
-            let descriptor = &raw const __jit_debug_descriptor;
+            let descriptor = &raw const DESCRIPTOR;
             let mut entry = (*descriptor).first;
             while !entry.is_null() {
                 first.push(*(*entry).object);
