@@ -98,6 +98,12 @@ def loaded_by_pyopencl():
     return library
 
 
+def check_debugger(library):
+    """Fails if GDB can't find its interface in it, whose names are no dynamic symbols."""
+    if "__jit_debug_register_code" not in run("objdump", "-t", library):
+        raise Failure(f"{library} has no symbols for GDB: it was stripped of them")
+
+
 def check_symbols(binary):
     """Fails if it needs a newer glibc, or a library that isn't glibc's."""
     needed = re.findall(r"NEEDED\s+(\S+)", run("objdump", "-p", binary))

@@ -6,7 +6,7 @@ import archives
 import binaries
 import check
 import licences
-from common import MADE, WORK, files, main
+from common import MADE, WORK, files, main, source
 
 
 def make():
@@ -19,6 +19,7 @@ def make():
     binaries.clang()
     (MADE / "licences.txt").write_text(licences.spirula())
     (MADE / "clang-licences.txt").write_text(licences.clang())
+    binaries.check_debugger(source("built:libspirula.so"))
     made = [archives.tarball()]
     for package in ("spirula", "spirula-clang"):
         for file in files(package):
