@@ -2,11 +2,9 @@
 
 use crate::Result;
 use crate::arguments::{Common, Source};
-use crate::client::{Context, Device, Program};
-use crate::input::{Input, Kind};
-use crate::library::Library;
-use crate::output::{self, DIM, Doing, GOOD, HEADING, NOTE, styled};
-use crate::show::check_kernel;
+use crate::built::look_at;
+use crate::client::{Device, Program};
+use crate::output::{self, DIM, GOOD, HEADING, NOTE, styled};
 use opencl_sys::{
     CL_KERNEL_LOCAL_MEM_SIZE, CL_KERNEL_PREFERRED_WORK_GROUP_SIZE_MULTIPLE, CL_KERNEL_PRIVATE_MEM_SIZE,
     CL_KERNEL_WORK_GROUP_SIZE,
@@ -39,6 +37,26 @@ struct Kernel {
     most_work_items: u64,
 }
 
+impl Kernel {
+    /// As the log tells, and the library.
+    fn of(device: &Device, program: &Program, name: &str, log: &str) -> Result<Kernel> {
+        let object = program.kernel(name)?;
+        let ask = |what| object.work_group_number(device, what);
+        let (regions, decisions) = decisions(log, name);
+        Ok(Kernel {
+            name: name.to_owned(),
+            lanes: regions.iter().map(|region| region.lanes).max().unwrap_or(1),
+            help: help(&regions),
+            regions,
+            decisions,
+            private_bytes: ask(CL_KERNEL_PRIVATE_MEM_SIZE)?,
+            local_bytes: ask(CL_KERNEL_LOCAL_MEM_SIZE)?,
+            preferred_multiple: ask(CL_KERNEL_PREFERRED_WORK_GROUP_SIZE_MULTIPLE)?,
+            most_work_items: ask(CL_KERNEL_WORK_GROUP_SIZE)?,
+        })
+    }
+}
+
 #[derive(Debug, PartialEq, Serialize)]
 struct Region {
     number: u32,
@@ -48,36 +66,13 @@ struct Region {
 }
 
 pub fn run(common: &Common, source: &Source) -> Result<bool> {
-    let input = Input::read(&source.file)?;
-    if input.kind == Kind::Binary {
-        return Err(format!("{}: is compiled already: nothing is told of how", source.file.display()).into());
-    }
-    let variables = [("SPIRULA_REMARKS", OsStr::new("1")), ("SPIRULA_TIER", OsStr::new("optimized"))];
-    let library = Library::load(common, &variables)?;
-    let device = Device::first(&library)?;
-    let context = Context::new(&device)?;
-    let doing = Doing::new("compiling");
-    let program = Program::build(&context, &device, &[input], &source.options)?;
-    drop(doing);
-    let (names, log) = (program.kernel_names()?, program.log(&device)?);
-    check_kernel(source, &names)?;
-    let mut kernels = Vec::new();
-    for name in names.iter().filter(|name| source.kernel.as_ref().is_none_or(|wanted| wanted == *name)) {
-        let object = program.kernel(name)?;
-        let ask = |what| object.work_group_number(&device, what);
-        let (regions, decisions) = decisions(&log, name);
-        kernels.push(Kernel {
-            name: name.clone(),
-            lanes: regions.iter().map(|region| region.lanes).max().unwrap_or(1),
-            help: help(&regions),
-            regions,
-            decisions,
-            private_bytes: ask(CL_KERNEL_PRIVATE_MEM_SIZE)?,
-            local_bytes: ask(CL_KERNEL_LOCAL_MEM_SIZE)?,
-            preferred_multiple: ask(CL_KERNEL_PREFERRED_WORK_GROUP_SIZE_MULTIPLE)?,
-            most_work_items: ask(CL_KERNEL_WORK_GROUP_SIZE)?,
-        });
-    }
+    let remarks = ("SPIRULA_REMARKS", OsStr::new("1"));
+    let (kernels, log) = look_at(common, source, remarks, |device, program, names| {
+        let log = program.log(device)?;
+        let wanted = |name: &&String| source.kernel.as_ref().is_none_or(|wanted| wanted == *name);
+        let kernels = names.iter().filter(wanted).map(|name| Kernel::of(device, program, name, &log));
+        Ok((kernels.collect::<Result<_>>()?, log))
+    })?;
     let rest: Vec<&str> = log.lines().filter(|line| !line.starts_with("kernel ")).collect();
     let explained = Explained { file: &source.file, kernels, log: rest.join("\n") };
     if common.json {

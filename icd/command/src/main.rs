@@ -5,6 +5,7 @@
 
 mod arguments;
 mod bench;
+mod built;
 mod cache;
 mod check;
 mod client;

@@ -1,15 +1,12 @@
 //! `spirula show`: a stage of a compilation as text, out of what `SPIRULA_DUMP` has the compiler write.
 
 use crate::Result;
-use crate::arguments::{Common, Show, Source, Stage};
-use crate::client::{Context, Device, Program};
-use crate::input::{Input, Kind};
-use crate::library::Library;
-use crate::output::{self, Doing};
+use crate::arguments::{Common, Show, Stage};
+use crate::built::look_at;
+use crate::output;
 use clap::ValueEnum;
 use serde::Serialize;
 use std::collections::BTreeMap;
-use std::ffi::OsStr;
 use std::fs;
 use std::path::Path;
 
@@ -21,22 +18,10 @@ struct Shown {
 }
 
 pub fn run(common: &Common, Show { source, stage }: &Show) -> Result<bool> {
-    let input = Input::read(&source.file)?;
-    if input.kind == Kind::Binary {
-        return Err(
-            format!("{}: is compiled already: nothing is seen of its stages", source.file.display()).into()
-        );
-    }
     let folder = tempfile::tempdir()?;
-    let variables = [("SPIRULA_DUMP", folder.path().as_os_str()), ("SPIRULA_TIER", OsStr::new("optimized"))];
-    let library = Library::load(common, &variables)?;
-    let device = Device::first(&library)?;
-    let context = Context::new(&device)?;
-    let doing = Doing::new("compiling");
-    let program = Program::build(&context, &device, &[input], &source.options)?;
-    drop(doing);
-    check_kernel(source, &program.kernel_names()?)?;
-    let text = text(folder.path(), *stage, source.kernel.as_deref())?;
+    let text = look_at(common, source, ("SPIRULA_DUMP", folder.path().as_os_str()), |_, _, _| {
+        text(folder.path(), *stage, source.kernel.as_deref())
+    })?;
     if common.json {
         let stage = stage.to_possible_value().map_or_else(String::new, |value| value.get_name().into());
         output::json(&Shown { stage, kernel: source.kernel.clone(), text })?;
@@ -44,17 +29,6 @@ pub fn run(common: &Common, Show { source, stage }: &Show) -> Result<bool> {
         output::text(&text)?;
     }
     Ok(true)
-}
-
-/// Whether the program has the kernel that is asked for.
-pub fn check_kernel(source: &Source, names: &[String]) -> Result<()> {
-    match &source.kernel {
-        Some(kernel) if !names.contains(kernel) => {
-            let file = source.file.display();
-            Err(format!("{file}: has no kernel `{kernel}`; its kernels are {}", names.join(", ")).into())
-        }
-        _ => Ok(()),
-    }
 }
 
 /// What the compiler wrote of a stage, of one kernel or all.
