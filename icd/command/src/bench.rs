@@ -17,9 +17,13 @@ use std::time::{Duration, Instant};
 const SPIR: &[u8] = include_bytes!("../bench/bench.bc64");
 /// Elements of an array: far more than caches hold, three arrays of 128 MiB.
 const ELEMENTS: usize = 32 << 20;
-/// Work-items that do arithmetic, and their rounds of 24 operations.
+/// Work-items that do arithmetic, and their rounds.
 const ITEMS: usize = 1 << 16;
 const ROUNDS: i32 = 2000;
+/// The same in a short launch: enough for many threads.
+const SHORT_ITEMS: usize = 1 << 14;
+/// Of a round.
+const OPERATIONS: f64 = 24.0;
 /// Before launches are measured, their kernel's code gets as good as it will be.
 const WARM_UP: Duration = Duration::from_millis(1500);
 /// Options of builds none of which may take another's code.
@@ -78,7 +82,12 @@ pub fn run(common: &Common, seconds: f64) -> Result<bool> {
     let queue = Queue::new(&context, &device)?;
     let threads_here = threads as usize;
     measure("launches", &mut || launches(&program, &context, &queue, wanted))?;
-    measure("arithmetic", &mut || arithmetic(&program, &context, &queue, (wanted, threads_here)))?;
+    let mut flops = 0.0;
+    measure("the processor", &mut || {
+        flops = hardware::flops(wanted, threads_here);
+        short_launches(&program, &context, &queue, (wanted, flops))
+    })?;
+    measure("arithmetic", &mut || arithmetic(&program, &context, &queue, (wanted, flops)))?;
     measure("memory", &mut || memory(&program, &context, &queue, (wanted, threads_here)))?;
     let benched = Benched { device: device.string(CL_DEVICE_NAME)?, threads, measures };
     if common.json {
@@ -143,29 +152,61 @@ fn launches(program: &Program, context: &Context, queue: &Queue, wanted: Duratio
         name: "launch, waited for",
         unit: "µs",
         spirula: 1e6 / rate,
-        hardware: Some(hardware::hand_over(wanted).as_secs_f64() * 1e6),
-        how: "a thread that wakes another and waits for it",
+        hardware: None,
+        how: "",
         more_is_better: false,
     })
+}
+
+/// Seconds of arithmetic in a short launch.
+const SHORT: f64 = 100e-6;
+
+/// What is left of the processor's speed where launches are short: all threads begin, end and are waited for each time.
+fn short_launches(
+    program: &Program,
+    context: &Context,
+    queue: &Queue,
+    (wanted, flops): (Duration, f64),
+) -> Result<Measure> {
+    let rounds = (flops * SHORT / (SHORT_ITEMS as f64 * OPERATIONS)).max(1.0) as i32;
+    let rate = multiply_adds(program, context, queue, (wanted, SHORT_ITEMS, rounds))?;
+    Ok(Measure {
+        name: "short launch",
+        unit: "µs",
+        spirula: 1e6 / rate,
+        hardware: Some(1e6 * SHORT_ITEMS as f64 * f64::from(rounds) * OPERATIONS / flops),
+        how: "its arithmetic alone, in threads that run already",
+        more_is_better: false,
+    })
+}
+
+/// Launches in a second of so many work-items with so many rounds.
+fn multiply_adds(
+    program: &Program,
+    context: &Context,
+    queue: &Queue,
+    (wanted, items, rounds): (Duration, usize, i32),
+) -> Result<f64> {
+    let (kernel, result) = (program.kernel("multiply_add")?, context.buffer(items * 4)?);
+    kernel.set_buffer(0, &result)?;
+    kernel.set_bytes(1, 0.5_f32.to_le_bytes())?;
+    kernel.set_bytes(2, 1.0_f32.to_le_bytes())?;
+    kernel.set_bytes(3, rounds.to_le_bytes())?;
+    rate(wanted, || launch(queue, &kernel, items))
 }
 
 fn arithmetic(
     program: &Program,
     context: &Context,
     queue: &Queue,
-    (wanted, threads): (Duration, usize),
+    (wanted, flops): (Duration, f64),
 ) -> Result<Measure> {
-    let (kernel, result) = (program.kernel("multiply_add")?, context.buffer(ITEMS * 4)?);
-    kernel.set_buffer(0, &result)?;
-    kernel.set_bytes(1, 0.5_f32.to_le_bytes())?;
-    kernel.set_bytes(2, 1.0_f32.to_le_bytes())?;
-    kernel.set_bytes(3, ROUNDS.to_le_bytes())?;
-    let rate = rate(wanted, || launch(queue, &kernel, ITEMS))?;
+    let rate = multiply_adds(program, context, queue, (wanted, ITEMS, ROUNDS))?;
     Ok(Measure {
         name: "float arithmetic",
         unit: "Gflop/s",
-        spirula: rate * ITEMS as f64 * f64::from(ROUNDS) * 24.0 / 1e9,
-        hardware: Some(hardware::flops(wanted, threads) / 1e9),
+        spirula: rate * ITEMS as f64 * f64::from(ROUNDS) * OPERATIONS / 1e9,
+        hardware: Some(flops / 1e9),
         how: "multiply-adds in the widest registers, in registers alone",
         more_is_better: true,
     })

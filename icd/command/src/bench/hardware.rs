@@ -3,7 +3,6 @@
 #[cfg(target_arch = "x86_64")]
 use std::arch::x86_64::*;
 use std::hint::black_box;
-use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
 /// Work that each thread does again and again: `run` for a part that is a thread's own.
@@ -133,23 +132,4 @@ fn triad(a: &[Four], b: &[Four], c: &mut [Four]) {
     unsafe {
         _mm_sfence();
     }
-}
-
-/// How long it takes to wake a thread and be woken by it.
-pub fn hand_over(wanted: Duration) -> Duration {
-    let (there, receiver) = mpsc::channel::<()>();
-    let (sender, back) = mpsc::channel::<()>();
-    std::thread::scope(|scope| {
-        scope.spawn(move || receiver.iter().try_for_each(|()| sender.send(())));
-        let (begun, mut times) = (Instant::now(), 0);
-        // A channel that is closed means a thread that is gone, and nothing to measure.
-        while begun.elapsed() < wanted.min(Duration::from_secs(2))
-            && there.send(()).is_ok()
-            && back.recv().is_ok()
-        {
-            times += 1;
-        }
-        drop(there);
-        begun.elapsed() / times.max(1)
-    })
 }
