@@ -275,6 +275,18 @@ fn compile() -> Outcome {
     assert_eq!(compiled["bytes"], fs::metadata(&output)?.len());
     assert_ne!(fs::read(&output)?, binary, "of another level, with other options");
     runs(&fs::read(&output)?)?;
+    // For several levels: the second one is for processors that this one may not be.
+    let mut several = Command::new(command.get_program());
+    several.arg("--library").arg(icd::library()?).arg("compile").arg(path(SAXPY)).arg("-o").arg(&output);
+    several.args(["--cpu", "x86-64-v2,x86-64-v3"]).env_remove("SPIRULA_COMPILER");
+    match is_x86_feature_detected!("avx2") {
+        true => {
+            let compiled = json(&mut several, 0)?;
+            assert_eq!(strings(&compiled["kernels"]), ["saxpy"]);
+            runs(&fs::read(&output)?)?;
+        }
+        false => has(&refused(&mut several)?, &["this processor is not of x86-64-v3"]),
+    }
     // What is compiled has no stages to show.
     let mut command = Command::new(command.get_program());
     command.arg("--library").arg(icd::library()?).arg("explain").arg(&output);
@@ -433,7 +445,7 @@ fn cache() -> Outcome {
 fn bench() -> Outcome {
     let bench = json(command()?.args(["bench", "--seconds", "0.05"]), 0)?;
     let measures = bench["measures"].as_array().unwrap();
-    assert_eq!(measures.len(), 4, "{bench}");
+    assert_eq!(measures.len(), 5, "{bench}");
     for measure in measures {
         assert!(measure["spirula"].as_f64().unwrap() > 0.0, "{measure}");
         assert!(measure["hardware"].is_null() || measure["hardware"].as_f64().unwrap() > 0.0, "{measure}");

@@ -2,6 +2,7 @@
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
+use spirula_interface::target;
 use std::path::PathBuf;
 
 const EXAMPLES: &str = "\
@@ -48,10 +49,11 @@ pub enum Command {
         #[arg(required = true, value_name = "FILE")]
         files: Vec<PathBuf>,
     },
-    /// Makes a program binary ahead of time, for this machine and this version.
+    /// Makes a program binary ahead of time, for this machine or for levels of processors, and for this version.
     #[command(
         after_help = "Examples:\n  spirula compile kernels.cl -o kernels.spirula --options '-cl-fast-relaxed-math -DN=4'\n  \
-                            spirula compile main.bc library.spv -o all.spirula\n\n\
+                            spirula compile main.bc library.spv -o all.spirula\n  \
+                            spirula compile kernels.bc -o kernels.spirula --cpu x86-64-v2,x86-64-v3\n\n\
                             clCreateProgramWithBinary takes what it writes, and clBuildProgram then compiles nothing."
     )]
     Compile(Compile),
@@ -99,9 +101,10 @@ pub struct Compile {
     /// As for clBuildProgram.
     #[arg(long, default_value = "", allow_hyphen_values = true)]
     pub options: String,
-    /// Use no more of the processor than this level of x86-64 has.
-    #[arg(long, value_enum)]
-    pub cpu: Option<Level>,
+    /// For processors of this level of x86-64 and higher ones, instead of this machine's; of several levels each processor takes its
+    /// highest.
+    #[arg(long, value_enum, value_delimiter = ',', value_name = "LEVEL,...")]
+    pub cpu: Vec<Level>,
 }
 
 /// A program to be looked at.
@@ -140,7 +143,7 @@ pub enum Stage {
     Asm,
 }
 
-#[derive(Clone, Copy, ValueEnum)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, ValueEnum)]
 #[allow(clippy::enum_variant_names)]
 pub enum Level {
     #[value(name = "x86-64-v2")]
@@ -149,6 +152,17 @@ pub enum Level {
     V3,
     #[value(name = "x86-64-v4")]
     V4,
+}
+
+impl Level {
+    /// The same, to the rest of Spirula.
+    pub fn known(self) -> target::Level {
+        match self {
+            Level::V2 => target::Level::V2,
+            Level::V3 => target::Level::V3,
+            Level::V4 => target::Level::V4,
+        }
+    }
 }
 
 #[derive(Clone, Copy, Subcommand)]

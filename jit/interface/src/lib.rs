@@ -2,6 +2,7 @@
 //! what a compilation yields, the launch ABI, and the frames of their conversation. Data only; nobody's objects.
 
 pub mod address_bits;
+pub mod bundle;
 pub mod check;
 pub mod extensions;
 pub mod identity;

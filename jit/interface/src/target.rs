@@ -35,7 +35,7 @@ impl Target {
 }
 
 /// A level of x86-64 as the psABI defines it ("System V Application Binary Interface, AMD64", table 3.1).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[allow(missing_docs)]
 pub enum Level {
     V2,
@@ -57,6 +57,11 @@ impl Level {
     /// The level of that name.
     pub fn named(name: &str) -> Option<Level> {
         LEVELS.iter().find(|(_, known, _)| *known == name).map(|(level, ..)| *level)
+    }
+
+    /// Its name.
+    pub fn name(self) -> &'static str {
+        LEVELS[self as usize].1
     }
 }
 

@@ -19,6 +19,7 @@ mod variables;
 pub use clang::find as find_clang;
 pub use loader::{LoadError, LoadedProgram, jumps};
 pub use process::{cache_problem, ignored_level, keeps_code, missing_protection, warm_up};
+pub use processor::level as processor_level;
 pub use variables::{Variables, VariablesError};
 
 use includes::Includes;

@@ -1,5 +1,7 @@
 //! Which processor this is, without asking the compiler: what it is asked for depends on nothing else.
 
+use spirula_interface::target::Level;
+
 /// Bytes that are others on a processor with other features, of another family, or where the system keeps features back.
 #[cfg(target_arch = "x86_64")]
 pub fn identity() -> Option<Vec<u8>> {
@@ -24,6 +26,28 @@ pub fn identity() -> Option<Vec<u8>> {
 /// Nobody has looked how to tell.
 #[cfg(not(target_arch = "x86_64"))]
 pub fn identity() -> Option<Vec<u8>> {
+    None
+}
+
+/// The highest level that this processor is of, by what the system lets programs use; none if it is of the first x86-64s.
+#[cfg(target_arch = "x86_64")]
+pub fn level() -> Option<Level> {
+    macro_rules! has {
+        ($($feature:tt),*) => { $(is_x86_feature_detected!($feature))&&* };
+    }
+    if !has!("cmpxchg16b", "popcnt", "sse3", "sse4.1", "sse4.2", "ssse3") {
+        return None;
+    }
+    if !has!("avx", "avx2", "bmi1", "bmi2", "f16c", "fma", "lzcnt", "movbe") {
+        return Some(Level::V2);
+    }
+    let all = has!("avx512bw", "avx512cd", "avx512dq", "avx512f", "avx512vl");
+    Some(if all { Level::V4 } else { Level::V3 })
+}
+
+/// Other processors have no such levels.
+#[cfg(not(target_arch = "x86_64"))]
+pub fn level() -> Option<Level> {
     None
 }
 

@@ -1,5 +1,5 @@
-//! Program binaries of our own (CL_PROGRAM_BINARIES): IR, its options and, for executables, the compiled object, for this machine and
-//! this version only.
+//! Program binaries of our own (CL_PROGRAM_BINARIES): IR, its options and, for executables, the compiled object, for this machine, or
+//! processors of its level (`SPIRULA_CPU`), and this version only. Of several in one file ([`bundle`]) the first that fits is taken.
 //!
 //! Layout: magic (8 bytes), checksum of the rest (8 bytes, little endian), then the [`Contents`] as postcard.
 //!
@@ -13,8 +13,10 @@
 use super::BinaryType;
 use crate::machine::CpuInfo;
 use serde::{Deserialize, Serialize};
+use spirula_interface::bundle;
 use spirula_interface::options::CompileOptions;
 use spirula_interface::program::CompiledProgram;
+use spirula_interface::target::Level;
 use std::sync::LazyLock;
 
 /// Changes with the layout.
@@ -35,21 +37,40 @@ pub(crate) struct Contents {
     pub compiled: Option<CompiledProgram>,
 }
 
-/// These sources of Spirula (the build script says which) on this kind of CPU: code made elsewhere could use missing instructions or another ABI.
-fn host() -> &'static str {
-    static HOST: LazyLock<String> = LazyLock::new(|| {
+/// Code that runs wherever this text is the same: these sources of Spirula (the build script says which), settings that make other
+/// code, and the processor.
+fn place(processor: &str) -> String {
+    let (version, arch) = (spirula_interface::identity::BUILD, std::env::consts::ARCH);
+    let settings = &spirula_service::settings::get().compiler;
+    // Code with checks in it is of no use to who doesn't ask for them, nor is that without to who does.
+    let checks = if settings.checks.any() { format!(" {:?}", settings.checks) } else { String::new() };
+    // Nor is code without lines to who wants to see them.
+    let lines = if settings.debug_info { " lines" } else { "" };
+    format!("{version} {arch} {processor}{checks}{lines}")
+}
+
+/// This kind of CPU: code made for another one could use missing instructions.
+fn own_processor() -> &'static str {
+    static OWN: LazyLock<String> = LazyLock::new(|| {
         let cpu = CpuInfo::read();
         let field = |key| cpu.field(key).unwrap_or("");
         let features = checksum(field("flags").as_bytes()) ^ checksum(field("Features").as_bytes());
-        let (version, arch) = (spirula_interface::identity::BUILD, std::env::consts::ARCH);
-        // Code with checks in it is of no use to who doesn't ask for them, nor is that without to who does.
-        let settings = &spirula_service::settings::get().compiler;
-        let checks = if settings.checks.any() { format!(" {:?}", settings.checks) } else { String::new() };
-        // Nor is code without lines to who wants to see them.
-        let lines = if settings.debug_info { " lines" } else { "" };
-        format!("{version} {arch} {} {features:x}{checks}{lines}", field("model name"))
+        format!("{} {features:x}", field("model name"))
     });
-    &HOST
+    &OWN
+}
+
+/// Where what is made here runs: on processors of a level, if code uses no more.
+fn host() -> String {
+    let level = spirula_service::settings::get().level;
+    let level = level.filter(|&level| spirula_service::processor_level() >= Some(level));
+    place(level.map_or_else(own_processor, Level::name))
+}
+
+/// Whether what was made there runs on this processor, or on one of that level.
+fn runs(host: &str, level: Option<Level>) -> bool {
+    let levels = [Level::V2, Level::V3, Level::V4].into_iter().filter(|&known| Some(known) <= level);
+    host == place(own_processor()) || levels.map(Level::name).any(|name| host == place(name))
 }
 
 impl Contents {
@@ -59,7 +80,7 @@ impl Contents {
         options: CompileOptions,
         compiled: Option<CompiledProgram>,
     ) -> Contents {
-        Contents { host: host().to_string(), kind: kind as u32, modules, options, compiled }
+        Contents { host: host(), kind: kind as u32, modules, options, compiled }
     }
 
     pub(crate) fn kind(&self) -> Option<BinaryType> {
@@ -73,8 +94,24 @@ impl Contents {
         Ok([&MAGIC[..], &checksum(&body).to_le_bytes(), &body].concat())
     }
 
-    /// Reads a container; the error says why it can't be used here.
+    /// Reads a container, or the first of several that can be used here; the error says why there is none.
     pub(crate) fn decode(bytes: &[u8]) -> Result<Contents, &'static str> {
+        Contents::decode_for(bytes, spirula_service::processor_level())
+    }
+
+    fn decode_for(bytes: &[u8], level: Option<Level>) -> Result<Contents, &'static str> {
+        let Some(binaries) = bundle::split(bytes) else { return Contents::decode_one(bytes, level) };
+        let mut result = Err("a file of no containers");
+        for binary in binaries {
+            result = Contents::decode_one(binary, level);
+            if result.is_ok() {
+                break;
+            }
+        }
+        result
+    }
+
+    fn decode_one(bytes: &[u8], level: Option<Level>) -> Result<Contents, &'static str> {
         let body = bytes.strip_prefix(&MAGIC[..]).ok_or("not a container of this version")?;
         let (sum, body) = body.split_first_chunk::<8>().ok_or("a truncated container")?;
         if checksum(body) != u64::from_le_bytes(*sum) {
@@ -90,9 +127,11 @@ impl Contents {
         if !whole || contents.options.specialization.is_some() {
             return Err("a container whose parts contradict each other");
         }
-        match contents.host == host() {
+        match runs(&contents.host, level) {
             true => Ok(contents),
-            false => Err("built by another version, for another CPU, or under another SPIRULA_CHECK"),
+            false => Err(
+                "built by another version, for another CPU, or under another SPIRULA_CHECK or SPIRULA_DEBUG",
+            ),
         }
     }
 }
@@ -143,6 +182,24 @@ mod tests {
         use crate::platform::Platform;
         assert!(host().starts_with(&format!("{} ", Platform::DRIVER_VERSION)));
         assert!(Platform::DRIVER_VERSION.len() > env!("CARGO_PKG_VERSION").len());
+    }
+
+    #[test]
+    fn the_first_that_the_processor_can_run_is_taken() {
+        let of = |level: Level| Contents {
+            host: place(level.name()),
+            modules: vec![level.name().into()],
+            ..executable()
+        };
+        let binaries = [Level::V4, Level::V3, Level::V2].map(|level| of(level).encode().unwrap());
+        let taken = |level| Contents::decode_for(&bundle::join(&binaries), level).map(|made| made.modules);
+        for level in [Level::V2, Level::V3, Level::V4] {
+            assert_eq!(taken(Some(level)).unwrap(), [level.name().as_bytes()]);
+        }
+        assert!(taken(None).unwrap_err().contains("another CPU"));
+        assert!(Contents::decode(&bundle::join(&[])).is_err());
+        let own = executable().encode().unwrap();
+        assert!(Contents::decode_for(&own, None).is_ok());
     }
 
     #[test]
