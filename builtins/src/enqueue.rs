@@ -53,8 +53,7 @@ const COMPLETE: i32 = 0;
 /// CL_SUBMITTED.
 const SUBMITTED: i32 = 2;
 
-/// `ndrange_t` (SPIR 2.0, 2.1.3.6).
-#[repr(C)]
+/// `ndrange_t` (SPIR 2.0, 2.1.3.6), which a program has with sizes as wide as its pointers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct NdRange {
     /// 1 to 3.
@@ -65,6 +64,37 @@ pub struct NdRange {
     pub global: [u64; 3],
     /// Zeros if none was given; ones beyond the dimensions.
     pub local: [u64; 3],
+}
+
+impl NdRange {
+    /// Whether a kernel can run in it, of a program whose sizes have so many bytes.
+    pub fn is_valid(&self, facts: &KernelFacts, width: u32) -> bool {
+        let largest = if width == 4 { u64::from(u32::MAX) } else { u64::MAX };
+        let NdRange { work_dim, offset, global, local } = *self;
+        if !(1..=3).contains(&work_dim) {
+            return false;
+        }
+        let given = local[0] | local[1] | local[2] != 0;
+        let (mut all, mut items) = (1_u64, 1_u64);
+        for axis in [0, 1, 2] {
+            let (Some(product), Some(_)) = (
+                all.checked_mul(global[axis]),
+                offset[axis].checked_add(global[axis]).filter(|&end| end <= largest),
+            ) else {
+                return false;
+            };
+            all = product;
+            if given {
+                let uniform = local[axis] != 0 && global[axis].checked_rem(local[axis]) == Some(0);
+                let fits = uniform || local[axis] != 0 && facts.remainder_groups != 0;
+                items = items.saturating_mul(local[axis]);
+                if !fits {
+                    return false;
+                }
+            }
+        }
+        items <= u64::from(facts.max_group_size)
+    }
 }
 
 /// What a launch's hidden argument points at.
@@ -101,6 +131,22 @@ pub struct KernelFacts {
     pub static_local_size: u32,
     /// Whether groups at the end of a range may be smaller.
     pub remainder_groups: u32,
+}
+
+impl KernelFacts {
+    /// Why sizes of local memory are none that the kernel can have; [`code::SUCCESS`] if they are.
+    pub fn check_locals(&self, sizes: impl Iterator<Item = u64>, most: u64) -> i32 {
+        let mut bytes = u64::from(self.static_local_size);
+        for size in sizes {
+            if size == 0 {
+                return code::INVALID_ARG_SIZE;
+            }
+            // As the host aligns it.
+            bytes = bytes.saturating_add(127) / 128 * 128;
+            bytes = bytes.saturating_add(size);
+        }
+        if bytes > most { code::OUT_OF_RESOURCES } else { code::SUCCESS }
+    }
 }
 
 /// Words of shared memory. A number beyond the end is the last word's.
@@ -316,7 +362,8 @@ impl Queue {
     }
 }
 
-/// The events of a context. An event's number has its slot and one in the lower half, and above how often that was used.
+/// The events of a context. An event's number has its slot and one, and above how often that was used: no more bits than a pointer of
+/// 32, in whose place it goes.
 #[repr(C)]
 #[derive(Debug)]
 pub struct Events {
@@ -337,6 +384,21 @@ mod event_word {
 }
 use event_word::*;
 
+/// Bits of an event's number that say which slot is its.
+const SLOT_BITS: u32 = 17;
+/// CL_DEVICE_MAX_ON_DEVICE_EVENTS, of a context.
+pub const MAX_EVENTS: u32 = 1 << (SLOT_BITS - 1);
+
+/// An event's number.
+fn event_number(uses: u64, slot: u32) -> u64 {
+    u64::from((uses as u32) << SLOT_BITS | (slot + 1))
+}
+
+/// The slot of an event's number; a very large one for none.
+fn event_slot(event: u64) -> u32 {
+    (event as u32 & ((1 << SLOT_BITS) - 1)).wrapping_sub(1)
+}
+
 impl Events {
     /// # Safety
     /// The events' memory must be there.
@@ -347,14 +409,14 @@ impl Events {
 
     /// The words of an event that is alive.
     fn live<'a>(&self, words: Words<'a>, event: u64) -> Option<[&'a AtomicU64; EVENT_WORDS]> {
-        let slot = (event as u32).wrapping_sub(1);
+        let slot = event_slot(event);
         if u64::from(slot) >= words.slots(EVENT_WORDS) {
             return None;
         }
         let place: [&AtomicU64; EVENT_WORDS] =
             std::array::from_fn(|index| words.word(slot as usize * EVENT_WORDS + index));
         let uses = place[USES].load(Acquire);
-        (uses >> 32 == event >> 32 && uses as u32 != 0).then_some(place)
+        (event_number(uses >> 32, slot) == event && uses as u32 != 0).then_some(place)
     }
 
     fn create(&self, words: Words, references: u32, is_users: bool) -> Option<u64> {
@@ -365,7 +427,7 @@ impl Events {
         word(IS_USERS).store(is_users.into(), Relaxed);
         let uses = word(USES).load(Relaxed) >> 32;
         word(USES).store(uses << 32 | u64::from(references), Release);
-        Some(uses << 32 | u64::from(slot + 1))
+        Some(event_number(uses, slot))
     }
 
     fn retain(&self, words: Words, event: u64) -> bool {
@@ -379,22 +441,22 @@ impl Events {
         if place[USES].fetch_sub(1, AcqRel) as u32 == 1 {
             // Numbers of this use are no event's from now on.
             place[USES].fetch_add(1 << 32, Relaxed);
-            self.slots.give_back(words, EVENT_WORDS, (event as u32).wrapping_sub(1));
+            self.slots.give_back(words, EVENT_WORDS, event_slot(event));
         }
     }
 
     /// Ends an event; false if it had ended, or is none.
     fn end(&self, words: Words, event: u64, status: i32) -> bool {
-        self.end_with(words, event, status, |_| true)
+        self.end_with(words, event, status, Some)
     }
 
-    /// The same by who does not write to every address that a kernel wants times at.
-    fn end_with(&self, words: Words, event: u64, status: i32, may_write: impl Fn(u64) -> bool) -> bool {
+    /// The same by who does not write to every address that a kernel wants times at, nor always has them in the same place.
+    fn end_with(&self, words: Words, event: u64, status: i32, place_of: impl Fn(u64) -> Option<u64>) -> bool {
         let Some(place) = self.live(words, event) else { return false };
         let (old, new) = (SUBMITTED as u64, u64::from(status as u32));
         let first = place[STATUS].compare_exchange(old, new, SeqCst, Acquire).is_ok();
         if first {
-            tell_times(place, may_write);
+            tell_times(place, place_of);
             self.changes.fetch_add(1, Release);
         }
         first
@@ -402,13 +464,15 @@ impl Events {
 }
 
 /// Writes an event's times to where they are wanted, if they are and it has ended.
-fn tell_times(place: [&AtomicU64; EVENT_WORDS], may_write: impl Fn(u64) -> bool) {
+fn tell_times(place: [&AtomicU64; EVENT_WORDS], place_of: impl Fn(u64) -> Option<u64>) {
     if place[STATUS].load(SeqCst) as u32 as i32 > COMPLETE {
         return;
     }
     let wanted = place[WANTED].swap(0, SeqCst);
-    if wanted != 0 && may_write(wanted) {
-        let to = std::ptr::with_exposed_provenance_mut::<u64>(wanted as usize);
+    if wanted != 0
+        && let Some(address) = place_of(wanted)
+    {
+        let to = std::ptr::with_exposed_provenance_mut::<u64>(address as usize);
         // SAFETY: the kernel that asked for the times promised room for two numbers until the event has ended, and who does not
         // believe it has looked.
         unsafe {

@@ -1,7 +1,7 @@
 //! Device-side enqueue: records through queues, with several kernels and the host at once, and events by their numbers.
 
 use spirula_builtins::enqueue::host::{Memory, OwnedEvents, OwnedQueue};
-use spirula_builtins::enqueue::{KernelFacts, MARKER, NdRange, Parent, Queue, SLOT_BYTES, code};
+use spirula_builtins::enqueue::{KernelFacts, MARKER, Parent, Queue, SLOT_BYTES, code};
 use spirula_builtins::*;
 use std::ptr::NonNull;
 use std::ptr::{null, null_mut, with_exposed_provenance};
@@ -16,8 +16,8 @@ unsafe impl Memory for Zeros {
     fn start(&self) -> NonNull<u8> {
         NonNull::from(&*self.0).cast()
     }
-    fn may_write(&self, address: u64, _: usize) -> bool {
-        address != FORBIDDEN
+    fn place_of(&self, address: u64, _: usize) -> Option<u64> {
+        (address != FORBIDDEN).then_some(address)
     }
 }
 
@@ -58,24 +58,25 @@ impl Setup {
     }
 
     fn enqueue(&self, waits: &[u64], event: *mut u64, captures: &[u8], locals: &[u64]) -> i32 {
-        let range = NdRange { work_dim: 1, offset: [5, 0, 0], global: [8, 1, 1], local: [4, 1, 1] };
-        let wait = if waits.is_empty() { null() } else { waits.as_ptr() };
+        let range: [u64; 10] = [1, 5, 0, 0, 8, 1, 1, 4, 1, 1];
+        let wait: *const u64 = if waits.is_empty() { null() } else { waits.as_ptr() };
         let captured = captures.len() as u64;
         // SAFETY: a parent whose queue and events are there, and memory as it is said to be.
         unsafe {
             spirula_enqueue_kernel(
                 &self.parent,
+                8,
                 self.queue(),
                 1,
-                &range,
+                range.as_ptr().cast(),
                 waits.len() as u32,
-                wait,
-                event,
+                wait.cast(),
+                event.cast(),
                 2,
                 captures.as_ptr(),
                 captured,
                 locals.len() as u32,
-                locals.as_ptr(),
+                locals.as_ptr().cast(),
             )
         }
     }
@@ -141,10 +142,47 @@ fn what_does_not_fit_leaves_nothing_behind() {
         });
     }
     // SAFETY: a parent whose queue and events are there; no waits.
-    let marker = unsafe { spirula_enqueue_marker(&setup.parent, setup.queue(), 0, null(), null_mut()) };
+    let marker = unsafe { spirula_enqueue_marker(&setup.parent, 8, setup.queue(), 0, null(), null_mut()) };
     assert_eq!(marker, code::INVALID_EVENT_WAIT_LIST);
     let children = setup.queue.children(&setup.parent);
     assert!(children.is_empty() && MARKER > 4);
+}
+
+/// Programs with pointers of 32 bits have sizes and events as wide as those.
+#[test]
+fn narrow_sizes_and_events() {
+    let setup = Setup::new(8, 4);
+    let mut range = [0_u32; 10];
+    let (offset, global, local) = ([3_u32, 4], [6_u32, 9], [2_u32, 3]);
+    let sizes = [&offset, &global, &local].map(|sizes| sizes.as_ptr().cast());
+    // SAFETY: room for a range, and as many sizes as there are dimensions; a parent whose queue and events are there.
+    unsafe {
+        spirula_ndrange(range.as_mut_ptr().cast(), 4, 2, sizes[0], sizes[1], sizes[2]);
+        assert_eq!(range, [2, 3, 4, 0, 6, 9, 1, 2, 3, 1]);
+        let user = [spirula_create_user_event(&setup.parent); 2].map(|event| u32::try_from(event).unwrap());
+        let (mut events, locals) = ([0_u32, 0x5a5a], [16_u32, 20]);
+        let code = spirula_enqueue_kernel(
+            &setup.parent,
+            4,
+            setup.queue(),
+            0,
+            range.as_ptr().cast(),
+            2,
+            user.as_ptr().cast(),
+            events.as_mut_ptr().cast(),
+            1,
+            null(),
+            0,
+            2,
+            locals.as_ptr().cast(),
+        );
+        assert_eq!((code, events[1]), (code::SUCCESS, 0x5a5a));
+        let child = setup.queue.children(&setup.parent).pop().unwrap();
+        assert_eq!(setup.queue.waits(&child), user.map(u64::from));
+        let opened = setup.queue.open(child);
+        assert_eq!((&opened.locals[..], opened.head.event), (&[16, 20][..], u64::from(events[0])));
+        assert_eq!((opened.head.range.offset, opened.head.range.local), ([3, 4, 0], [2, 3, 1]));
+    }
 }
 
 /// Kernels fill the queue while the host empties it: every child comes once, and whole.

@@ -15,8 +15,8 @@ pub unsafe trait Memory: Debug + Send + Sync {
     /// Its first byte.
     fn start(&self) -> NonNull<u8>;
 
-    /// Whether kernels may have the host write so many bytes to an address.
-    fn may_write(&self, address: u64, bytes: usize) -> bool;
+    /// Where the host writes so many bytes if a kernel wants them at this address of its own; None if it must not.
+    fn place_of(&self, address: u64, bytes: usize) -> Option<u64>;
 }
 
 /// Gives memory of so many bytes; None if the system has none.
@@ -238,8 +238,8 @@ impl OwnedEvents {
         if let Some(place) = self.events().live(self.words(), event) {
             place[EXECUTED].store(executed, Relaxed);
             place[COMPLETED].store(completed, Relaxed);
-            let may_write = |address| self.0.memory.may_write(address, 2 * size_of::<u64>());
-            self.events().end_with(self.words(), event, status, may_write);
+            let place_of = |address| self.0.memory.place_of(address, 2 * size_of::<u64>());
+            self.events().end_with(self.words(), event, status, place_of);
         }
     }
 

@@ -15,66 +15,74 @@ unsafe fn events<'a>(parent: *const Parent) -> (&'a Events, Words<'a>) {
     }
 }
 
-/// What a kernel is enqueued with.
-struct Request<'a> {
-    head: Head,
-    waits: *const u64,
-    locals: *const u64,
-    captures: *const u8,
-    facts: Option<&'a KernelFacts>,
+/// Numbers as wide as the program's pointers: sizes, or events.
+#[derive(Clone, Copy)]
+struct Numbers {
+    start: *mut u8,
+    /// Bytes of each: 4 or 8.
+    width: u32,
 }
 
-/// Whether a kernel can run in such a range.
-fn range_is_valid(range: &NdRange, facts: &KernelFacts) -> bool {
-    let NdRange { work_dim, offset, global, local } = *range;
-    if !(1..=3).contains(&work_dim) {
-        return false;
+impl Numbers {
+    fn at(start: *const u8, width: u32) -> Numbers {
+        Numbers { start: start.cast_mut(), width }
     }
-    let given = local[0] | local[1] | local[2] != 0;
-    let (mut all, mut items) = (1_u64, 1_u64);
-    for axis in [0, 1, 2] {
-        let (Some(product), Some(_)) =
-            (all.checked_mul(global[axis]), offset[axis].checked_add(global[axis]))
-        else {
-            return false;
-        };
-        all = product;
-        if given {
-            let uniform = local[axis] != 0 && global[axis].checked_rem(local[axis]) == Some(0);
-            let fits = uniform || local[axis] != 0 && facts.remainder_groups != 0;
-            items = items.saturating_mul(local[axis]);
-            if !fits {
-                return false;
+
+    /// # Safety
+    /// There must be one of that index.
+    #[inline(always)]
+    unsafe fn get(self, index: usize) -> u64 {
+        // SAFETY: the caller's promise.
+        unsafe {
+            match self.width {
+                4 => u64::from(self.start.cast::<u32>().wrapping_add(index).read()),
+                _ => self.start.cast::<u64>().wrapping_add(index).read(),
             }
         }
     }
-    items <= u64::from(facts.max_group_size)
+
+    /// # Safety
+    /// There must be room for one of that index.
+    #[inline(always)]
+    unsafe fn put(self, index: usize, number: u64) {
+        // SAFETY: the caller's promise.
+        unsafe {
+            match self.width {
+                4 => self.start.cast::<u32>().wrapping_add(index).write(number as u32),
+                _ => self.start.cast::<u64>().wrapping_add(index).write(number),
+            }
+        }
+    }
 }
 
-/// Why the sizes of local memory are none; [`code::SUCCESS`] if they are.
+/// The `ndrange_t` of a program with sizes of that width.
 ///
 /// # Safety
-/// There must be as many sizes as the request says.
-unsafe fn check_locals(parent: &Parent, request: &Request, facts: &KernelFacts) -> i32 {
-    let mut bytes = u64::from(facts.static_local_size);
-    for index in 0..request.head.locals as usize {
-        // SAFETY: the caller's promise.
-        let size = unsafe { *request.locals.wrapping_add(index) };
-        if size == 0 {
-            return code::INVALID_ARG_SIZE;
-        }
-        // As the host aligns it.
-        bytes = bytes.saturating_add(127) / 128 * 128;
-        bytes = bytes.saturating_add(size);
+/// It must be there.
+#[inline(always)]
+unsafe fn read_range(range: *const u8, width: u32) -> NdRange {
+    let sizes = Numbers::at(range.wrapping_add(width as usize), width);
+    // SAFETY: the caller's promise: the sizes follow the number of dimensions.
+    unsafe {
+        let three = |first: usize| [sizes.get(first), sizes.get(first + 1), sizes.get(first + 2)];
+        NdRange { work_dim: range.cast::<u32>().read(), offset: three(0), global: three(3), local: three(6) }
     }
-    if bytes > parent.local_memory { code::OUT_OF_RESOURCES } else { code::SUCCESS }
+}
+
+/// What a kernel is enqueued with.
+struct Request<'a> {
+    head: Head,
+    waits: Numbers,
+    locals: Numbers,
+    captures: *const u8,
+    facts: Option<&'a KernelFacts>,
 }
 
 /// Enqueues a kernel or a marker; its event goes to `event` unless that is null.
 ///
 /// # Safety
 /// All addresses must be what `enqueue_kernel` says; `parent` a launch's, and `queue` one of its context, or null.
-unsafe fn enqueue(parent: &Parent, queue: *const Queue, request: Request, event: *mut u64) -> i32 {
+unsafe fn enqueue(parent: &Parent, queue: *const Queue, request: Request, event: Numbers) -> i32 {
     let Request { mut head, waits, locals, captures, facts } = request;
     // SAFETY: the caller's promises.
     unsafe {
@@ -82,31 +90,31 @@ unsafe fn enqueue(parent: &Parent, queue: *const Queue, request: Request, event:
             return code::INVALID_QUEUE;
         }
         if let Some(facts) = facts {
-            let request = Request { head: head.clone(), waits, locals, captures, facts: None };
             if head.flags > 2 {
                 return code::ENQUEUE_FAILURE;
             }
-            if !range_is_valid(&head.range, facts) {
+            if !head.range.is_valid(facts, event.width) {
                 return code::INVALID_NDRANGE;
             }
-            let locals = check_locals(parent, &request, facts);
-            if locals != code::SUCCESS {
-                return locals;
+            let sizes = (0..head.locals as usize).map(|index| locals.get(index));
+            let checked = facts.check_locals(sizes, parent.local_memory);
+            if checked != code::SUCCESS {
+                return checked;
             }
         }
-        if (head.waits == 0) != waits.is_null() {
+        if (head.waits == 0) != waits.start.is_null() {
             return code::INVALID_EVENT_WAIT_LIST;
         }
         let (events, event_words) = events(parent);
         for index in 0..head.waits as usize {
-            if !events.retain(event_words, *waits.wrapping_add(index)) {
-                (0..index).for_each(|index| events.release(event_words, *waits.wrapping_add(index)));
+            if !events.retain(event_words, waits.get(index)) {
+                (0..index).for_each(|index| events.release(event_words, waits.get(index)));
                 return code::INVALID_EVENT_WAIT_LIST;
             }
         }
         let release = || {
             let waited = 0..head.waits as usize;
-            waited.for_each(|index| events.release(event_words, *waits.wrapping_add(index)));
+            waited.for_each(|index| events.release(event_words, waits.get(index)));
         };
         let queue = &*queue;
         let words = queue.words();
@@ -115,7 +123,7 @@ unsafe fn enqueue(parent: &Parent, queue: *const Queue, request: Request, event:
             release();
             return code::DEVICE_QUEUE_FULL;
         };
-        if !event.is_null() {
+        if !event.start.is_null() {
             // One reference is the kernel's, one the record's.
             let Some(new) = events.create(event_words, 2, false) else {
                 release();
@@ -123,7 +131,7 @@ unsafe fn enqueue(parent: &Parent, queue: *const Queue, request: Request, event:
                 return code::EVENT_ALLOCATION_FAILURE;
             };
             head.event = new;
-            *event = new;
+            event.put(0, new);
         }
         write(words, slot, &Request { head, waits, locals, captures, facts });
         push(parent, queue, words, slot);
@@ -141,8 +149,8 @@ unsafe fn write(words: Words, slot: u32, request: &Request) {
     record.put_head(&request.head);
     // SAFETY: the caller's promise.
     unsafe {
-        (0..request.head.waits as usize).for_each(|index| record.put(*request.waits.wrapping_add(index)));
-        (0..request.head.locals as usize).for_each(|index| record.put(*request.locals.wrapping_add(index)));
+        (0..request.head.waits as usize).for_each(|index| record.put(request.waits.get(index)));
+        (0..request.head.locals as usize).for_each(|index| record.put(request.locals.get(index)));
         let captured = request.head.captured as usize;
         for index in 0..captured.div_ceil(8) {
             let (from, mut word) = (request.captures.wrapping_add(8 * index), 0_u64);
@@ -177,7 +185,7 @@ unsafe fn facts(parent: &Parent, kernel: u32) -> Option<&KernelFacts> {
     (kernel < parent.kernel_count).then(|| unsafe { &*kernels.wrapping_add(kernel as usize) })
 }
 
-/// enqueue_kernel, whose block captured `captured` bytes and becomes kernel `kernel`.
+/// enqueue_kernel, whose block captured `captured` bytes and becomes kernel `kernel`. Sizes and events are `width` bytes wide.
 ///
 /// # Safety
 /// The addresses must be as `enqueue_kernel` says, and `parent` the launch's.
@@ -186,24 +194,27 @@ unsafe fn facts(parent: &Parent, kernel: u32) -> Option<&KernelFacts> {
 #[allow(clippy::too_many_arguments)]
 pub unsafe extern "C" fn spirula_enqueue_kernel(
     parent: *const Parent,
+    width: u32,
     queue: *const Queue,
     flags: u32,
-    range: *const NdRange,
+    range: *const u8,
     waits_count: u32,
-    waits: *const u64,
-    event: *mut u64,
+    waits: *const u8,
+    event: *mut u8,
     kernel: u32,
     captures: *const u8,
     captured: u64,
     locals_count: u32,
-    locals: *const u64,
+    locals: *const u8,
 ) -> i32 {
     // SAFETY: the caller's promises.
     unsafe {
         let Some(facts) = facts(&*parent, kernel) else { return code::ENQUEUE_FAILURE };
-        let (range, captured) = (*range, captured as u32);
+        let (range, captured) = (read_range(range, width), captured as u32);
         let head =
             Head { kernel, flags, range, event: 0, waits: waits_count, locals: locals_count, captured };
+        let [waits, locals, event] =
+            [waits, locals, event.cast_const()].map(|start| Numbers::at(start, width));
         enqueue(&*parent, queue, Request { head, waits, locals, captures, facts: Some(facts) }, event)
     }
 }
@@ -216,19 +227,21 @@ pub unsafe extern "C" fn spirula_enqueue_kernel(
 #[cfg_attr(spirula_bitcode, unsafe(no_mangle))]
 pub unsafe extern "C" fn spirula_enqueue_marker(
     parent: *const Parent,
+    width: u32,
     queue: *const Queue,
     waits_count: u32,
-    waits: *const u64,
-    event: *mut u64,
+    waits: *const u8,
+    event: *mut u8,
 ) -> i32 {
     if waits_count == 0 {
         return code::INVALID_EVENT_WAIT_LIST;
     }
     let head = Head { kernel: MARKER, waits: waits_count, ..Head::default() };
-    let nothing = std::ptr::null();
+    let nothing: *const u8 = std::ptr::null();
+    let [waits, locals, event] = [waits, nothing, event.cast_const()].map(|start| Numbers::at(start, width));
     // SAFETY: the caller's promises.
     unsafe {
-        let request = Request { head, waits, locals: nothing, captures: nothing.cast(), facts: None };
+        let request = Request { head, waits, locals, captures: nothing, facts: None };
         enqueue(&*parent, queue, request, event)
     }
 }
@@ -319,34 +332,42 @@ pub unsafe extern "C" fn spirula_capture_times(parent: *const Parent, event: u64
     if let Some(place) = events.live(words, event) {
         // Either this sees that the event has ended, or who ends it sees that the times are wanted.
         place[WANTED].swap(times.expose_provenance() as u64, SeqCst);
-        tell_times(place, |_| true);
+        tell_times(place, Some);
     }
 }
 
-/// ndrange_1D to _3D; addresses that are null stand for what was not given.
+/// ndrange_1D to _3D, of sizes that are `width` bytes wide; addresses that are null stand for what was not given.
 ///
 /// # Safety
 /// `range` must have room for one, and the addresses be of as many sizes as there are dimensions.
 #[inline(always)]
 #[cfg_attr(spirula_bitcode, unsafe(no_mangle))]
 pub unsafe extern "C" fn spirula_ndrange(
-    range: *mut NdRange,
+    range: *mut u8,
+    width: u32,
     work_dim: u32,
-    offset: *const u64,
-    global: *const u64,
-    local: *const u64,
+    offset: *const u8,
+    global: *const u8,
+    local: *const u8,
 ) {
     // SAFETY: the caller's promises.
-    let sizes = |from: *const u64, missing: [u64; 2]| unsafe {
+    let sizes = |from: *const u8, missing: [u64; 2]| unsafe {
         if from.is_null() {
             return [missing[0]; 3];
         }
-        let size = |axis: u32| if axis < work_dim { *from.wrapping_add(axis as usize) } else { missing[1] };
+        let from = Numbers::at(from, width);
+        let size = |axis: u32| if axis < work_dim { from.get(axis as usize) } else { missing[1] };
         [size(0), size(1), size(2)]
     };
-    let (offset, global, local) = (sizes(offset, [0, 0]), sizes(global, [1, 1]), sizes(local, [0, 1]));
+    let all = [sizes(offset, [0, 0]), sizes(global, [1, 1]), sizes(local, [0, 1])];
+    let places = Numbers { start: range.wrapping_add(width as usize), width };
     // SAFETY: the caller's promise.
-    unsafe { range.write(NdRange { work_dim, offset, global, local }) }
+    unsafe {
+        range.cast::<u32>().write(work_dim);
+        for (index, size) in all.into_iter().flatten().enumerate() {
+            places.put(index, size);
+        }
+    }
 }
 
 /// What can be asked of a kernel, by number.
@@ -366,8 +387,9 @@ pub mod query {
 #[cfg_attr(spirula_bitcode, unsafe(no_mangle))]
 pub unsafe extern "C" fn spirula_kernel_query(
     parent: *const Parent,
+    width: u32,
     what: u32,
-    range: *const NdRange,
+    range: *const u8,
     kernel: u32,
 ) -> u32 {
     // SAFETY: the caller's promises.
@@ -380,7 +402,8 @@ pub unsafe extern "C" fn spirula_kernel_query(
             _ => {
                 // Without a local size the largest group, as a row, is meant.
                 let (lanes, most) = (u64::from(facts.sub_group_size).max(1), u64::from(facts.max_group_size));
-                let [x, y, z] = if (*range).local[0] == 0 { [most, 1, 1] } else { (*range).local };
+                let local = read_range(range, width).local;
+                let [x, y, z] = if local[0] == 0 { [most, 1, 1] } else { local };
                 let rows = y.saturating_mul(z);
                 let is_whole = x.is_multiple_of(lanes) || rows == 1 || facts.rows_end_sub_groups != 0;
                 let size = if is_whole { lanes } else { 1 };

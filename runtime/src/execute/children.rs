@@ -18,12 +18,12 @@ use crate::kernel::{LocalLayout, max_group_size};
 use crate::log;
 use crate::machine::timer;
 use crate::memory::raw::Placed;
-use crate::platform::device::Device;
+use crate::platform::device::{Device, DeviceInfo};
 use crate::program::BuiltKernel;
 use crate::queue::on_device::{DeviceQueue, DeviceQueues};
 use spirula_interface::check::Bounds;
 use spirula_interface::enqueue::host::{Child, Opened, OwnedEvents};
-use spirula_interface::enqueue::{Head, KernelFacts, MARKER, Parent, WAIT_KERNEL};
+use spirula_interface::enqueue::{Head, KernelFacts, MARKER, Parent, WAIT_KERNEL, code};
 use spirula_interface::program::Launch;
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -39,17 +39,28 @@ pub(crate) struct Enqueuing {
     pub default: Option<Arc<DeviceQueue>>,
 }
 
-/// What kernels may know of a program's kernels.
-fn facts(kernels: &[BuiltKernel], device: &Device) -> Vec<KernelFacts> {
-    let of = |kernel: &BuiltKernel| KernelFacts {
+/// What kernels may know of one of a program's kernels.
+fn facts(kernel: &BuiltKernel, device: &Device) -> KernelFacts {
+    KernelFacts {
         max_group_size: max_group_size(&kernel.info) as u32,
         preferred_multiple: device.info.native_vector_width.float,
         sub_group_size: kernel.info.code.sub_group_size,
         rows_end_sub_groups: kernel.info.code.is_sub_group_size_required.into(),
         static_local_size: u32::try_from(kernel.info.code.static_local_size).unwrap_or(u32::MAX),
         remainder_groups: kernel.info.signature.remainder_groups.into(),
-    };
-    kernels.iter().map(of).collect()
+    }
+}
+
+/// Whether what a kernel's record says can be run: it said so itself, in memory that kernels write to.
+fn check(opened: &Opened, facts: &KernelFacts, device: &DeviceInfo) -> Result<()> {
+    let range = &opened.head.range;
+    if !range.is_valid(facts, device.addresses.bytes()) {
+        return Err(Status::InvalidWorkGroupSize.because(format!("it can't be run in {range:?}")));
+    }
+    match facts.check_locals(opened.locals.iter().copied(), device.local_mem_size) {
+        code::SUCCESS => Ok(()),
+        _ => Err(Status::OutOfResources.because(format!("local memory of {:?} bytes", opened.locals))),
+    }
 }
 
 impl Enqueuing {
@@ -64,7 +75,7 @@ impl Enqueuing {
     ) -> Result<()> {
         let no_memory = || Status::OutOfResources.because("no memory for events of kernels on the device");
         let events = shared.events().ok_or_else(no_memory)?;
-        let facts = facts(&self.kernels, device);
+        let facts: Vec<KernelFacts> = self.kernels.iter().map(|kernel| facts(kernel, device)).collect();
         let placed = Placed::all(&shared.pool, &facts).ok_or_else(no_memory)?;
         let parent = Parent {
             default_queue: self.default.as_ref().map_or(0, |queue| queue.storage.address()),
@@ -335,10 +346,7 @@ impl<'a> Tree<'a> {
     fn waves(&self, opened: &Opened) -> Result<Waves> {
         let kernel = self.kernels.get(opened.head.kernel as usize);
         let kernel = kernel.ok_or_else(|| Status::InvalidKernel.because("the program has no such kernel"))?;
-        let local = opened.head.range.local;
-        if local != [0; 3] && local.contains(&0) {
-            return Err(Status::InvalidWorkGroupSize.because(format!("local size {local:?}")));
-        }
+        check(opened, &facts(kernel, self.device), &self.device.info)?;
         let parts = parts(kernel, opened, self.device).into_iter();
         let parts = parts.map(|part| invocation(kernel, opened, part, self.deadline));
         let parts = parts.collect::<Result<Vec<Invocation>>>()?;

@@ -88,10 +88,13 @@ impl Pool {
         Some(Box::new(Words { memory, pool: self.clone() }))
     }
 
-    /// Whether kernels can have the host write there: what they can't reach is none of their business.
-    pub(super) fn may_write(&self, address: u64, bytes: usize) -> bool {
-        self.data()
-            .is_none_or(|data| usize::try_from(address).is_ok_and(|address| data.contains(address, bytes)))
+    /// Where the host writes if kernels want it at this address of theirs: what they can't reach is none of their business.
+    pub(super) fn place_of(&self, address: u64, bytes: usize) -> Option<u64> {
+        let Some(data) = self.data() else { return Some(address) };
+        let start = self.shared().and_then(|shared| shared.linear_start()).unwrap_or(0);
+        let offset = u32::try_from(address).map(|offset| start + offset as usize);
+        let place = offset.or_else(|_| usize::try_from(address)).ok()?;
+        data.contains(place, bytes).then_some(place as u64)
     }
 
     /// As [`Allocation::zeroed`].

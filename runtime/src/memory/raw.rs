@@ -280,8 +280,8 @@ unsafe impl Memory for Words {
         self.memory.start
     }
 
-    fn may_write(&self, address: u64, bytes: usize) -> bool {
-        self.pool.may_write(address, bytes)
+    fn place_of(&self, address: u64, bytes: usize) -> Option<u64> {
+        self.pool.place_of(address, bytes)
     }
 }
 

@@ -12,7 +12,7 @@ use spirula_interface::address_bits::AddressBits;
 use spirula_interface::enqueue::MAX_QUEUES;
 use spirula_interface::program::MAX_PROGRAM_DATA;
 use spirula_service::settings;
-use std::sync::{Arc, LazyLock};
+use std::sync::Arc;
 
 /// A CPU device.
 #[derive(Debug)]
@@ -170,10 +170,6 @@ pub struct DeviceQueueLimits {
     pub max_events: u32,
 }
 
-/// CL_DEVICE_OPENCL_C_FEATURES of a device of 32 bits: what kernels enqueue is described with addresses of 64.
-static LINEAR_FEATURES: LazyLock<Vec<Extension>> = LazyLock::new(|| {
-    OPENCL_C_FEATURES.iter().filter(|feature| feature.name != "__opencl_c_device_enqueue").copied().collect()
-});
 /// CL_DEVICE_GLOBAL_MEM_SIZE of a device of 32 bits: what is left of 4 GiB is for what launches need themselves.
 const LINEAR_MEM_SIZE: u64 = 3 << 30;
 /// CL_DEVICE_MAX_MEM_ALLOC_SIZE of such a device: distances within have 31 bits, as code takes for granted.
@@ -264,11 +260,6 @@ impl DeviceInfo {
             }
         };
         let page = PAGE as u64;
-        let features = match addresses {
-            AddressBits::Bits64 => OPENCL_C_FEATURES,
-            AddressBits::Bits32 => &LINEAR_FEATURES,
-        };
-        let if_there = |limit: u32| if addresses.is_linear() { 0 } else { limit };
         let vendor = cpu.field("vendor_id").unwrap_or(std::env::consts::ARCH);
         let model = cpu.field("model name").unwrap_or(std::env::consts::ARCH);
         DeviceInfo {
@@ -303,7 +294,7 @@ impl DeviceInfo {
             spir_versions: SPIR_VERSIONS,
             extensions: EXTENSIONS,
             opencl_c_versions: OPENCL_C_VERSIONS,
-            opencl_c_features: features,
+            opencl_c_features: OPENCL_C_FEATURES,
             uuid: uuid(&[vendor, model, kind][..if kind.is_empty() { 2 } else { 3 }]),
             isolated: settings::get().isolate,
             pipes: PipeLimits {
@@ -312,11 +303,11 @@ impl DeviceInfo {
                 max_packet_size: MAX_PACKET_SIZE,
             },
             device_queues: DeviceQueueLimits {
-                preferred_size: if_there(on_device::PREFERRED_SIZE),
-                max_size: if_there(on_device::MAX_SIZE),
+                preferred_size: on_device::PREFERRED_SIZE,
+                max_size: on_device::MAX_SIZE,
                 // One place is the default queue's: applications count it apart, as does Khronos's `device_queue`.
-                max_queues: if_there(MAX_QUEUES as u32 - 1),
-                max_events: if_there(on_device::MAX_EVENTS),
+                max_queues: MAX_QUEUES as u32 - 1,
+                max_events: on_device::MAX_EVENTS,
             },
             images: Some(ImageLimits {
                 max_2d: [16384, 16384],

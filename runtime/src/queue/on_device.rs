@@ -6,13 +6,12 @@ use crate::error::{Result, Status};
 use crate::execute::fault::Deadline;
 use crate::memory::pool::Pool;
 use crate::platform::device::Device;
+pub(crate) use spirula_interface::enqueue::MAX_EVENTS;
 use spirula_interface::enqueue::MAX_QUEUES;
 use spirula_interface::enqueue::host::{OwnedEvents, OwnedQueue};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use std::time::Duration;
 
-/// CL_DEVICE_MAX_ON_DEVICE_EVENTS, of a context.
-pub(crate) const MAX_EVENTS: u32 = 1 << 16;
 /// CL_DEVICE_QUEUE_ON_DEVICE_PREFERRED_SIZE: sixty thousand kernels with few captures, one of each work-item of a large launch. Memory
 /// that no kernel fills is never touched.
 pub(crate) const PREFERRED_SIZE: u32 = 16 << 20;
@@ -62,10 +61,6 @@ impl DeviceQueue {
         size: Option<u32>,
         is_default: bool,
     ) -> Result<Arc<DeviceQueue>> {
-        if device.info.device_queues.max_queues == 0 {
-            let why = "a queue on a device of 32 bits, which has none (CL_DEVICE_MAX_ON_DEVICE_QUEUES is 0)";
-            return Err(Status::InvalidQueueProperties.because(why));
-        }
         let size = size.unwrap_or(PREFERRED_SIZE);
         if !(1..=MAX_SIZE).contains(&size) {
             return Err(Status::InvalidQueueProperties

@@ -22,9 +22,11 @@ impl Setup {
         Setup { device, queue: Queue::new(&context, device).expect("a queue"), context }
     }
 
-    /// A program from a fixture, not built.
+    /// A program from a fixture, not built; its form of 32 bits on a device of as many.
     pub fn load(&self, fixture: &str) -> cl::Result<Program> {
-        Program::from_binary(&self.context, self.device, &fixtures::load(fixture))
+        let bits: u32 = self.device.info(CL_DEVICE_ADDRESS_BITS)?;
+        let fixture = fixture.replace(".bc64", &format!(".bc{bits}"));
+        Program::from_binary(&self.context, self.device, &fixtures::load(&fixture))
     }
 
     /// A built program.

@@ -2,6 +2,7 @@
 //! expansions are written like arithmetic.
 
 use super::types::{Element, Type};
+use spirula_interface::address_bits::AddressBits;
 use std::collections::BTreeSet;
 use std::fmt;
 
@@ -154,12 +155,33 @@ pub struct Emitter {
     next: u32,
     declarations: BTreeSet<String>,
     permissions: &'static str,
+    addresses: AddressBits,
 }
 
 /// What library functions and primitives that only compute are declared with.
 const PURE: &str = "memory(none) nounwind willreturn";
 
 impl Emitter {
+    /// For a program whose pointers have so many bits.
+    pub fn of(addresses: AddressBits) -> Emitter {
+        Emitter { addresses, ..Emitter::default() }
+    }
+
+    /// The program's `size_t`.
+    pub fn size(&self) -> Ir {
+        Ir::scalar(Lane::Int(self.addresses.number()))
+    }
+
+    /// Bytes of its pointers and sizes.
+    pub fn size_bytes(&self) -> u32 {
+        self.addresses.bytes()
+    }
+
+    /// The same for a function of the library.
+    pub fn width(&self) -> Value {
+        self.int(Ir::scalar(Lane::Int(32)), self.addresses.bytes().into())
+    }
+
     /// The instructions and the declarations.
     pub fn finish(self) -> (String, BTreeSet<String>) {
         (self.body, self.declarations)

@@ -6,6 +6,7 @@ use super::Definition;
 use super::emit::{Emitter, Ir, Lane, Value};
 use super::named::{INT, LONG, Named, POINTER};
 use super::table::nothing;
+use spirula_interface::address_bits::AddressBits;
 use spirula_interface::enqueue::{code, query};
 
 const BOOL: Ir = Ir::scalar(Lane::Int(1));
@@ -34,6 +35,8 @@ const QUERY_TYPES: [Ir; 3] = [INT, POINTER, POINTER];
 pub struct Options {
     /// `-g`: `enqueue_kernel` says what went wrong, not only that something did.
     pub names_errors: bool,
+    /// Bits of its pointers.
+    pub addresses: AddressBits,
 }
 
 /// What can be asked of a block's kernel: OpenCL C's name, and the number.
@@ -70,8 +73,8 @@ pub fn is_one(name: &str) -> bool {
 }
 
 /// Defines `symbol` as a call of the function `name` with these types; None if it doesn't take them.
-pub fn define(symbol: &str, name: &str, types: &[String]) -> Option<Definition> {
-    let mut emitter = Emitter::default();
+pub fn define(symbol: &str, name: &str, types: &[String], options: Options) -> Option<Definition> {
+    let mut emitter = Emitter::of(options.addresses);
     let e = &mut emitter;
     let mut arguments = Vec::new();
     for (index, ty) in types.iter().enumerate() {
@@ -159,7 +162,8 @@ fn enqueue_spirv(e: &mut Emitter, arguments: &[Value]) -> Option<Value> {
     all[8] = e.cast("zext", &all[8], Lane::Int(64));
     let mut values = Vec::new();
     for size in sizes {
-        values.push(if size.ir == POINTER { e.load(LONG, size, 8) } else { size.clone() });
+        let (ir, align) = (e.size(), e.size_bytes());
+        values.push(if size.ir == POINTER { e.load(ir, size, align) } else { size.clone() });
     }
     all.extend(spir_sizes(e, &values)?);
     are(&all, &ENQUEUE_TYPES).then(|| e.call(ENQUEUE, INT, &all, ""))
@@ -205,17 +209,17 @@ fn spir_sizes(e: &mut Emitter, rest: &[Value]) -> Option<[Value; 2]> {
     Some([e.int(INT, rest.len() as i128), sizes])
 }
 
-/// Private memory with these integers, each in 64 bits.
+/// Private memory with these integers as `size_t`s.
 fn array(e: &mut Emitter, values: &[Value]) -> Option<Value> {
-    let memory = e.value(POINTER, &format!("alloca [{} x i64], align 8", values.len()));
+    let size = e.size();
+    let memory = e.value(POINTER, &format!("alloca [{} x {size}], align 8", values.len()));
     for (index, value) in values.iter().enumerate() {
-        if ![INT, LONG].contains(&value.ir) {
+        if ![INT, size].contains(&value.ir) {
             return None;
         }
         let index = e.int(LONG, index as i128);
-        let (place, value) =
-            (e.element(&memory, Lane::Int(64), &index), e.cast("zext", value, Lane::Int(64)));
-        e.store(&value, &place, 8);
+        let (place, value) = (e.element(&memory, size.lane, &index), e.cast("zext", value, size.lane));
+        e.store(&value, &place, e.size_bytes());
     }
     Some(memory)
 }
@@ -258,13 +262,13 @@ pub fn numbered(options: Options) -> Vec<(String, Definition)> {
         let mut types = types.to_vec();
         let kernel = KERNEL_OPERAND.iter().find(|(name, _)| *name == placeholder).map(|(_, index)| *index);
         kernel.into_iter().for_each(|index| types[index] = INT);
-        let mut emitter = Emitter::default();
+        let mut emitter = Emitter::of(options.addresses);
         let e = &mut emitter;
         let given = types.iter().enumerate();
         let mut arguments: Vec<Value> =
             given.map(|(index, &ir)| Value { ir, text: format!("%a{index}") }).collect();
         let parameters: Vec<String> = arguments.iter().map(Value::to_string).collect();
-        arguments.insert(0, parent(e));
+        arguments.splice(0..0, [parent(e), e.width()]);
         let mut result = e.call(function, INT, &arguments, "nounwind willreturn");
         if placeholder == ENQUEUE {
             result = named_error(e, &result, options);
@@ -334,14 +338,15 @@ pub fn builtins() -> Vec<Named> {
     }));
     list.push(Named::new("enqueue_marker", 'i', "pipp", |e, arguments| {
         // `-g` only tells what went wrong: markers always do.
-        call(e, "enqueue_marker", INT, arguments)
+        let all: Vec<Value> = [e.width()].into_iter().chain(arguments.iter().cloned()).collect();
+        call(e, "enqueue_marker", INT, &all)
     }));
     list
 }
 
 /// `ndrange_1D` takes sizes, the others arrays of them: global; global and local; offset, global and local.
 fn ranges() -> Vec<Named> {
-    let forms = [["pl", "pll", "plll"], ["pp", "ppp", "pppp"], ["pp", "ppp", "pppp"]];
+    let forms = [["pz", "pzz", "pzzz"], ["pp", "ppp", "pppp"], ["pp", "ppp", "pppp"]];
     let list = forms.into_iter().zip(1..).flat_map(|(forms, dimensions)| {
         forms.into_iter().map(move |form| {
             Named::new(&format!("ndrange_{dimensions}D"), 'v', form, move |e, arguments| {
@@ -357,7 +362,7 @@ fn ranges() -> Vec<Named> {
                     [] => [null(), null(), null()],
                 };
                 let dimensions = e.int(INT, dimensions);
-                let all = [arguments[0].clone(), dimensions, offset, global, local];
+                let all = [arguments[0].clone(), e.width(), dimensions, offset, global, local];
                 e.call("spirula_ndrange", VOID, &all, "nounwind willreturn");
                 nothing()
             })
@@ -374,8 +379,9 @@ fn spirv_range_name(dimensions: i128) -> String {
 /// Defines `__spirv_BuildNDRange_1D` and its like: the range's address, global size, local size and offset, which are numbers or
 /// arrays.
 pub fn spirv_range_call(symbol: &str, dimensions: i128, params: &[String]) -> Option<Definition> {
-    let ty = if dimensions == 1 { "i64".to_string() } else { format!("[{dimensions} x i64]") };
     let [range, sizes @ ..] = params else { return None };
+    let number = if sizes.first()?.contains("i32") { "i32" } else { "i64" };
+    let ty = if dimensions == 1 { number.to_string() } else { format!("[{dimensions} x {number}]") };
     if !range.starts_with("ptr") || sizes.len() != 3 || sizes.iter().any(|size| *size != ty) {
         return None;
     }
@@ -383,7 +389,7 @@ pub fn spirv_range_call(symbol: &str, dimensions: i128, params: &[String]) -> Op
     let mut passed = Vec::new();
     for (name, argument) in [("offset", 3), ("global", 1), ("local", 2)] {
         if dimensions == 1 {
-            passed.push(format!("i64 %a{argument}"));
+            passed.push(format!("{number} %a{argument}"));
             continue;
         }
         body +=
@@ -391,7 +397,7 @@ pub fn spirv_range_call(symbol: &str, dimensions: i128, params: &[String]) -> Op
         passed.push(format!("ptr %{name}"));
     }
     let (name, passed) = (spirv_range_name(dimensions), passed.join(", "));
-    let size = if dimensions == 1 { "i64" } else { "ptr" };
+    let size = if dimensions == 1 { number } else { "ptr" };
     let declaration = format!("declare void @{name}({range}, {size}, {size}, {size})");
     let ir = format!(
         "define linkonce_odr spir_func void @{symbol}({range} %a0, {ty} %a1, {ty} %a2, {ty} %a3) alwaysinline nounwind {{\n\
@@ -402,18 +408,19 @@ pub fn spirv_range_call(symbol: &str, dimensions: i128, params: &[String]) -> Op
 
 /// The same of SPIR-V's instruction, in which a local size of zero is none.
 fn spirv_range(dimensions: i128) -> Named {
-    let form = if dimensions == 1 { "plll" } else { "pppp" };
+    let form = if dimensions == 1 { "pzzz" } else { "pppp" };
     Named::new(&spirv_range_name(dimensions), 'v', form, move |e, arguments| {
         let place = |e: &mut Emitter, size: &Value| match dimensions {
             1 => array(e, std::slice::from_ref(size)).unwrap_or_else(null),
             _ => size.clone(),
         };
         let [offset, global, local] = [1, 2, 3].map(|index| place(e, &arguments[index]));
-        let (first, zero) = (e.load(LONG, &local, 8), e.int(LONG, 0));
+        let size = e.size();
+        let (first, zero) = (e.load(size, &local, e.size_bytes()), e.int(size, 0));
         let is_none = e.compare("icmp eq", &first, &zero);
         let local = e.select(&is_none, &null(), &local);
         let dimensions = e.int(INT, dimensions);
-        let all = [arguments[0].clone(), dimensions, offset, global, local];
+        let all = [arguments[0].clone(), e.width(), dimensions, offset, global, local];
         e.call("spirula_ndrange", VOID, &all, "nounwind willreturn");
         nothing()
     })

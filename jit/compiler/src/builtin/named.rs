@@ -11,7 +11,8 @@ use spirula_interface::address_bits::AddressBits;
 pub struct Named {
     /// What it is called: in OpenCL C, and by clang.
     pub names: Vec<String>,
-    /// The kinds of its parameters, a letter each: `p` a pointer to whatever memory, `i` and `l` integers of 32 and 64 bits.
+    /// The kinds of its parameters, a letter each: `p` a pointer to whatever memory, `i` and `l` integers of 32 and 64 bits, `z` a
+    /// `size_t`.
     pub parameters: &'static str,
     /// The kind of its result: also `b` for a boolean, `v` for none.
     pub result: char,
@@ -46,14 +47,16 @@ impl Named {
         Named { effect: Effect::Barrier, ..self }
     }
 
-    fn fits(&self, symbol: &Signature) -> bool {
+    fn fits(&self, symbol: &Signature, addresses: AddressBits) -> bool {
+        let size = if addresses.is_linear() { "i" } else { "l" };
         let kinds: Option<String> = symbol.params.iter().map(|text| kind(text)).collect();
-        kinds.as_deref() == Some(self.parameters) && kind(&symbol.ret) == Some(self.result)
+        kinds == Some(self.parameters.replace('z', size)) && kind(&symbol.ret) == Some(self.result)
     }
 
-    fn expected(&self, symbol: &str) -> String {
+    fn expected(&self, symbol: &str, addresses: AddressBits) -> String {
         let text = |kind| match kind {
             'p' => POINTER,
+            'z' => Emitter::of(addresses).size(),
             'i' => INT,
             'l' => LONG,
             'b' => BOOL,
@@ -63,8 +66,8 @@ impl Named {
         format!("declare {} @{symbol}({})", text(self.result), parameters.join(", "))
     }
 
-    fn define(&self, symbol: &str, declared: &Signature) -> Definition {
-        let mut emitter = Emitter::default();
+    fn define(&self, symbol: &str, declared: &Signature, addresses: AddressBits) -> Definition {
+        let mut emitter = Emitter::of(addresses);
         let e = &mut emitter;
         e.label("entry");
         let arguments: Vec<Value> = declared
@@ -147,14 +150,10 @@ fn of_name(symbol: &str) -> impl Iterator<Item = Named> {
 
 /// The builtin that a declared symbol is.
 pub fn find(symbol: &str, declared: &Signature, addresses: AddressBits) -> Option<Found> {
-    // Events are numbers of 64 bits in the place of pointers, and records of what is enqueued have addresses of as many.
-    let is_there = |builtin: &Named| {
-        !addresses.is_linear() || builtin.names[0].contains("pipe") || builtin.names[0].contains("reserve_id")
-    };
-    let candidates: Vec<Named> = of_name(symbol).filter(is_there).collect();
-    match candidates.iter().find(|builtin| builtin.fits(declared)) {
-        Some(builtin) => Some(Found::Definition(builtin.define(symbol, declared))),
-        None => candidates.first().map(|builtin| Found::Other(builtin.expected(symbol))),
+    let candidates: Vec<Named> = of_name(symbol).collect();
+    match candidates.iter().find(|builtin| builtin.fits(declared, addresses)) {
+        Some(builtin) => Some(Found::Definition(builtin.define(symbol, declared, addresses))),
+        None => candidates.first().map(|builtin| Found::Other(builtin.expected(symbol, addresses))),
     }
 }
 
@@ -182,10 +181,14 @@ mod tests {
 
     #[test]
     fn every_builtin_is_valid_ir_in_every_memory() {
-        for builtin in all() {
+        for (builtin, addresses) in
+            all().iter().flat_map(|builtin| [(builtin, AddressBits::Bits64), (builtin, AddressBits::Bits32)])
+        {
             for pointer in ["ptr", "ptr addrspace(1)", "ptr addrspace(4)"] {
                 let text = |kind| match kind {
                     'p' => pointer,
+                    'z' if addresses.is_linear() => "i32",
+                    'z' => "i64",
                     'i' => "i32",
                     'l' => "i64",
                     'b' => "i1",
@@ -194,7 +197,7 @@ mod tests {
                 let params = builtin.parameters.chars().map(|kind| text(kind).to_owned()).collect();
                 let declared = Signature { ret: text(builtin.result).into(), params };
                 let symbol = &builtin.names[0];
-                let Some(Found::Definition(definition)) = find(symbol, &declared, AddressBits::Bits64) else {
+                let Some(Found::Definition(definition)) = find(symbol, &declared, addresses) else {
                     panic!("{symbol} is not found for {declared:?}")
                 };
                 definition.must_be_valid();

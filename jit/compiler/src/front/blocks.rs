@@ -47,14 +47,7 @@ pub(crate) fn resolve<'s>(
     if !has_blocks(module.view()) {
         return Ok(());
     }
-    if llvm::addresses(module).is_linear() {
-        let call = calls_of(module.view(), |name| enqueue::is_one(source_name(name))).into_iter().next();
-        if let Some(callee) = call.and_then(Call::called_function) {
-            let name = source_name(&callee.name()).to_owned();
-            return Err(failed(format!("error: `{name}` is used, but a device of 32 bits has no queues\n")));
-        }
-    }
-    bind(session, module, machine)?;
+    bind(session, module, machine, options)?;
     make_known(module, machine)?;
     let blocks = enqueued(module.view())?;
     let first = kernels.len();
@@ -95,6 +88,7 @@ fn bind<'s>(
     session: &'s Session,
     module: &mut Module<'s>,
     machine: &TargetMachine,
+    options: Options,
 ) -> Result<(), CompileError> {
     let mut definitions = enqueue::block_functions(BOUND);
     // Each call gets a function of its own: some take any number of arguments.
@@ -105,7 +99,7 @@ fn bind<'s>(
         let callee = call.called_function().map(|callee| callee.name()).unwrap_or_default();
         let types: Vec<String> = call.arguments().iter().map(|argument| argument.ty().to_string()).collect();
         let name = format!("spirula.enqueue.{number}");
-        let definition = enqueue::define(&name, source_name(&callee), &types);
+        let definition = enqueue::define(&name, source_name(&callee), &types, options);
         let definition = definition.filter(|_| call.ty().integer_width() == 32).ok_or_else(|| {
             let types = types.join(", ");
             failed(format!("error: `{callee}` is called with the types ({types}), which it doesn't have\n"))

@@ -99,7 +99,7 @@ pub fn link<'s>(
 ) -> Result<LinkedModule<'s>, CompileError> {
     let mut hardened = hardened;
     strangers(hardened.module.view(), &hardened.kernels)?;
-    let options = Options { names_errors: hardened.is_debug };
+    let options = Options { names_errors: hardened.is_debug, addresses: llvm::addresses(&hardened.module) };
     blocks::resolve(session, &mut hardened, machine, options)?;
     printf::replace(session, &mut hardened, machine)?;
     let HardenedModule { mut module, mut kernels, math, checks, .. } = hardened;

@@ -47,19 +47,25 @@ impl Body<'_, '_> {
     /// A range, which the builtin writes to memory.
     fn build_range(&mut self, instruction: &Instruction) -> Result<()> {
         let ([global, local, offset], _) = instruction.words()?;
+        let (number, letter) =
+            if self.globals().module.addresses.is_linear() { ("i32", "j") } else { ("i64", "l") };
         let (dimensions, mangled) = match *self.types().get(self.type_of(global)?)? {
-            Type::Array(_, count @ 2..=3) => (count, "PlS_S_"),
-            _ => (1, "lll"),
+            Type::Array(_, count @ 2..=3) => (count, format!("P{letter}S_S_")),
+            _ => (1, letter.repeat(3)),
         };
         let ty = self.types().text(instruction.ty)?.to_string();
         let range = self.fresh();
         self.line(&format!("{range} = alloca {ty}, align 8"));
         let mut passed = vec![format!("ptr {range}")];
         for size in [global, local, offset] {
-            passed.push(if dimensions == 1 { self.long(size)? } else { self.operand(size)? });
+            passed.push(if dimensions == 1 && number == "i64" {
+                self.long(size)?
+            } else {
+                self.operand(size)?
+            });
         }
         let symbol = format!("_Z23__spirv_BuildNDRange_{dimensions}D{mangled}");
-        let size = if dimensions == 1 { "i64".to_string() } else { format!("[{dimensions} x i64]") };
+        let size = if dimensions == 1 { number.to_string() } else { format!("[{dimensions} x {number}]") };
         self.declare(&symbol, format!("declare spir_func void @{symbol}(ptr, {size}, {size}, {size})"))?;
         self.line(&format!("call spir_func void @{symbol}({})", passed.join(", ")));
         self.set(instruction.result, &format!("load {ty}, ptr {range}, align 8"));
