@@ -94,19 +94,30 @@ impl Context {
         self.listener().inspect(|listener| listener.tell(&message));
     }
 
-    /// The first device, with whose limits all agree: they are the platform's one, or parts of it.
+    /// The first device with whose limits all agree: those whose pointers have 32 bits have the lowest ones, and all others are
+    /// the platform's one, or parts of it.
     pub fn device(&self) -> &Arc<Device> {
-        &self.devices[0]
+        self.devices.iter().find(|device| device.info.addresses.is_linear()).unwrap_or(&self.devices[0])
+    }
+
+    /// A device of each kind, all devices of which run the same code.
+    pub fn kinds(&self) -> Vec<Arc<Device>> {
+        let mut kinds: Vec<Arc<Device>> = Vec::new();
+        for device in &self.devices {
+            if kinds.iter().all(|other| other.info.addresses != device.info.addresses) {
+                kinds.push(device.clone());
+            }
+        }
+        kinds
     }
 }
 
-/// Where kernels of a context run that has these devices.
+/// Where kernels of a context run that has these devices, all in the same memory: what lies in a linear one has addresses, too.
 fn place(devices: &[Arc<Device>]) -> Result<Place> {
-    let Some(info) = devices.first().map(|device| &device.info) else { return Ok(Place::default()) };
-    if devices.iter().any(|device| device.info.addresses != info.addresses) {
-        let why = "a context has devices of 64 bits or devices of 32 bits (SPIRULA_DEVICES), but not both";
-        return Err(Status::InvalidDevice.because(why));
-    }
+    let Some(info) = devices.iter().map(|device| &device.info).max_by_key(|info| info.addresses.is_linear())
+    else {
+        return Ok(Place::default());
+    };
     if spirula_service::settings::get().compiler.checks.any() && (info.isolated || info.addresses.is_linear())
     {
         let why = match info.isolated {

@@ -166,12 +166,6 @@ impl Kernel {
         kernels.pop().ok_or_else(|| Status::InvalidKernelName.because(name))
     }
 
-    /// clCreateKernelsInProgram: all, in the program's order. CL_INVALID_PROGRAM_EXECUTABLE.
-    pub fn all(program: &Arc<Program>) -> Result<Vec<Arc<Kernel>>> {
-        let kernels = program.attach_kernels(Ok)?;
-        Ok(Kernel::over(program, kernels))
-    }
-
     /// clCloneKernel (OpenCL 2.1): another kernel object with the arguments as they are now.
     pub fn duplicate(&self) -> Arc<Kernel> {
         self.program.attach_clone();
@@ -251,7 +245,7 @@ impl Kernel {
         let context = &self.program.context;
         let is_known = || address == 0 || context.svm.rest(address).is_some();
         match self.kind(index)? {
-            ArgumentKind::Buffer if context.memory.is_shared() && !is_known() => {
+            ArgumentKind::Buffer if self.program.device.info.is_confined() && !is_known() => {
                 let what = format!(
                     "was given the address {address:#x}, where clSVMAlloc gave nothing: the context's kernels can't use the system's memory"
                 );
@@ -353,7 +347,7 @@ impl Kernel {
             work_group_size: self.max_group,
             compile_work_group_size: required.map(|size| size as usize),
             local_mem_size: local.size,
-            preferred_multiple: self.program.context.device().info.native_vector_width.float as usize,
+            preferred_multiple: self.program.device.info.native_vector_width.float as usize,
             private_mem_size: self.info.code.private_size,
         }
     }

@@ -107,7 +107,9 @@ impl Storage {
         if let Some(pointer) = used.filter(|&pointer| is_usable(pointer)) {
             return Ok(Arc::new(Storage::Host(pointer, size)));
         }
-        let memory = context.memory.allocate(size, PAGE).ok_or_else(|| {
+        // The lowest limit of the context's devices: all of them can use it.
+        let fits = size as u64 <= context.device().info.max_mem_alloc_size;
+        let memory = fits.then(|| context.memory.allocate(size, PAGE)).flatten().ok_or_else(|| {
             Status::MemObjectAllocationFailure.because(format!("no memory for an object of {size} bytes"))
         })?;
         Ok(Arc::new(match used {
@@ -137,7 +139,9 @@ impl Mem {
         host_ptr: Option<HostPtr>,
     ) -> Result<Arc<Mem>> {
         let flags = flags.checked_for_creation()?;
-        let limit = context.device().info.max_mem_alloc_size;
+        // "… greater than CL_DEVICE_MAX_MEM_ALLOC_SIZE for all devices in context."
+        let limits = context.devices.iter().map(|device| device.info.max_mem_alloc_size);
+        let limit = limits.max().unwrap_or(0);
         if size == 0 || size as u64 > limit {
             return Err(Status::InvalidBufferSize
                 .because(format!("a buffer of {size} bytes; 1 to {limit} are possible")));

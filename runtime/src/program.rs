@@ -14,6 +14,7 @@ use crate::error::{Error, Result, Status};
 use crate::execute::launch::Code;
 use crate::execute::tiers::{Maker, Tiers, Version};
 use crate::log;
+use crate::platform::device::Device;
 use crate::trace;
 use background::Background;
 use container::Contents;
@@ -33,11 +34,13 @@ pub type BuildNotify = Box<dyn FnOnce() + Send>;
 /// As [`BuildNotify`], with the program that clLinkProgram made.
 pub type LinkNotify = Box<dyn FnOnce(&Arc<Program>) + Send>;
 
-/// A `cl_program` (for the context's one device).
+/// A `cl_program`, for devices of one kind.
 #[derive(Debug)]
 pub struct Program {
     /// CL_PROGRAM_CONTEXT.
     pub context: Arc<Context>,
+    /// One of the devices.
+    pub device: Arc<Device>,
     /// CL_PROGRAM_SOURCE, if it has one.
     pub source: Option<String>,
     /// SPIR-V, if it was made of that.
@@ -124,7 +127,7 @@ fn without_program(notify: BuildNotify) -> LinkNotify {
 
 impl Program {
     fn new(
-        context: &Arc<Context>,
+        (context, device): (&Arc<Context>, &Arc<Device>),
         source: Option<String>,
         kind: BinaryType,
         modules: Vec<Vec<u8>>,
@@ -141,18 +144,19 @@ impl Program {
             attached: 0,
             binary: None,
         };
-        Program { context: context.clone(), source, il: None, state: Mutex::new(state) }
+        let (context, device) = (context.clone(), device.clone());
+        Program { context, device, source, il: None, state: Mutex::new(state) }
     }
 
     /// clCreateProgramWithSource, the strings joined.
-    pub fn with_source(context: &Arc<Context>, source: String) -> Arc<Program> {
-        Arc::new(Program::new(context, Some(source), BinaryType::None, Vec::new()))
+    pub fn with_source(context: &Arc<Context>, device: &Arc<Device>, source: String) -> Arc<Program> {
+        Arc::new(Program::new((context, device), Some(source), BinaryType::None, Vec::new()))
     }
 
     /// clCreateProgramWithIL. CL_INVALID_VALUE for what is no SPIR-V.
-    pub fn with_il(context: &Arc<Context>, bytes: &[u8]) -> Result<Arc<Program>> {
+    pub fn with_il(context: &Arc<Context>, device: &Arc<Device>, bytes: &[u8]) -> Result<Arc<Program>> {
         let il = Il::read(bytes)?;
-        let program = Program::new(context, None, BinaryType::None, vec![bytes.to_vec()]);
+        let program = Program::new((context, device), None, BinaryType::None, vec![bytes.to_vec()]);
         Ok(Arc::new(Program { il: Some(Mutex::new(il)), ..program }))
     }
 
@@ -173,15 +177,15 @@ impl Program {
     }
 
     /// clCreateProgramWithBinary for one device: SPIR bitcode or what [`Program::binary`] gave. CL_INVALID_BINARY.
-    pub fn with_binary(context: &Arc<Context>, binary: &[u8]) -> Result<Arc<Program>> {
+    pub fn with_binary(context: &Arc<Context>, device: &Arc<Device>, binary: &[u8]) -> Result<Arc<Program>> {
         let invalid = |why: &str| Status::InvalidBinary.because(format!("{why} ({} bytes)", binary.len()));
         if container::is_container(binary) {
             let contents = Contents::decode(binary).map_err(invalid)?;
             if let Some(compiled) = &contents.compiled {
-                verify::verify(compiled, &context.device().info).map_err(|what| invalid(&what))?;
+                verify::verify(compiled, &device.info).map_err(|what| invalid(&what))?;
             }
             let kind = contents.kind().unwrap_or(BinaryType::None);
-            let program = Program::new(context, None, kind, contents.modules);
+            let program = Program::new((context, device), None, kind, contents.modules);
             {
                 let mut state = program.state();
                 state.compiled_with = contents.options;
@@ -192,7 +196,8 @@ impl Program {
         if !BITCODE_MAGICS.iter().any(|magic| binary.starts_with(magic)) {
             return Err(invalid("neither SPIR bitcode nor a binary of Spirula's"));
         }
-        Ok(Arc::new(Program::new(context, None, BinaryType::Intermediate, vec![binary.to_vec()])))
+        let (kind, modules) = (BinaryType::Intermediate, vec![binary.to_vec()]);
+        Ok(Arc::new(Program::new((context, device), None, kind, modules)))
     }
 
     /// clBuildProgram. With `notify` it returns at once and works in the background; the errors about arguments and state
@@ -210,7 +215,7 @@ impl Program {
             state.kernels = None;
             (translation, state.modules.clone(), loadable)
         };
-        let (device, place) = (self.context.device().clone(), self.context.place.clone());
+        let (device, place) = (self.device.clone(), self.context.place.clone());
         let remarks = parsed.remarks();
         let work = move || match loadable {
             Some((compiled, options)) if steps::will_do(&compiled, &options) => {
@@ -260,12 +265,13 @@ impl Program {
     /// The inner one is CL_LINK_PROGRAM_FAILURE, whose program has the log.
     pub fn link(
         context: &Arc<Context>,
+        device: &Arc<Device>,
         options: &str,
         inputs: &[Arc<Program>],
         notify: Option<LinkNotify>,
     ) -> Result<(Arc<Program>, Result<()>)> {
         let mut parsed = options::parse(options, Step::Link)?;
-        parsed.compile.addresses = context.device().info.addresses;
+        parsed.compile.addresses = device.info.addresses;
         if inputs.is_empty() {
             return Err(Status::InvalidValue.because("nothing to link"));
         }
@@ -285,13 +291,13 @@ impl Program {
             compiled_with.push(state.compiled_with.clone());
         }
         let merged = steps::merge(&parsed.compile, &compiled_with);
-        let program = Arc::new(Program::new(context, None, BinaryType::None, modules));
+        let program = Arc::new(Program::new((context, device), None, BinaryType::None, modules));
         let modules = {
             let mut state = program.state();
             (state.status, state.options) = (BuildStatus::InProgress, options.to_string());
             state.modules.clone()
         };
-        let (device, place) = (context.device().clone(), context.place.clone());
+        let (device, place) = (device.clone(), context.place.clone());
         let work = move || match parsed.create_library {
             true => steps::link(modules, &merged),
             false => {
@@ -305,7 +311,7 @@ impl Program {
 
     /// Reads the options. Why they are wrong becomes the program's log, for clients show that rather than what `pfn_notify` gets.
     fn parse(&self, options: &str, step: Step) -> Result<Options> {
-        let addresses = self.context.device().info.addresses;
+        let addresses = self.device.info.addresses;
         let parsed = options::parse(options, step).map(|mut parsed| {
             parsed.compile.addresses = addresses;
             parsed
@@ -345,7 +351,7 @@ impl Program {
         let translation = self.source.as_deref().map(|text| {
             let text_of = |header: &Program| header.source.clone().unwrap_or_default();
             let headers = headers.iter().map(|(name, header)| (name.clone(), text_of(header))).collect();
-            source::translation(text, headers, parsed, &self.context.device().info)
+            source::translation(text, headers, parsed, &self.device.info)
         });
         let translation = translation.transpose().inspect_err(|error| state.fail(options, error))?;
         if let Some(il) = &self.il {
@@ -516,7 +522,8 @@ impl Program {
     /// A program with these kernels.
     #[cfg(test)]
     pub(crate) fn of_kernels(context: &Arc<Context>, kernels: Vec<(KernelInfo, Code)>) -> Arc<Program> {
-        let program = Program::new(context, None, BinaryType::Executable, vec![Vec::new()]);
+        let device = context.device();
+        let program = Program::new((context, device), None, BinaryType::Executable, vec![Vec::new()]);
         let versions = kernels.into_iter().map(|(info, code)| Version { code, info: Arc::new(info) });
         let built = versions.map(|version| BuiltKernel::new(version, None));
         program.state().kernels = Some(built.collect());

@@ -73,6 +73,11 @@ impl Test {
         self.again("cpu32", DEVICE_OF_32_BITS)
     }
 
+    /// The same test once more, with both devices.
+    pub fn on_both_devices(&self) -> Test {
+        self.again("both", ("SPIRULA_DEVICES", "cpu64,cpu32"))
+    }
+
     fn again(&self, prefix: &str, variable: (&'static str, &'static str)) -> Test {
         Test {
             name: format!("{prefix}::{}", self.name),

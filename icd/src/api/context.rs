@@ -161,10 +161,7 @@ pub fn create_from_type(
     let properties = check_properties(&properties)?;
     check_notify(pfn_notify.is_null(), user_data)?;
     // CL_INVALID_DEVICE_TYPE, CL_DEVICE_NOT_FOUND.
-    let mut devices = device::of_type(device_type)?.to_vec();
-    // All or a part of them: those that can be in one context.
-    let addresses = devices.first().map(|device| device.core.info.addresses);
-    devices.retain(|device| Some(device.core.info.addresses) == addresses);
+    let devices = device::of_type(device_type)?.to_vec();
     new(properties, devices, pfn_notify, user_data)
 }
 

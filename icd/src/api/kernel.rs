@@ -12,14 +12,15 @@ use crate::info::{query, unknown};
 use opencl_sys as cl;
 use spirula_runtime::context::Context as CoreContext;
 use spirula_runtime::kernel::{ArgumentValue, Kernel as Core};
+use spirula_runtime::platform::device::Device as CoreDevice;
 use spirula_runtime::{AccessQualifier, AddressQualifier, ArgumentKind, TypeQualifiers};
 use std::ffi::c_void;
 use std::sync::Arc;
 
 /// A `cl_kernel`.
 pub struct Kernel {
-    /// The kernel itself.
-    pub core: Arc<Core>,
+    /// For each kind of devices that its program was built for.
+    cores: Vec<Arc<Core>>,
     /// CL_KERNEL_PROGRAM.
     pub program: Link<Program>,
 }
@@ -28,7 +29,50 @@ impl ClObject for Kernel {
     const NAME: &'static str = "cl_kernel";
     const INVALID: cl::cl_int = cl::CL_INVALID_KERNEL;
     fn context(&self) -> Option<Arc<CoreContext>> {
-        Some(self.core.program.context.clone())
+        Some(self.core().program.context.clone())
+    }
+}
+
+impl Kernel {
+    /// The kernel of that name of each executable. CL_INVALID_KERNEL_NAME, CL_INVALID_PROGRAM_EXECUTABLE,
+    /// CL_INVALID_KERNEL_DEFINITION if devices have different ones.
+    fn named(program: &Ref<Program>, name: &str) -> Status<Kernel> {
+        let (mut cores, mut why): (Vec<Arc<Core>>, _) = (Vec::new(), None);
+        for part in program.cores() {
+            match Core::new(part, name) {
+                Ok(core) => cores.push(core),
+                // That there is an executable without it tells more than that there is none.
+                Err(error) if why.is_none() || part.kernel_names().is_ok() => why = Some(error),
+                Err(_) => {}
+            }
+        }
+        if let (true, Some(why)) = (cores.is_empty(), why) {
+            return Err(why.into());
+        }
+        let kinds = |core: &Arc<Core>| -> Vec<ArgumentKind> {
+            core.info.signature.arguments.iter().map(|argument| argument.kind).collect()
+        };
+        let differ = cores.iter().any(|core| kinds(core) != kinds(&cores[0]));
+        fail_if(
+            differ,
+            cl::CL_INVALID_KERNEL_DEFINITION,
+            "the program's devices have kernels of that name with different arguments",
+        )?;
+        Ok(Kernel { cores, program: program.link()? })
+    }
+
+    /// The first of the kernels that it is: they are called the same, and take the same arguments.
+    pub fn core(&self) -> &Arc<Core> {
+        &self.cores[0]
+    }
+
+    /// The one for a device. CL_INVALID_PROGRAM_EXECUTABLE.
+    pub fn of(&self, device: &CoreDevice) -> Status<&Arc<Core>> {
+        let own = self.cores.iter().find(|core| core.program.device.info.addresses == device.info.addresses);
+        own.or_fail(
+            cl::CL_INVALID_PROGRAM_EXECUTABLE,
+            "the kernel's program was not built for the device, or has no such kernel there",
+        )
     }
 }
 
@@ -38,8 +82,8 @@ pub fn create(program: Handle<Program>, kernel_name: Text) -> Status<NewHandle> 
     fail_if(kernel_name.is_null(), cl::CL_INVALID_VALUE, "kernel_name is NULL")?;
     // CL_INVALID_PROGRAM_EXECUTABLE if there is no successfully built executable for program.
     // CL_INVALID_KERNEL_NAME if kernel_name is not found in program.
-    let core = Core::new(&program.core, &kernel_name.string())?;
-    Ok(NewHandle::new(Kernel { core, program: program.link()? }))
+    // CL_INVALID_KERNEL_DEFINITION.
+    Ok(NewHandle::new(Kernel::named(&program, &kernel_name.string())?))
 }
 
 /// clCreateKernelsInProgram.
@@ -51,16 +95,23 @@ pub fn create_all(
 ) -> Status {
     let program = program.get()?;
     // CL_INVALID_PROGRAM_EXECUTABLE if there is no successfully built executable for any device in program.
-    let all = Core::all(&program.core)?;
+    let names = program.built().kernel_names()?;
+    let mut all = Vec::new();
+    for name in &names {
+        match Kernel::named(&program, name) {
+            // "Kernel objects are not created for any kernel functions that do not have the same function definition across all
+            // devices."
+            Err(error) if error.code == cl::CL_INVALID_KERNEL_DEFINITION => {}
+            kernel => all.push(kernel?),
+        }
+    }
     let room = kernels.is_null() || num_kernels as usize >= all.len();
     fail_if(!room, cl::CL_INVALID_VALUE, "num_kernels is less than the number of kernels in program")?;
     num_kernels_ret.write(all.len() as u32);
     if kernels.is_null() {
         return Ok(());
     }
-    let handles: Status<Vec<NewHandle>> =
-        all.into_iter().map(|core| Ok(NewHandle::new(Kernel { core, program: program.link()? }))).collect();
-    kernels.write_list(&handles?.into_iter().map(NewHandle::into_raw).collect::<Vec<_>>());
+    kernels.write_list(&all.into_iter().map(|kernel| NewHandle::new(kernel).into_raw()).collect::<Vec<_>>());
     Ok(())
 }
 
@@ -70,7 +121,7 @@ pub fn set_arg(kernel: Handle<Kernel>, arg_index: u32, arg_size: usize, arg_valu
     // CL_INVALID_ARG_INDEX if arg_index is not a valid argument index.
     // CL_INVALID_ARG_VALUE if arg_value … is not a valid value.
     // CL_INVALID_ARG_SIZE if arg_size does not match the size of the data type …
-    let argument = kernel.core.argument(arg_index as usize, arg_size, arg_value.is_null())?;
+    let argument = kernel.core().argument(arg_index as usize, arg_size, arg_value.is_null())?;
     let value = match argument.kind() {
         ArgumentKind::Value { .. } => {
             let bytes = arg_value.bytes(arg_size);
@@ -103,7 +154,11 @@ pub fn set_arg(kernel: Handle<Kernel>, arg_index: u32, arg_size: usize, arg_valu
             ArgumentValue::Sampler(Ref::<Sampler>::find(object)?.core.clone())
         }
     };
-    Ok(argument.set(value)?)
+    argument.set(value.clone())?;
+    for other in &kernel.cores[1..] {
+        other.argument(arg_index as usize, arg_size, arg_value.is_null())?.set(value.clone())?;
+    }
+    Ok(())
 }
 
 /// clGetKernelInfo.
@@ -115,7 +170,7 @@ pub fn get_info(
     param_value_size_ret: Out<usize>,
 ) -> Status {
     let kernel = kernel.get()?;
-    let info = &kernel.core.info.signature;
+    let info = &kernel.core().info.signature;
     query(param_value_size, param_value, param_value_size_ret, |answer| match param_name {
         cl::CL_KERNEL_FUNCTION_NAME => answer.text(&info.name),
         cl::CL_KERNEL_NUM_ARGS => answer.value(info.arguments.len() as u32),
@@ -124,7 +179,7 @@ pub fn get_info(
         cl::CL_KERNEL_PROGRAM => answer.object(&kernel.program),
         // "For kernels not created from OpenCL C source and the clCreateProgramWithSource API call the string returned from this
         // query will be empty."
-        cl::CL_KERNEL_ATTRIBUTES if kernel.core.program.source.is_none() => answer.text(""),
+        cl::CL_KERNEL_ATTRIBUTES if kernel.core().program.source.is_none() => answer.text(""),
         cl::CL_KERNEL_ATTRIBUTES => answer.text(&info.attributes),
         _ => unknown(param_name),
     })
@@ -173,7 +228,7 @@ pub fn get_arg_info(
     param_value_size_ret: Out<usize>,
 ) -> Status {
     let kernel = kernel.get()?;
-    let argument = kernel.core.info.signature.arguments.get(arg_index as usize);
+    let argument = kernel.core().info.signature.arguments.get(arg_index as usize);
     let argument = argument.or_fail(cl::CL_INVALID_ARG_INDEX, "arg_index is not a valid argument index")?;
     query(param_value_size, param_value, param_value_size_ret, |answer| match param_name {
         cl::CL_KERNEL_ARG_ADDRESS_QUALIFIER => answer.value(address_qualifier(argument.address_space)),
@@ -192,13 +247,14 @@ pub fn get_arg_info(
 }
 
 /// CL_INVALID_DEVICE if device is not in the list of devices associated with kernel or if device is NULL but there is more than
-/// one device associated with kernel.
-fn check_device(kernel: &Kernel, device: &Handle<Device>) -> Status {
+/// one device associated with kernel; else the kernel there, as far as there is one.
+fn on_device<'k>(kernel: &'k Kernel, device: &Handle<Device>) -> Status<&'k Arc<Core>> {
     if device.is_null() {
         let several = kernel.program.devices.len() > 1;
-        return fail_if(several, cl::CL_INVALID_DEVICE, "device is NULL, but the kernel has more than one");
+        fail_if(several, cl::CL_INVALID_DEVICE, "device is NULL, but the kernel has more than one")?;
+        return Ok(kernel.core());
     }
-    kernel.program.device(device).map(|_| ())
+    kernel.of(&kernel.program.device(device)?.core)
 }
 
 /// clGetKernelWorkGroupInfo.
@@ -211,8 +267,7 @@ pub fn get_work_group_info(
     param_value_size_ret: Out<usize>,
 ) -> Status {
     let kernel = kernel.get()?;
-    check_device(&kernel, &device)?;
-    let info = kernel.core.work_group_info();
+    let info = on_device(&kernel, &device)?.work_group_info();
     query(param_value_size, param_value, param_value_size_ret, |answer| match param_name {
         cl::CL_KERNEL_WORK_GROUP_SIZE => answer.value(info.work_group_size),
         cl::CL_KERNEL_COMPILE_WORK_GROUP_SIZE => answer.value(info.compile_work_group_size),
@@ -231,7 +286,8 @@ pub fn get_work_group_info(
 pub fn clone(source_kernel: Handle<Kernel>) -> Status<NewHandle> {
     // CL_INVALID_KERNEL if source_kernel is not a valid kernel object.
     let source = source_kernel.get()?;
-    Ok(NewHandle::new(Kernel { core: source.core.duplicate(), program: source.program.clone() }))
+    let cores = source.cores.iter().map(|core| core.duplicate()).collect();
+    Ok(NewHandle::new(Kernel { cores, program: source.program.clone() }))
 }
 
 /// clGetKernelSubGroupInfo (OpenCL 2.1).
@@ -247,8 +303,7 @@ pub fn get_sub_group_info(
     param_value_size_ret: Out<usize>,
 ) -> Status {
     let kernel = kernel.get()?;
-    check_device(&kernel, &device)?;
-    let core = &kernel.core;
+    let core = on_device(&kernel, &device)?;
     // CL_INVALID_VALUE if … input_value_size is not valid, or if input_value is NULL where there must be one.
     let input = |most: usize| -> Status<Vec<usize>> {
         let count = input_value_size / size_of::<usize>();
@@ -280,7 +335,10 @@ pub fn set_arg_svm_pointer(kernel: Handle<Kernel>, arg_index: u32, arg_value: Ho
     // CL_INVALID_ARG_INDEX if arg_index is not a valid argument index. CL_INVALID_ARG_VALUE if arg_value … is not a valid
     // value: such as for an argument that is no pointer to global or constant memory.
     let address = arg_value.address().expose_provenance();
-    Ok(kernel.core.set_address(arg_index as usize, address)?)
+    for core in &kernel.cores {
+        core.set_address(arg_index as usize, address)?;
+    }
+    Ok(())
 }
 
 /// clSetKernelExecInfo (OpenCL 2.0): what it tells, nobody needs to know, but it may not be possible.
@@ -315,7 +373,7 @@ pub fn set_exec_info(
     let is_system = param_name == cl::CL_KERNEL_EXEC_INFO_SVM_FINE_GRAIN_SYSTEM
         && param_value.bytes(param_value_size).is_some_and(|value| value.iter().any(|&byte| byte != 0));
     fail_if(
-        is_system && kernel.core.program.context.device().info.is_confined(),
+        is_system && kernel.cores.iter().all(|core| core.program.device.info.is_confined()),
         cl::CL_INVALID_OPERATION,
         "the device's kernels are confined to their context's memory; they can't use the system's",
     )

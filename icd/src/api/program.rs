@@ -9,6 +9,8 @@ use crate::handle::{ClObject, Link, NewHandle, Ref};
 use crate::info::{query, unknown};
 use opencl_sys as cl;
 use spirula_runtime::context::Context as CoreContext;
+use spirula_runtime::error::{Error as CoreError, Status as CoreStatus};
+use spirula_runtime::platform::device::Device as CoreDevice;
 use spirula_runtime::program::{BinaryType, BuildNotify, BuildStatus, Program as Core};
 use std::ffi::{c_char, c_void};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -16,15 +18,20 @@ use std::sync::{Arc, OnceLock};
 
 /// A `cl_program`.
 pub struct Program {
-    /// The program itself.
-    pub core: Arc<Core>,
     /// CL_PROGRAM_CONTEXT.
     pub context: Link<Context>,
-    /// CL_PROGRAM_DEVICES, which all run the same code.
+    /// For each kind of its devices, all of which run the same code.
+    parts: Vec<Part>,
+    /// CL_PROGRAM_DEVICES.
     pub devices: Vec<Link<Device>>,
     /// For each of these, in how many lists of builds, compilations and links it was.
     asked_for: Vec<AtomicUsize>,
-    /// CL_PROGRAM_BINARY_TYPE for the others.
+}
+
+/// A program for devices of one kind.
+struct Part {
+    core: Arc<Core>,
+    /// CL_PROGRAM_BINARY_TYPE for devices that it was not built for.
     given: BinaryType,
 }
 
@@ -32,15 +39,46 @@ impl ClObject for Program {
     const NAME: &'static str = "cl_program";
     const INVALID: cl::cl_int = cl::CL_INVALID_PROGRAM;
     fn context(&self) -> Option<Arc<CoreContext>> {
-        Some(self.core.context.clone())
+        Some(self.context.core.clone())
     }
 }
 
+/// Whether a program is for devices of that kind.
+fn is_for_kind(core: &Core, device: &CoreDevice) -> bool {
+    core.device.info.addresses == device.info.addresses
+}
+
 impl Program {
-    fn new(core: Arc<Core>, context: Link<Context>, devices: Vec<Link<Device>>) -> Program {
+    /// There must be one at least.
+    fn new(cores: Vec<Arc<Core>>, context: Link<Context>, devices: Vec<Link<Device>>) -> Program {
         let asked_for = devices.iter().map(|_| AtomicUsize::new(0)).collect();
-        let given = core.binary_type();
-        Program { core, context, devices, asked_for, given }
+        let parts = cores.into_iter().map(|core| Part { given: core.binary_type(), core }).collect();
+        Program { parts, context, devices, asked_for }
+    }
+
+    /// The programs that it is, one for each kind of its devices.
+    pub fn cores(&self) -> impl Iterator<Item = &Arc<Core>> {
+        self.parts.iter().map(|part| &part.core)
+    }
+
+    /// The first of them: what the application gave is the same in all.
+    pub fn core(&self) -> &Arc<Core> {
+        &self.parts[0].core
+    }
+
+    fn part(&self, device: &Link<Device>) -> &Part {
+        let own = self.parts.iter().find(|part| is_for_kind(&part.core, &device.core));
+        own.unwrap_or(&self.parts[0])
+    }
+
+    /// What was built of it for a device.
+    pub fn of(&self, device: &Link<Device>) -> &Arc<Core> {
+        &self.part(device).core
+    }
+
+    /// The first of these that has an executable, for there may be kernels of it.
+    pub fn built(&self) -> &Arc<Core> {
+        self.cores().find(|core| core.kernel_names().is_ok()).unwrap_or(self.core())
     }
 
     /// Whether it was built, or tried to, for a device.
@@ -49,12 +87,14 @@ impl Program {
         own.is_some_and(|index| self.asked_for[index].load(Ordering::Relaxed) > 0)
     }
 
-    /// Does a build for these devices; all if there are none. One that could not begin leaves the others' state alone.
+    /// Does a build for these devices; all if there are none. One that could not begin leaves the others' state alone. If there are
+    /// several kinds of devices, `build` does it for one after the other before `notify` is called.
     fn for_devices(
         &self,
         num_devices: u32,
         device_list: &Handles<Device>,
-        build: impl FnOnce() -> Status,
+        notify: Option<BuildNotify>,
+        build: impl Fn(&Arc<Core>, Option<BuildNotify>) -> Result<(), CoreError>,
     ) -> Status {
         self.check_devices(num_devices, device_list)?;
         let listed = device_list.get(num_devices)?;
@@ -68,7 +108,14 @@ impl Program {
         for asked in &meant {
             asked.fetch_add(1, Ordering::Relaxed);
         }
-        build().inspect_err(|error| {
+        let is_of_kind =
+            |core: &&Arc<Core>| self.devices.iter().any(|own| is_meant(own) && is_for_kind(core, &own.core));
+        let cores: Vec<&Arc<Core>> = self.cores().filter(is_of_kind).collect();
+        let done = match cores[..] {
+            [core] => build(core, notify),
+            _ => one_by_one(&cores, notify, |core| build(core, None)),
+        };
+        done.map_err(Error::from).inspect_err(|error| {
             if error.code == cl::CL_INVALID_OPERATION {
                 for asked in &meant {
                     asked.fetch_sub(1, Ordering::Relaxed);
@@ -99,22 +146,49 @@ impl Program {
         Ok(())
     }
 
-    /// A handle for a new program.
-    fn publish(core: Arc<Core>, context: Link<Context>) -> NewHandle {
-        let devices = context.devices.clone();
-        NewHandle::new(Program::new(core, context, devices))
+    /// A handle for a new program, which `make` makes for a kind of devices.
+    fn publish(
+        context: &Ref<Context>,
+        make: impl Fn(&Arc<CoreDevice>) -> Result<Arc<Core>, CoreError>,
+    ) -> Status<NewHandle> {
+        let cores = context.core.kinds().iter().map(make).collect::<Result<Vec<_>, _>>()?;
+        Ok(NewHandle::new(Program::new(cores, context.link()?, context.devices.clone())))
     }
 
     /// A handle for a program that is linked for these devices; all if there are none.
-    fn publish_linked(core: Arc<Core>, context: Link<Context>, listed: &[Opaque]) -> NewHandle {
+    fn publish_linked(cores: Vec<Arc<Core>>, context: Link<Context>, listed: &[Opaque]) -> NewHandle {
         let devices = context.devices.clone();
-        let program = Program::new(core, context, devices);
+        let program = Program::new(cores, context, devices);
         for (own, asked) in program.devices.iter().zip(&program.asked_for) {
             let is_meant = listed.is_empty() || listed.iter().any(|device| device.get() == own.handle());
-            asked.store(is_meant.into(), Ordering::Relaxed);
+            let is_linked = program.cores().any(|core| is_for_kind(core, &own.core));
+            asked.store((is_meant && is_linked).into(), Ordering::Relaxed);
         }
         NewHandle::new(program)
     }
+}
+
+/// Builds for several kinds of devices. The error is the first one; it is no reason not to build for the others, unless nothing
+/// could begin.
+fn one_by_one(
+    cores: &[&Arc<Core>],
+    notify: Option<BuildNotify>,
+    build: impl Fn(&Arc<Core>) -> Result<(), CoreError>,
+) -> Result<(), CoreError> {
+    let mut first = Ok(());
+    for core in cores {
+        use CoreStatus::{BuildProgramFailure, CompileProgramFailure, InvalidBinary};
+        let result = build(core);
+        let has_begun = result.as_ref().err().is_none_or(|error| {
+            [BuildProgramFailure, CompileProgramFailure, InvalidBinary].contains(&error.status)
+        });
+        first = first.and(result);
+        if !has_begun {
+            return first;
+        }
+    }
+    notify.into_iter().for_each(|notify| notify());
+    first
 }
 
 /// A build's callback, which keeps the program's handle live until it was called.
@@ -142,8 +216,8 @@ pub fn create_with_source(
     // "If an element in lengths is zero, its accompanying string is null-terminated."
     let source: Vec<u8> =
         strings.iter().zip(lengths).flat_map(|(text, length)| text.prefix(length)).collect();
-    let core = Core::with_source(&context.core, String::from_utf8_lossy(&source).into_owned());
-    Ok(Program::publish(core, context.link()?))
+    let source = String::from_utf8_lossy(&source).into_owned();
+    Program::publish(&context, |device| Ok(Core::with_source(&context.core, device, source.clone())))
 }
 
 /// The checks of `num_devices` and `device_list` where there must be some. Errors: CL_INVALID_VALUE, CL_INVALID_DEVICE.
@@ -173,23 +247,28 @@ pub fn create_with_binary(
         binary_status.write_list(&vec![cl::CL_INVALID_VALUE; count]);
         return fail(cl::CL_INVALID_VALUE, "an entry in lengths is 0 or one in binaries is NULL");
     }
-    // CL_INVALID_BINARY if an invalid program binary was encountered for any device. (The devices run the same code, so the
-    // first is as good as the others.)
-    let load = |(binary, &length): (&HostConst, &usize)| {
-        let binary =
-            binary.bytes(length).or_fail(cl::CL_INVALID_VALUE, "an entry in lengths is too large")?;
-        Core::with_binary(&context.core, binary).map_err(Error::from)
-    };
-    let loaded: Vec<Status<Arc<Core>>> = binaries.iter().zip(&lengths).map(load).collect();
-    let status = |core: &Status<Arc<Core>>| core.as_ref().err().map_or(cl::CL_SUCCESS, |error| error.code);
-    binary_status.write_list(&loaded.iter().map(status).collect::<Vec<_>>());
-    let cores = loaded.into_iter().collect::<Status<Vec<_>>>()?;
-    let core = cores.into_iter().next().or_fail(cl::CL_INVALID_VALUE, "num_devices is 0")?;
     let mut devices: Vec<Link<Device>> = Vec::new();
     for device in device_list.get(num_devices)? {
         devices.push(device.link()?);
     }
-    Ok(NewHandle::new(Program::new(core, context.link()?, devices)))
+    // CL_INVALID_BINARY if an invalid program binary was encountered for any device.
+    let load = |((binary, &length), device): ((&HostConst, &usize), &Link<Device>)| {
+        let binary =
+            binary.bytes(length).or_fail(cl::CL_INVALID_VALUE, "an entry in lengths is too large")?;
+        Core::with_binary(&context.core, &device.core, binary).map_err(Error::from)
+    };
+    let loaded: Vec<Status<Arc<Core>>> = binaries.iter().zip(&lengths).zip(&devices).map(load).collect();
+    let status = |core: &Status<Arc<Core>>| core.as_ref().err().map_or(cl::CL_SUCCESS, |error| error.code);
+    binary_status.write_list(&loaded.iter().map(status).collect::<Vec<_>>());
+    // Devices of one kind run the same code, so the first is as good as the others.
+    let mut cores: Vec<Arc<Core>> = Vec::new();
+    for core in loaded {
+        let core = core?;
+        if cores.iter().all(|other| !is_for_kind(other, &core.device)) {
+            cores.push(core);
+        }
+    }
+    Ok(NewHandle::new(Program::new(cores, context.link()?, devices)))
 }
 
 /// clCreateProgramWithBuiltInKernels: CL_DEVICE_BUILT_IN_KERNELS is empty.
@@ -209,7 +288,7 @@ pub fn create_with_il(context: Handle<Context>, il: HostConst, length: usize) ->
     let bytes = il.bytes(length).filter(|bytes| !bytes.is_empty());
     let bytes = bytes.or_fail(cl::CL_INVALID_VALUE, "il is NULL or length is 0")?;
     // CL_INVALID_VALUE if it doesn't contain well-formed intermediate language.
-    Ok(Program::publish(Core::with_il(&context.core, bytes)?, context.link()?))
+    Program::publish(&context, |device| Core::with_il(&context.core, device, bytes))
 }
 
 /// clBuildProgram.
@@ -223,11 +302,10 @@ pub fn build(
 ) -> Status {
     let program = program.get()?;
     check_notify(pfn_notify.is_null(), user_data)?;
-    program.for_devices(num_devices, &device_list, || {
-        // CL_INVALID_BINARY, CL_INVALID_BUILD_OPTIONS, CL_INVALID_OPERATION, CL_COMPILER_NOT_AVAILABLE,
-        // CL_BUILD_PROGRAM_FAILURE.
-        Ok(program.core.build(&options.string(), build_notify(&program, pfn_notify, user_data)?)?)
-    })
+    let notify = build_notify(&program, pfn_notify, user_data)?;
+    // CL_INVALID_BINARY, CL_INVALID_BUILD_OPTIONS, CL_INVALID_OPERATION, CL_COMPILER_NOT_AVAILABLE, CL_BUILD_PROGRAM_FAILURE.
+    program
+        .for_devices(num_devices, &device_list, notify, |core, notify| core.build(&options.string(), notify))
 }
 
 /// clCompileProgram.
@@ -255,14 +333,11 @@ pub fn compile(
     let names = header_include_names.as_in().texts(num_input_headers);
     let headers: Vec<_> = input_headers.get(num_input_headers)?;
     let headers: Vec<_> =
-        names.iter().zip(headers).map(|(name, header)| (name.string(), header.core.clone())).collect();
-    program.for_devices(num_devices, &device_list, || {
-        // CL_INVALID_COMPILER_OPTIONS, CL_INVALID_OPERATION, CL_COMPILER_NOT_AVAILABLE, CL_COMPILE_PROGRAM_FAILURE.
-        Ok(program.core.compile(
-            &options.string(),
-            &headers,
-            build_notify(&program, pfn_notify, user_data)?,
-        )?)
+        names.iter().zip(headers).map(|(name, header)| (name.string(), header.core().clone())).collect();
+    let notify = build_notify(&program, pfn_notify, user_data)?;
+    // CL_INVALID_COMPILER_OPTIONS, CL_INVALID_OPERATION, CL_COMPILER_NOT_AVAILABLE, CL_COMPILE_PROGRAM_FAILURE.
+    program.for_devices(num_devices, &device_list, notify, |core, notify| {
+        core.compile(&options.string(), &headers, notify)
     })
 }
 
@@ -300,32 +375,80 @@ pub fn link(
     let nothing = num_input_programs == 0 || input_programs.is_null();
     fail_if(nothing, cl::CL_INVALID_VALUE, "num_input_programs is 0 or input_programs is NULL")?;
     // CL_INVALID_PROGRAM if programs specified in input_programs are not valid program objects.
-    let inputs: Vec<_> =
-        input_programs.get(num_input_programs)?.iter().map(|input| input.core.clone()).collect();
+    let inputs = input_programs.get(num_input_programs)?;
     check_notify(pfn_notify.is_null(), user_data)?;
     // The callback may come before this function has returned; whoever is first makes the handle.
     let handle: Arc<OnceLock<Opaque>> = Arc::default();
     let listed: Vec<Opaque> =
         device_list.get(num_devices)?.iter().map(|device| Opaque::new(device.handle())).collect();
+    let kinds = kinds_to_link(&context, &listed, &inputs)?;
     let publish = {
         let context = context.link()?;
-        move |core: &Arc<Core>| {
-            let make =
-                || Opaque::new(Program::publish_linked(core.clone(), context.clone(), &listed).into_raw());
+        move |cores: Vec<Arc<Core>>| {
+            let make = || Opaque::new(Program::publish_linked(cores, context.clone(), &listed).into_raw());
             handle.get_or_init(make).get()
         }
     };
-    let notify = (!pfn_notify.is_null()).then(|| -> LinkNotify {
-        let publish = publish.clone();
-        Box::new(move |core| {
-            if let Some(callback) = pfn_notify.bind(publish(core), user_data) {
-                callback();
-            }
-        })
-    });
-    // CL_INVALID_LINKER_OPTIONS, CL_INVALID_OPERATION, CL_LINKER_NOT_AVAILABLE: no program. CL_LINK_PROGRAM_FAILURE.
-    let (core, linked) = Core::link(&context.core, &options.string(), &inputs, notify)?;
-    Ok(Linked(publish(&core), linked.err().map(Error::from)))
+    let called = move |handle| pfn_notify.bind(handle, user_data).into_iter().for_each(|callback| callback());
+    let link = |(device, inputs): &ToLink, notify: Option<LinkNotify>| {
+        // CL_INVALID_LINKER_OPTIONS, CL_INVALID_OPERATION, CL_LINKER_NOT_AVAILABLE: no program. CL_LINK_PROGRAM_FAILURE.
+        Core::link(&context.core, device, &options.string(), inputs, notify)
+    };
+    if let [kind] = &kinds[..] {
+        let notify = (!pfn_notify.is_null()).then(|| -> LinkNotify {
+            let publish = publish.clone();
+            Box::new(move |core| called(publish(vec![core.clone()])))
+        });
+        let (core, linked) = link(kind, notify)?;
+        return Ok(Linked(publish(vec![core]), linked.err().map(Error::from)));
+    }
+    // For one kind of devices after the other, before the callback is called.
+    let mut cores = Vec::new();
+    let mut result = Ok(());
+    for kind in &kinds {
+        let (core, linked) = link(kind, None)?;
+        cores.push(core);
+        result = result.and(linked);
+    }
+    let handle = publish(cores);
+    called(handle);
+    Ok(Linked(handle, result.err().map(Error::from)))
+}
+
+/// A device of a kind, and the programs for it that are to be linked.
+type ToLink = (Arc<CoreDevice>, Vec<Arc<Core>>);
+
+/// The kinds of devices, of those in a list or of all, that programs are linked for, and what they are for each: a kind that none
+/// of them was compiled for is left out. CL_INVALID_OPERATION if some were and others not.
+fn kinds_to_link(context: &Context, listed: &[Opaque], inputs: &[Ref<Program>]) -> Status<Vec<ToLink>> {
+    let is_meant = |device: &&Link<Device>| {
+        listed.is_empty() || listed.iter().any(|listed| listed.get() == device.handle())
+    };
+    let mut kinds: Vec<ToLink> = Vec::new();
+    for device in context.devices.iter().filter(is_meant) {
+        if kinds.iter().all(|(other, _)| other.info.addresses != device.core.info.addresses) {
+            let of_kind =
+                |input: &Ref<Program>| input.cores().find(|core| is_for_kind(core, &device.core)).cloned();
+            kinds.push((device.core.clone(), inputs.iter().filter_map(of_kind).collect()));
+        }
+    }
+    let is_compiled =
+        |core: &Arc<Core>| matches!(core.binary_type(), BinaryType::CompiledObject | BinaryType::Library);
+    let several = kinds.len() > 1;
+    let is_for_none = |(_, cores): &ToLink| !cores.iter().any(is_compiled);
+    // What none was compiled for at all is for the link to refuse.
+    if several && !kinds.iter().all(is_for_none) {
+        kinds.retain(|kind| !is_for_none(kind));
+    } else {
+        kinds.truncate(1);
+    }
+    let is_partial = kinds.iter().any(|(_, cores)| cores.len() < inputs.len());
+    fail_if(
+        is_partial,
+        cl::CL_INVALID_OPERATION,
+        "a program in input_programs is not for a device that the others are linked for",
+    )?;
+    Ok(kinds)
 }
 
 /// clGetProgramInfo.
@@ -337,24 +460,26 @@ pub fn get_info(
     param_value_size_ret: Out<usize>,
 ) -> Status {
     let program = program.get()?;
-    let core = &program.core;
+    let core = program.core();
+    let binaries = || program.devices.iter().map(|device| program.of(device).binary());
     query(param_value_size, param_value, param_value_size_ret, |answer| match param_name {
         cl::CL_PROGRAM_REFERENCE_COUNT => answer.value(program.reference_count()),
         cl::CL_PROGRAM_CONTEXT => answer.object(&program.context),
         cl::CL_PROGRAM_NUM_DEVICES => answer.value(program.devices.len() as u32),
         cl::CL_PROGRAM_DEVICES => answer.objects(&program.devices),
         cl::CL_PROGRAM_SOURCE => answer.text(core.source.as_deref().unwrap_or_default()),
-        // One for each device, all of which run the same code.
-        cl::CL_PROGRAM_BINARY_SIZES => answer.list(&vec![core.binary().len(); program.devices.len()]),
-        cl::CL_PROGRAM_BINARIES => answer.scattered(&vec![core.binary(); program.devices.len()]),
+        cl::CL_PROGRAM_BINARY_SIZES => {
+            answer.list(&binaries().map(|binary| binary.len()).collect::<Vec<_>>())
+        }
+        cl::CL_PROGRAM_BINARIES => answer.scattered(&binaries().collect::<Vec<_>>()),
         // "If program is created with clCreateProgramWithSource, … Binary": nothing.
         cl::CL_PROGRAM_IL => answer.list(&core.il()),
         cl::CL_PROGRAM_SCOPE_GLOBAL_CTORS_PRESENT | cl::CL_PROGRAM_SCOPE_GLOBAL_DTORS_PRESENT => {
             answer.flag(false)
         }
         // CL_INVALID_PROGRAM_EXECUTABLE if … a successfully built executable … is not there.
-        cl::CL_PROGRAM_NUM_KERNELS => answer.value(core.kernel_names()?.len()),
-        cl::CL_PROGRAM_KERNEL_NAMES => answer.text(&core.kernel_names()?.join(";")),
+        cl::CL_PROGRAM_NUM_KERNELS => answer.value(program.built().kernel_names()?.len()),
+        cl::CL_PROGRAM_KERNEL_NAMES => answer.text(&program.built().kernel_names()?.join(";")),
         _ => unknown(param_name),
     })
 }
@@ -371,13 +496,13 @@ pub fn get_build_info(
     let program = program.get()?;
     // CL_INVALID_DEVICE if device is not in the list of devices associated with program.
     let device = program.device(&device)?;
-    let core = &program.core;
+    let Part { core, given } = program.part(&device);
     let asked = program.is_asked_for(&device);
     query(param_value_size, param_value, param_value_size_ret, |answer| match param_name {
         // Nothing was done for this device, whatever was for others.
         cl::CL_PROGRAM_BUILD_STATUS if !asked => answer.value(BuildStatus::None as cl::cl_build_status),
         cl::CL_PROGRAM_BUILD_OPTIONS | cl::CL_PROGRAM_BUILD_LOG if !asked => answer.text(""),
-        cl::CL_PROGRAM_BINARY_TYPE if !asked => answer.value(program.given as cl::cl_program_binary_type),
+        cl::CL_PROGRAM_BINARY_TYPE if !asked => answer.value(*given as cl::cl_program_binary_type),
         cl::CL_PROGRAM_BUILD_GLOBAL_VARIABLE_TOTAL_SIZE if !asked => answer.value(0_usize),
         cl::CL_PROGRAM_BUILD_STATUS => answer.value(core.build_status() as cl::cl_build_status),
         cl::CL_PROGRAM_BUILD_OPTIONS => answer.text(&core.build_options()),
@@ -404,5 +529,8 @@ pub fn set_specialization_constant(
     let program = program.get()?;
     let value = spec_value.bytes(spec_size).or_fail(cl::CL_INVALID_VALUE, "spec_value is NULL")?;
     // CL_INVALID_PROGRAM, CL_INVALID_SPEC_ID, CL_INVALID_VALUE.
-    Ok(program.core.specialize(spec_id, value)?)
+    for core in program.cores() {
+        core.specialize(spec_id, value)?;
+    }
+    Ok(())
 }

@@ -6,7 +6,7 @@ use crate::kernel::tests::context;
 #[test]
 fn binaries_are_recognised_by_their_first_bytes() {
     let context = context();
-    let make = |bytes: &[u8]| Program::with_binary(&context, bytes);
+    let make = |bytes: &[u8]| Program::with_binary(&context, context.device(), bytes);
     for bytes in [&b"BC\xC0\xDE1234"[..], b"\xDE\xC0\x17\x0B1234"] {
         let program = make(bytes).unwrap();
         assert_eq!(
@@ -23,7 +23,8 @@ fn binaries_are_recognised_by_their_first_bytes() {
 
 #[test]
 fn sources_are_refused_with_a_log() {
-    let program = Program::with_source(&context(), "#error no".into());
+    let context = context();
+    let program = Program::with_source(&context, context.device(), "#error no".into());
     let status = |result: Result<()>| result.unwrap_err().status;
     assert_eq!(status(program.build("-cl-nonsense", None)), Status::InvalidBuildOptions);
     assert_eq!(status(program.build("-x spir", None)), Status::InvalidBuildOptions);
@@ -47,12 +48,13 @@ fn sources_are_refused_with_a_log() {
 #[test]
 fn only_objects_and_libraries_are_linked() {
     let context = context();
-    let link =
-        |inputs: &[Arc<Program>]| Program::link(&context, "", inputs, None).map(|_| ()).unwrap_err().status;
-    let spir = Program::with_binary(&context, b"BC\xC0\xDE").unwrap();
+    let link = |inputs: &[Arc<Program>]| {
+        Program::link(&context, context.device(), "", inputs, None).map(|_| ()).unwrap_err().status
+    };
+    let spir = Program::with_binary(&context, context.device(), b"BC\xC0\xDE").unwrap();
     assert_eq!(link(&[]), Status::InvalidValue);
     assert_eq!(link(&[spir]), Status::InvalidOperation);
-    let linked = Program::link(&context, "-w", &[], None).map(|_| ());
+    let linked = Program::link(&context, context.device(), "-w", &[], None).map(|_| ());
     assert_eq!(linked.unwrap_err().status, Status::InvalidLinkerOptions);
 }
 
@@ -60,7 +62,7 @@ fn only_objects_and_libraries_are_linked() {
 fn a_library_comes_back_from_its_binary() {
     let context = context();
     let contents = Contents::new(BinaryType::Library, vec![b"BC\xC0\xDE".to_vec()], Default::default(), None);
-    let program = Program::with_binary(&context, &contents.encode().unwrap()).unwrap();
+    let program = Program::with_binary(&context, context.device(), &contents.encode().unwrap()).unwrap();
     assert_eq!(program.binary_type(), BinaryType::Library);
     assert_eq!(*program.binary(), *contents.encode().unwrap());
     assert_eq!(program.compile("", &[], None).unwrap_err().status, Status::InvalidOperation);
@@ -68,7 +70,8 @@ fn a_library_comes_back_from_its_binary() {
 
 #[test]
 fn a_build_in_the_background_notifies_and_fails_its_program() {
-    let program = Program::with_binary(&context(), b"BC\xC0\xDE").unwrap();
+    let context = context();
+    let program = Program::with_binary(&context, context.device(), b"BC\xC0\xDE").unwrap();
     let (sender, receiver) = std::sync::mpsc::channel();
     program.build("-x spir -spir-std=3.0", Some(Box::new(move || sender.send(()).unwrap()))).unwrap();
     receiver.recv_timeout(std::time::Duration::from_secs(10)).unwrap();

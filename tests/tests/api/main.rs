@@ -2,6 +2,7 @@
 //! forbids.
 
 mod atomics;
+mod both_devices;
 mod command_buffers;
 mod commands;
 mod conversions;
@@ -148,6 +149,7 @@ fn main() -> ExitCode {
         lent::tests(),
         linear_memory::on_the_device(),
         escapes::on_the_device(),
+        both_devices::on_both(),
         work_groups::tests(),
         sub_groups::tests(),
     ];

@@ -10,12 +10,13 @@ use crate::callback::NativeKernel;
 use crate::error::{OrFail, Status, fail, fail_if};
 use opencl_sys as cl;
 use spirula_runtime::command::{Command, Template, ndrange};
+use spirula_runtime::kernel::Kernel as Core;
 use std::ffi::c_void;
 use std::sync::Arc;
 
-/// CL_INVALID_CONTEXT if the context associated with command_queue and kernel is not the same.
-fn check_context(queue: &Queue, kernel: &Kernel) -> Status {
-    let same = Arc::ptr_eq(&queue.host()?.context, &kernel.core.program.context);
+/// CL_INVALID_CONTEXT if the context associated with command_queue and kernel is not the same; else the kernel for that device.
+fn of_queue<'k>(queue: &Queue, kernel: &'k Kernel) -> Status<&'k Arc<Core>> {
+    let same = Arc::ptr_eq(&queue.host()?.context, &kernel.core().program.context);
     fail_if(!same, cl::CL_INVALID_CONTEXT, "command_queue and kernel are of different contexts")?;
     // CL_INVALID_PROGRAM_EXECUTABLE if there is no successfully built program executable available for device associated
     // with command_queue.
@@ -24,7 +25,8 @@ fn check_context(queue: &Queue, kernel: &Kernel) -> Status {
         !is_for,
         cl::CL_INVALID_PROGRAM_EXECUTABLE,
         "the kernel's program was not built for the queue's device",
-    )
+    )?;
+    kernel.of(&queue.host()?.device)
 }
 
 /// How many values the sizes of a launch have.
@@ -43,11 +45,11 @@ pub(in crate::api) fn launching(
     work_dim: u32,
     (offset, global, local): (&In<usize>, &In<usize>, &In<usize>),
 ) -> Status<impl Template> {
-    check_context(queue, kernel)?;
+    let kernel = of_queue(queue, kernel)?;
     let dimensions = dimensions(work_dim)?;
     let global = global.list(dimensions).unwrap_or_else(|| vec![0; dimensions]);
     let (offset, local) = (offset.list(dimensions), local.list(dimensions));
-    Ok(ndrange::template(kernel.core.clone(), queue.host()?.device.clone(), offset, global, local))
+    Ok(ndrange::template(kernel.clone(), queue.host()?.device.clone(), offset, global, local))
 }
 
 /// clEnqueueNDRangeKernel.
@@ -65,7 +67,7 @@ pub fn ndrange(
 ) -> Status {
     let queue = command_queue.get()?;
     let kernel = kernel.get()?;
-    check_context(&queue, &kernel)?;
+    let kernel = of_queue(&queue, &kernel)?;
     let wait = wait_list(num_events, &event_wait_list)?;
     let dimensions = dimensions(work_dim)?;
     // "If global_work_size is NULL, or the value in any passed dimension is 0 then the kernel command will trivially succeed
@@ -73,7 +75,7 @@ pub fn ndrange(
     let global = global_work_size.list(dimensions).unwrap_or_else(|| vec![0; dimensions]);
     let (offset, local) = (global_work_offset.list(dimensions), local_work_size.list(dimensions));
     let device = &queue.host()?.device;
-    let command = ndrange::ndrange(&kernel.core, device, offset.as_deref(), &global, local.as_deref())?;
+    let command = ndrange::ndrange(kernel, device, offset.as_deref(), &global, local.as_deref())?;
     submit(&queue, command, &wait, cl::CL_FALSE, &event)
 }
 
@@ -88,7 +90,7 @@ pub fn suggested_local_work_size(
 ) -> Status {
     let queue = command_queue.get()?;
     let kernel = kernel.get()?;
-    check_context(&queue, &kernel)?;
+    let kernel = of_queue(&queue, &kernel)?;
     // CL_INVALID_WORK_DIMENSION, CL_INVALID_GLOBAL_WORK_SIZE, CL_INVALID_GLOBAL_OFFSET, CL_INVALID_KERNEL_ARGS as launching.
     let dimensions = dimensions(work_dim)?;
     let global = global_work_size.list(dimensions);
@@ -96,7 +98,7 @@ pub fn suggested_local_work_size(
     let nowhere = suggested_local_work_size.is_null();
     fail_if(nowhere, cl::CL_INVALID_VALUE, "suggested_local_work_size is NULL")?;
     let offset = global_work_offset.list(dimensions);
-    let local = ndrange::suggest(&kernel.core, &queue.host()?.device, offset.as_deref(), &global)?;
+    let local = ndrange::suggest(kernel, &queue.host()?.device, offset.as_deref(), &global)?;
     suggested_local_work_size.write_list(&local[..dimensions]);
     Ok(())
 }
@@ -111,9 +113,9 @@ pub fn task(
 ) -> Status {
     let queue = command_queue.get()?;
     let kernel = kernel.get()?;
-    check_context(&queue, &kernel)?;
+    let kernel = of_queue(&queue, &kernel)?;
     let wait = wait_list(num_events, &event_wait_list)?;
-    let command = ndrange::task(&kernel.core, &queue.host()?.device)?;
+    let command = ndrange::task(kernel, &queue.host()?.device)?;
     submit(&queue, command, &wait, cl::CL_FALSE, &event)
 }
 
