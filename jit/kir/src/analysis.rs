@@ -1,6 +1,7 @@
 //! Facts about Kernel IR: pieces that change nothing, asked by the transforms.
 
 mod control_flow;
+mod divisor;
 mod dominators;
 mod effects;
 mod escape;
@@ -14,6 +15,7 @@ mod streams;
 mod uniformity;
 
 pub use control_flow::ControlFlow;
+pub use divisor::Divisors;
 pub use dominators::Dominators;
 pub use effects::find_effects;
 pub use escape::escaping_slots;

@@ -19,6 +19,7 @@ mod half;
 mod handles;
 mod images;
 mod images_of_2_0;
+mod indices;
 mod intermediate;
 mod isolation;
 mod kernels;
@@ -120,6 +121,7 @@ fn main() -> ExitCode {
         memory::tests(),
         images::tests(),
         images_of_2_0::tests(),
+        indices::tests(),
         intermediate::tests(),
         programs::tests(),
         forged::tests(),

@@ -24,6 +24,7 @@ mod slots;
 mod values;
 mod variables;
 mod whole;
+mod wrapping;
 
 pub use choice::{Choice, choose, choose_sub_groups};
 

@@ -114,7 +114,7 @@ impl Widener<'_> {
         self.lane_value(value, &lanes, lane)
     }
 
-    fn new_variable(&mut self) -> Variable {
+    pub(super) fn new_variable(&mut self) -> Variable {
         self.temporaries += 1;
         Variable::Temporary(self.temporaries)
     }

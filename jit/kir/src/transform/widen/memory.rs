@@ -11,7 +11,7 @@ use crate::transform::ContextKind;
 use crate::{Constant, Op, Scalar, Type, Value};
 
 /// How the lanes' accesses to a scalar or vector lie in memory.
-enum Pattern {
+pub(super) enum Pattern {
     /// Each lane's components follow on those of the lane before; so many elements for each lane.
     Block(Value, u32),
     /// Component c of all lanes lies together, so many bytes behind component c-1 of all lanes.
@@ -20,22 +20,42 @@ enum Pattern {
     Scattered(Value, i64),
 }
 
+/// An access of each lane to so many elements of so many bytes, or to a number of them with padding.
+#[derive(Clone, Copy)]
+struct Elements {
+    size: i64,
+    count: u32,
+    padded: Option<u32>,
+}
+
+impl Elements {
+    /// How lanes that lie so many bytes apart access neighbours; none if they don't. `first` is the first lane's pointer.
+    fn neighbours(self, stride: i64, first: Value) -> Option<Pattern> {
+        if stride == self.size && self.count == 1 {
+            return Some(Pattern::Planes(first, self.size));
+        }
+        let fits = |n: &u32| stride == self.size * i64::from(*n);
+        let elements = [Some(self.count), self.padded].into_iter().flatten().find(fits)?;
+        Some(Pattern::Block(first, elements))
+    }
+}
+
 impl Widener<'_> {
-    fn pattern(&mut self, pointer: Value, size: i64, count: u32, padded: Option<u32>) -> Pattern {
+    fn pattern(&mut self, pointer: Value, elements: Elements) -> Pattern {
+        let size = elements.size;
         let interleaved = self.facts.slots.is_interleaved(pointer);
         let plane = if interleaved { size * i64::from(self.lanes) } else { size };
-        let stride = match self.shape(pointer) {
-            Shape::Affine { stride, .. } => stride,
-            _ => return Pattern::Scattered(self.lanes_of(pointer)[0], plane),
-        };
-        if stride == size && (interleaved || count == 1) {
-            return Pattern::Planes(self.first_lane(pointer), plane);
+        if let Shape::Affine { stride, .. } = self.shape(pointer) {
+            let first = self.first_lane(pointer);
+            let neighbours = match interleaved {
+                true => (stride == size).then_some(Pattern::Planes(first, plane)),
+                false => elements.neighbours(stride, first),
+            };
+            if let Some(pattern) = neighbours {
+                return pattern;
+            }
         }
-        let block = [Some(count), padded].into_iter().flatten().find(|&n| stride == size * i64::from(n));
-        match block {
-            Some(elements) if !interleaved => Pattern::Block(self.first_lane(pointer), elements),
-            _ => Pattern::Scattered(self.lanes_of(pointer)[0], plane),
-        }
+        Pattern::Scattered(self.lanes_of(pointer)[0], plane)
     }
 
     pub(super) fn offset(&mut self, pointer: Value, bytes: i64) -> Value {
@@ -98,20 +118,32 @@ impl Widener<'_> {
         let (scalar, count) = (ty.scalar()?, ty.lanes());
         // A vector of three may be read with its padding where it is aligned as a whole.
         let padded = (count == 3 && i64::from(align) >= 4 * size).then_some(4);
+        let elements = Elements { size, count, padded };
+        let by = |widener: &mut Self, pattern: Pattern| {
+            // Of a block of few pieces for each lane, all is picked out at once.
+            let goes_whole = |piece: &u32| match pattern {
+                Pattern::Block(..) => count > 2 * *piece,
+                Pattern::Planes(..) => false,
+                Pattern::Scattered(..) => true,
+            };
+            match pieces.filter(goes_whole) {
+                Some(piece) => widener.load_whole(pointer, (scalar, count), piece, align),
+                None => widener.load_by(pattern, (scalar, count), align),
+            }
+        };
+        let neighbours = |stride, first| elements.neighbours(stride, first);
+        if let Some(parts) = self.unless_wrapping(pointer, neighbours, size, by) {
+            return Some(parts);
+        }
+        let pattern = self.pattern(pointer, elements);
+        Some(by(self, pattern))
+    }
+
+    fn load_by(&mut self, pattern: Pattern, (scalar, count): (Scalar, u32), align: u32) -> Vec<Value> {
         let mask = self.mask();
         let wide = self.wide(scalar);
         let element_align = |c: u32, plane: i64| if c == 0 { align } else { align.min(lowest_bit(plane)) };
-        let pattern = self.pattern(pointer, size, count, padded);
-        // Of a block of few pieces for each lane, all is picked out at once.
-        let goes_whole = |piece: &u32| match pattern {
-            Pattern::Block(..) => count > 2 * *piece,
-            Pattern::Planes(..) => false,
-            Pattern::Scattered(..) => true,
-        };
-        if let Some(piece) = pieces.filter(goes_whole) {
-            return Some(self.load_whole(pointer, (scalar, count), piece, align));
-        }
-        Some(match pattern {
+        match pattern {
             Pattern::Block(first, elements) => {
                 let mask = self.repeat_mask(mask, elements, elements);
                 let block = self.load_lanes(Type::Vector(scalar, self.lanes * elements), first, mask, align);
@@ -130,7 +162,7 @@ impl Widener<'_> {
                     self.load_lanes(wide.clone(), pointer, mask, element_align(c, plane))
                 })
                 .collect(),
-        })
+        }
     }
 
     pub(super) fn store(&mut self, pointer: Value, value: Value, align: u32) {
@@ -146,16 +178,30 @@ impl Widener<'_> {
             self.instantiate(&op, None);
             return;
         };
-        let (size, count, mask) = (size as i64, ty.lanes(), self.mask());
+        let (size, count) = (size as i64, ty.lanes());
+        let elements = Elements { size, count, padded: None };
         let lanes = self.lanes_of(value);
-        match self.pattern(pointer, size, count, None) {
+        let by = |widener: &mut Self, pattern: Pattern| {
+            widener.store_by(pattern, &lanes, align);
+            Vec::new()
+        };
+        let neighbours = |stride, first| elements.neighbours(stride, first);
+        if self.unless_wrapping(pointer, neighbours, size, by).is_none() {
+            let pattern = self.pattern(pointer, elements);
+            self.store_by(pattern, &lanes, align);
+        }
+    }
+
+    fn store_by(&mut self, pattern: Pattern, lanes: &[Value], align: u32) {
+        let mask = self.mask();
+        match pattern {
             Pattern::Block(first, elements) => {
-                let block = self.interleave(&lanes, elements);
-                let mask = self.repeat_mask(mask, elements, count);
+                let block = self.interleave(lanes, elements);
+                let mask = self.repeat_mask(mask, elements, lanes.len() as u32);
                 self.store_lanes(block, first, mask, align);
             }
             Pattern::Planes(first, plane) | Pattern::Scattered(first, plane) => {
-                for (c, lane) in lanes.into_iter().enumerate() {
+                for (c, &lane) in lanes.iter().enumerate() {
                     let pointer = self.offset(first, plane * c as i64);
                     let align = if c == 0 { align } else { align.min(lowest_bit(plane)) };
                     self.store_lanes(lane, pointer, mask, align);

@@ -1,6 +1,7 @@
 //! Widening: where the lanes' private memory lies. A slot whose accesses are all of one element size is interleaved:
 //! element by element, each for all lanes, so that lanes with the same index access neighbours. Other slots lie lane after lane.
 
+use crate::analysis::Divisors;
 use crate::{Function, Op, Slot, SlotData, Terminator, Type, Value};
 use fixedbitset::FixedBitSet;
 
@@ -21,6 +22,9 @@ impl SlotPlan {
             slots: Vec::new(),
             interleaved: FixedBitSet::with_capacity(body.value_count()),
         };
+        if body.slots.is_empty() {
+            return plan;
+        }
         let uses = Uses::new(body);
         for (i, slot) in body.slots.iter().enumerate() {
             let align = u64::from(slot.align.max(1));
@@ -50,6 +54,7 @@ impl SlotPlan {
 struct Uses {
     by: Vec<Vec<crate::Inst>>,
     passed_on: FixedBitSet,
+    divisors: Divisors,
 }
 
 impl Uses {
@@ -57,6 +62,7 @@ impl Uses {
         let mut uses = Uses {
             by: vec![Vec::new(); body.value_count()],
             passed_on: FixedBitSet::with_capacity(body.value_count()),
+            divisors: Divisors::new(body),
         };
         for block in &body.blocks {
             for &inst in &block.insts {
@@ -89,7 +95,8 @@ impl Uses {
                         if *base == pointer && *index != Some(pointer) =>
                     {
                         steps.push(*offset);
-                        steps.extend(index.map(|_| *scale));
+                        // Elements are of 8 bytes at most.
+                        steps.extend(index.map(|index| scale << self.divisors.of(index).min(3)));
                         work.extend(body.result(user));
                         continue;
                     }

@@ -196,7 +196,7 @@ impl Widener<'_> {
         self.spread[&(self.at, self.user, value)].clone()
     }
 
-    fn affine(&mut self, first: Value, stride: i64) -> Value {
+    pub(super) fn affine(&mut self, first: Value, stride: i64) -> Value {
         match self.ty(first) {
             Type::Scalar(Scalar::Int(bits)) => {
                 let (steps, first) = (self.steps(bits, stride), self.splat(first));

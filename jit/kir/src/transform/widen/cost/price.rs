@@ -4,6 +4,7 @@ use super::super::Facts;
 use super::super::slots::access_size;
 use super::super::values::components;
 use super::super::whole::loads_pieces;
+use super::super::wrapping::Wrapping;
 use super::Cost;
 use crate::analysis::{Mask, Shape};
 use crate::transform::ContextKind;
@@ -174,13 +175,15 @@ impl Prices<'_> {
 
     /// A load or store by a pointer of any shape.
     fn access(&self, block: Block, pointer: Value, ty: &Type) -> Price {
-        let Costs { access, vector, gathered, latency, .. } = self.costs;
+        let Costs { access, scalar: simple, vector, gathered, latency, .. } = self.costs;
         let count = f64::from(ty.lanes());
         let scalar = access * self.scalar_registers(ty);
         let size = access_size(ty).unwrap_or(1) as i64;
         let registers = self.registers(ty);
         let masking = if self.facts.masks.of(block) == Mask::Full { 1.0 } else { 1.5 };
-        let (pack, wait) = match self.facts.shapes.shape_at(pointer, block) {
+        let (shape, asked) = self.address_shape(block, pointer);
+        let asking = if asked { 2.0 * simple } else { 0.0 };
+        let (pack, wait) = match shape {
             Shape::Uniform => (access, latency.load),
             Shape::Affine { stride, .. } if stride == size => (access * registers * masking, latency.load),
             Shape::Affine { stride, .. }
@@ -190,7 +193,19 @@ impl Prices<'_> {
             }
             _ => (gathered * f64::from(self.lanes) * count, latency.gather),
         };
-        Price::new(Cost { scalar, pack }, Cost { scalar: latency.load, pack: wait })
+        Price::new(Cost { scalar, pack: pack + asking }, Cost { scalar: latency.load, pack: wait })
+    }
+
+    /// How a pointer's lanes lie, and whether the code asks for an index that wraps.
+    fn address_shape(&self, block: Block, pointer: Value) -> (Shape, bool) {
+        let shape = self.facts.shapes.shape_at(pointer, block);
+        if shape != Shape::Varying || self.facts.slots.is_interleaved(pointer) {
+            return (shape, false);
+        }
+        match Wrapping::of(self.body, &self.facts.shapes, pointer, block) {
+            Some(way) => (Shape::Affine { stride: way.stride(), exact: false }, true),
+            None => (shape, false),
+        }
     }
 
     /// A load of vectors in pieces that are transposed, or of a strip's part.
@@ -203,7 +218,7 @@ impl Prices<'_> {
         };
         let elements = loads_pieces(self.body, pointer, whole, self.lanes)?;
         let size = access_size(ty)? as i64;
-        if let Shape::Affine { stride, .. } = self.facts.shapes.shape_at(pointer, block)
+        if let (Shape::Affine { stride, .. }, _) = self.address_shape(block, pointer)
             && count > 1.0
             && (stride == size || (stride == size * count as i64 && count <= 2.0 * f64::from(elements)))
         {
