@@ -40,7 +40,7 @@ impl Wrapping {
             };
             let narrow = matches!(body.ty(index), Type::Scalar(Scalar::Int(8..=32)));
             return match (shapes.shape_at(base, user), shapes.shape_at(index, user)) {
-                (Shape::Uniform, Shape::Affine { stride: step, exact: false }) if narrow && step != 0 => {
+                (Shape::Uniform, Shape::Affine { stride: step, .. }) if narrow && step != 0 => {
                     Some(Wrapping { base, index, extension, step, scale, offset: behind })
                 }
                 _ => None,
