@@ -131,6 +131,15 @@ impl<T: Copy> In<T> {
         (!self.is_null()).then(|| (0..count).map(|index| self.at(index)).collect())
     }
 
+    /// The first `count` of `N` values at most, if there are any.
+    pub fn few<const N: usize>(&self, count: usize) -> Option<Few<T, N>>
+    where
+        T: Default,
+    {
+        let value = |index| if index < count { self.at(index) } else { T::default() };
+        (!self.is_null()).then(|| Few { values: std::array::from_fn(value), count: count.min(N) })
+    }
+
     /// `[T; N]`, if there is one.
     pub fn array<const N: usize>(&self) -> Option<[T; N]> {
         (!self.is_null()).then(|| std::array::from_fn(|index| self.at(index)))
@@ -162,6 +171,19 @@ impl<T: Copy + Default + PartialEq> In<T> {
     pub fn property_list(&self) -> Vec<T> {
         let pairs = self.properties().into_iter().flat_map(|(name, value)| [name, value]);
         if self.is_null() { Vec::new() } else { pairs.chain([T::default()]).collect() }
+    }
+}
+
+/// A short list that needs no memory of its own.
+pub struct Few<T, const N: usize> {
+    values: [T; N],
+    count: usize,
+}
+
+impl<T, const N: usize> std::ops::Deref for Few<T, N> {
+    type Target = [T];
+    fn deref(&self) -> &[T] {
+        &self.values[..self.count]
     }
 }
 

@@ -76,8 +76,8 @@ pub struct Command {
     pub(crate) work: Work,
     /// Of its objects; None if it has none.
     pub(crate) context: Option<Arc<Context>>,
-    /// Expected to take microseconds: not worth waking a thread for.
-    pub(crate) short: bool,
+    /// How long it is expected to take.
+    pub(crate) expected_ns: u64,
     /// Needs no large stack and doesn't call the application: may run on any thread that waits.
     pub(crate) anywhere: bool,
 }
@@ -108,10 +108,10 @@ pub trait Template: Fn() -> Result<Command> + Send + Sync + 'static {}
 
 impl<F: Fn() -> Result<Command> + Send + Sync + 'static> Template for F {}
 
-/// Transfers up to so many bytes are short.
-const SHORT_TRANSFER: usize = 64 << 10;
-/// Up to so many short commands are together a short one.
-const SHORT_BATCH: usize = 8;
+/// What any command takes at least.
+pub(crate) const COMMAND_NS: u64 = 300;
+/// Bytes that a transfer moves in a nanosecond.
+const BYTES_IN_A_NS: u64 = 5;
 
 impl Command {
     /// clEnqueueMarkerWithWaitList.
@@ -147,7 +147,7 @@ impl Command {
             command_type: CommandType::NativeKernel,
             work: Work::Call(Box::new(call)),
             context,
-            short: false,
+            expected_ns: u64::MAX,
             anywhere: false,
         }
     }
@@ -158,7 +158,9 @@ impl Command {
         Command {
             command_type: CommandType::CommandBuffer,
             context: Some(context.clone()),
-            short: commands.iter().all(|command| command.short) && commands.len() <= SHORT_BATCH,
+            expected_ns: commands
+                .iter()
+                .fold(COMMAND_NS, |sum, command| sum.saturating_add(command.expected_ns)),
             anywhere: commands.iter().all(|command| command.anywhere),
             work: Work::Batch(commands),
         }
@@ -170,7 +172,7 @@ impl Command {
     }
 
     fn nothing(command_type: CommandType, context: Option<Arc<Context>>) -> Command {
-        Command { command_type, work: Work::Nothing, context, short: true, anywhere: true }
+        Command { command_type, work: Work::Nothing, context, expected_ns: COMMAND_NS, anywhere: true }
     }
 
     /// A transfer of `bytes` with the objects that `call` holds.
@@ -198,7 +200,7 @@ impl Command {
             command_type,
             work: Work::Call(Box::new(call)),
             context,
-            short: bytes <= SHORT_TRANSFER,
+            expected_ns: COMMAND_NS + bytes as u64 / BYTES_IN_A_NS,
             anywhere: true,
         }
     }

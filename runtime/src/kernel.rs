@@ -373,7 +373,7 @@ impl Kernel {
         arguments: &Arguments,
         device: &Device,
         launch: Launch,
-    ) -> Result<(Invocation, Vec<Arc<Mem>>)> {
+    ) -> Result<(Arc<Invocation>, Vec<Arc<Mem>>)> {
         let no_memory = || {
             Status::OutOfHostMemory.because(format!("{}: no memory for arguments", self.info.signature.name))
         };
@@ -430,7 +430,7 @@ impl Kernel {
         let streams = u32::from(!fits_cache(&kept, &launch, device.info.cache_size));
         let disjoint_buffers = u64::from(all_known && are_disjoint(&kept));
         let launch = Launch { streams, disjoint_buffers, ..launch };
-        let invocation = Invocation {
+        let invocation = Arc::new(Invocation {
             tiers: self.built.tiers.clone(),
             arguments: block,
             memory,
@@ -438,7 +438,7 @@ impl Kernel {
             local_size: local.size as usize,
             deadline: Deadline::NEVER,
             objects: self.objects(arguments),
-        };
+        });
         Ok((invocation, kept))
     }
 

@@ -5,7 +5,7 @@
 //!
 //! Whoever holds the lock of the channel's end runs commands: usually the queue's thread, but also a thread that waits
 //! for one of them (clFinish, clWaitForEvents, a blocking read), which spares two thread switches. Short commands don't
-//! even wake the queue's thread before somebody flushes, waits, asks, or [`DEFERRED`] of them have come together.
+//! even wake the queue's thread before somebody flushes, waits, asks, or as many have come together as take [`DEFERRED_NS`].
 
 mod callbacks;
 pub mod event;
@@ -15,6 +15,7 @@ pub mod on_device;
 use crate::command::{Command, CommandType, Work};
 use crate::context::Context;
 use crate::error::{Error, Result, Status, code_name};
+use crate::execute::pace::WORTH_WAKING_NS;
 use crate::execute::scheduler::STACK_SIZE;
 use crate::log;
 use crate::machine::affinity;
@@ -25,12 +26,13 @@ use crossbeam::queue::SegQueue;
 use event::{Event, Runner, status};
 use front::{Front, Place};
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering, fence};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering, fence};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, TryLockError, Weak};
 use std::thread::Thread;
 
-/// So many short commands may wait for a flush.
-const DEFERRED: usize = 64;
+/// Short commands may wait for a flush that are expected to take so long together: who waits for them runs them himself, faster than
+/// another thread that gets each from this one's cache.
+const DEFERRED_NS: u64 = 1_000_000;
 /// How often an idle queue thread, or one that waits for an event, looks before it sleeps.
 const SPINS: u32 = 500;
 
@@ -74,7 +76,8 @@ impl Queue {
             front: Mutex::default(),
             worker: OnceLock::new(),
             starting: Mutex::new(()),
-            deferred: AtomicUsize::new(0),
+            reminded: AtomicBool::new(false),
+            deferred_ns: AtomicU64::new(0),
             released: AtomicBool::new(false),
         });
         Ok(Arc::new(Queue {
@@ -112,7 +115,7 @@ impl Queue {
             }
         }
         let event = Event::of_command(&self.context, command.command_type, self.executor(), self.profiling);
-        let short = command.short;
+        let (expected_ns, anywhere) = (command.expected_ns, command.anywhere);
         let (queued, wait) = (trace::now(), wait.to_vec());
         let pending = Pending { command: Some(command), wait, ended: 0, event: event.clone(), queued };
         {
@@ -131,8 +134,10 @@ impl Queue {
                 }
             };
         }
-        if !short || self.executor.deferred.fetch_add(1, Ordering::Relaxed) >= DEFERRED {
-            self.executor.wake_worker()?;
+        if expected_ns >= WORTH_WAKING_NS || self.executor.defer(expected_ns) >= DEFERRED_NS {
+            // What nobody but the queue's thread may run can't wait.
+            let woken = if anywhere { self.executor.wake_soon() } else { self.executor.wake_worker() };
+            woken?;
         }
         Ok(event)
     }
@@ -147,7 +152,7 @@ impl Queue {
     pub fn flush(&self) -> Result<()> {
         match self.executor.commands.is_empty() {
             true => Ok(()),
-            false => self.executor.wake_worker(),
+            false => self.executor.wake_soon(),
         }
     }
 
@@ -189,18 +194,60 @@ struct Executor {
     /// The queue's thread; begun when it is first needed.
     worker: OnceLock<Thread>,
     starting: Mutex<()>,
-    /// Short commands since the thread was last woken.
-    deferred: AtomicUsize,
+    /// Whether somebody will look after its commands in a moment.
+    reminded: AtomicBool,
+    /// How long the short commands are expected to take that have come since the thread was last woken.
+    deferred_ns: AtomicU64,
     /// The queue is gone: its thread ends when nothing is left.
     released: AtomicBool,
 }
 
 impl Executor {
+    /// A short command has come; how long all of them are expected to take.
+    fn defer(&self, expected_ns: u64) -> u64 {
+        self.deferred_ns.fetch_add(expected_ns, Ordering::Relaxed).saturating_add(expected_ns)
+    }
+
     /// Has the queue's thread look for commands. CL_OUT_OF_HOST_MEMORY if there is none and it can't begin.
     fn wake_worker(self: &Arc<Self>) -> Result<()> {
-        self.deferred.store(0, Ordering::Relaxed);
+        self.deferred_ns.store(0, Ordering::Relaxed);
         self.worker()?.unpark();
         Ok(())
+    }
+
+    /// As [`Executor::wake_worker`], but in a moment if a thread is awake that can: whoever queues a command and waits for it at once
+    /// runs it himself, and has no use for another thread that takes the processor from a kernel's.
+    fn wake_soon(self: &Arc<Self>) -> Result<()> {
+        if self.reminded.swap(true, Ordering::SeqCst) {
+            return Ok(());
+        }
+        let own = self.own.clone();
+        let look = move || own.upgrade().into_iter().for_each(|executor| executor.look_after_commands());
+        if self.device.scheduler.remind(look) {
+            self.deferred_ns.store(0, Ordering::Relaxed);
+            return Ok(());
+        }
+        self.reminded.store(false, Ordering::SeqCst);
+        self.wake_worker()
+    }
+
+    /// Has the queue's thread take what nobody has taken by now. As long as somebody else is at it that is looked at again.
+    fn look_after_commands(self: &Arc<Self>) {
+        self.reminded.store(false, Ordering::SeqCst);
+        if self.commands.is_empty() {
+            return;
+        }
+        match self.try_front() {
+            Some(front) => {
+                drop(front);
+                self.try_wake();
+            }
+            None => {
+                if let Err(error) = self.wake_soon() {
+                    log::error(format_args!("a queue that works only while it is waited for: {error}"));
+                }
+            }
+        }
     }
 
     /// As [`Executor::wake_worker`] where nobody can be told of a failure: who waits runs the commands then.
@@ -311,7 +358,7 @@ impl Runner for Executor {
         if left || !self.commands.is_empty() || releasing {
             self.try_wake();
         } else {
-            self.deferred.store(0, Ordering::Relaxed);
+            self.deferred_ns.store(0, Ordering::Relaxed);
         }
         let mut spins = 0;
         while !event.has_ended() && spins < SPINS {
@@ -347,7 +394,10 @@ impl Pending {
     }
 
     fn run(mut self, device: &Device) {
-        self.event.advance(status::SUBMITTED);
+        // Who waits for nothing runs at once.
+        if !self.wait.is_empty() {
+            self.event.advance(status::SUBMITTED);
+        }
         let name = self.event.command_type.name();
         trace::between("queued", name, self.queued);
         let failed = {
@@ -369,7 +419,7 @@ impl Pending {
             self.event.advance(error.code());
             return;
         }
-        self.event.advance(status::RUNNING);
+        self.event.begin();
         let ended = || self.event.kernel_ended();
         let result = catch_unwind(AssertUnwindSafe(|| perform(command.work, device, &ended)));
         let result = result.unwrap_or_else(|panic| Err(Error::panicked(panic.as_ref())));

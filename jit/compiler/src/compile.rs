@@ -266,6 +266,7 @@ fn lower(
         scratch_per_item: lowered.group.scratch_per_item,
         scratch_fixed: lowered.group.scratch_fixed,
         sees_group: lowered.sees_group,
+        any_order: lowered.any_order,
         lanes: lowered.lanes,
         operations,
         sub_group_size: lowered.sub_group_size,

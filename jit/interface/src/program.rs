@@ -136,6 +136,9 @@ pub struct KernelCode {
     pub scratch_fixed: u64,
     /// Whether it depends on how the NDRange is divided into work-groups, or on several launches.
     pub sees_group: bool,
+    /// Whether its work-groups may as well be begun in another order than that of their numbers: none can wait for what another does, or
+    /// tell that it has done it.
+    pub any_order: bool,
     /// Neighbouring work-items of a row that run together at most; 1 in scalar code.
     pub lanes: u32,
     /// Operations of the kernel before it was lowered: how long it takes to make code of it goes by that.
@@ -147,7 +150,7 @@ pub struct KernelCode {
 }
 
 impl KernelCode {
-    /// Scalar code under that symbol that needs no memory, may depend on its work-group, and will not get better.
+    /// Scalar code under that symbol that needs no memory, may depend on its work-group and on others', and will not get better.
     pub fn plain(symbol: impl Into<String>) -> Self {
         KernelCode {
             symbol: symbol.into(),
@@ -157,6 +160,7 @@ impl KernelCode {
             scratch_per_item: 0,
             scratch_fixed: 0,
             sees_group: true,
+            any_order: false,
             lanes: 1,
             operations: 0,
             sub_group_size: 1,
@@ -401,6 +405,9 @@ impl Launch {
         local_size: [u64; 3],
     ) -> Vec<Launch> {
         let per_axis = |of: fn(u64, u64) -> u64| std::array::from_fn(|d| of(global_size[d], local_size[d]));
+        if !global_size.contains(&0) && (0..3).all(|d| global_size[d].is_multiple_of(local_size[d])) {
+            return vec![Launch::whole(work_dim, global_offset, global_size, local_size)];
+        }
         let (whole, rest): ([u64; 3], [u64; 3]) = (per_axis(|g, l| g / l), per_axis(|g, l| g % l));
         let part = |at_end: u32| {
             let ends = |d: usize| at_end & (1 << d) != 0;

@@ -21,7 +21,7 @@ pub use effects::find_effects;
 pub use escape::escaping_slots;
 pub(crate) use escape::place_count;
 pub use frequency::Frequencies;
-pub use groups::{sees_group, sees_sub_groups};
+pub use groups::{any_order, sees_group, sees_sub_groups};
 pub use liveness::Liveness;
 pub use loops::{Edge, Level, LoopId, Loops, Node, To, linear_order};
 pub use masks::{Mask, Masks};

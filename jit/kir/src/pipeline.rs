@@ -1,6 +1,6 @@
 //! The passes that make a work-group function of a kernel, in the order in which they run.
 
-use crate::analysis::{sees_group, sees_sub_groups};
+use crate::analysis::{any_order, sees_group, sees_sub_groups};
 use crate::lower::{WorkGroupFunction, lower};
 use crate::transform::widen::{choose, choose_sub_groups};
 use crate::transform::{self, WorkGroup};
@@ -249,6 +249,8 @@ pub struct Lowered {
     pub static_local_size: u64,
     /// See [`spirula_interface::program::KernelInfo::sees_group`].
     pub sees_group: bool,
+    /// See [`spirula_interface::program::KernelCode::any_order`].
+    pub any_order: bool,
     /// See [`spirula_interface::program::KernelInfo::lanes`].
     pub lanes: u32,
     /// See [`spirula_interface::program::KernelCode::sub_group_size`].
@@ -265,7 +267,7 @@ pub fn run(
     mut observe: impl FnMut(&Pass, &Form),
 ) -> Result<Lowered, PassError> {
     let (name, static_local_size) = (kernel.name.clone(), kernel.local_size);
-    let sees_group = sees_group(&kernel);
+    let (sees_group, any_order) = (sees_group(&kernel), any_order(&kernel));
     let mut decisions = Vec::new();
     let mut remarks = Vec::new();
     let (mut lanes, mut sub_group_size) = (1, 1);
@@ -296,7 +298,7 @@ pub fn run(
     remarks.extend(decisions.iter().map(|decision| format!("kernel {name}: {decision}")));
     match form {
         Form::Lowered(group) => {
-            Ok(Lowered { group, static_local_size, sees_group, lanes, sub_group_size, remarks })
+            Ok(Lowered { group, static_local_size, sees_group, any_order, lanes, sub_group_size, remarks })
         }
         _ => unreachable!("the passes yield a work-group function"),
     }

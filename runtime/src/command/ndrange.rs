@@ -1,13 +1,13 @@
 //! Kernel launches: the checks of clEnqueueNDRangeKernel and the choice of a work-group size.
 
-use super::{Command, CommandType, Template, Work};
+use super::{COMMAND_NS, Command, CommandType, Template, Work};
 use crate::context::Context;
 use crate::error::{Error, Result, Status};
 use crate::execute::check::Checking;
 use crate::execute::children::{Enqueuing, Waves};
 use crate::execute::fault::Deadline;
 use crate::execute::group_size;
-use crate::execute::launch::Invocation;
+use crate::execute::launch::{self, Invocation};
 use crate::execute::output::{record, stdout};
 use crate::kernel::{Arguments, Kernel};
 use crate::log;
@@ -19,9 +19,9 @@ use std::time::{Duration, Instant};
 
 /// A launch that was checked, with what it must hold until it ends.
 pub(crate) struct KernelLaunch {
-    invocation: Invocation,
+    invocation: Arc<Invocation>,
     /// What does not fit into groups of that size.
-    rest: Vec<Invocation>,
+    rest: Vec<Arc<Invocation>>,
     info: Arc<KernelInfo>,
     /// What it enqueues kernels with, if it may.
     enqueuing: Option<Enqueuing>,
@@ -36,7 +36,12 @@ impl KernelLaunch {
     pub(crate) fn run(self, device: &Device, ended: &dyn Fn()) -> Result<()> {
         let KernelLaunch { invocation, rest, info, enqueuing, context, _memory } = self;
         let deadline = Deadline::of_command();
-        let parts = std::iter::once(invocation).chain(rest).map(|part| Invocation { deadline, ..part });
+        let parts = std::iter::once(invocation).chain(rest).map(|mut part| {
+            if deadline != Deadline::NEVER {
+                launch::prepare(&mut part).deadline = deadline;
+            }
+            part
+        });
         let told = log::wants_info().then(|| (info.clone(), Instant::now()));
         let result = match enqueuing {
             None => run_kernel(device, &info, parts, Some(&context)),
@@ -65,7 +70,7 @@ fn tell_if_slow(kernel: &str, took: Duration, result: &Result<()>) {
 pub(crate) fn run_kernel(
     device: &Device,
     info: &KernelInfo,
-    parts: impl IntoIterator<Item = Invocation>,
+    parts: impl IntoIterator<Item = Arc<Invocation>>,
     context: Option<&Context>,
 ) -> Result<()> {
     let mut parts = parts.into_iter().peekable();
@@ -78,16 +83,20 @@ pub(crate) fn run_kernel(
         device,
         info,
         parts.map(|mut part| {
-            checking.give(info, &mut part);
+            checking.give(info, launch::prepare(&mut part));
             part
         }),
     );
     result.and(checking.end(info, &launch, context))
 }
 
-fn run_parts(device: &Device, info: &KernelInfo, parts: impl IntoIterator<Item = Invocation>) -> Result<()> {
+fn run_parts(
+    device: &Device,
+    info: &KernelInfo,
+    parts: impl IntoIterator<Item = Arc<Invocation>>,
+) -> Result<()> {
     let mut parts = parts.into_iter().peekable();
-    let run = |part| device.scheduler.run(&Arc::new(part)).map_err(|error| of_kernel(info, &error));
+    let run = |part| device.scheduler.run(&part).map_err(|error| of_kernel(info, &error));
     let Some(calls) = &info.signature.printf else { return parts.try_for_each(run) };
     let own = parts.peek().and_then(|part| part.tiers.first().code.at().output.clone());
     let buffers = own.as_deref().unwrap_or(&device.output_buffers);
@@ -97,7 +106,7 @@ fn run_parts(device: &Device, info: &KernelInfo, parts: impl IntoIterator<Item =
     })?;
     let result = parts.try_for_each(|mut part| {
         if let Some(offset) = info.signature.hidden_offset(HiddenKind::PrintfBuffer) {
-            part.arguments.put(offset as usize, &buffer.address().to_ne_bytes());
+            launch::prepare(&mut part).arguments.put(offset as usize, &buffer.address().to_ne_bytes());
         }
         run(part)
     });
@@ -161,14 +170,17 @@ fn launch(
     };
     let (invocation, memory) = kernel.invocation(arguments, device, first)?;
     let rest = rest.iter().map(|&part| Ok(kernel.invocation(arguments, device, part)?.0));
-    let rest = rest.collect::<Result<Vec<Invocation>>>()?;
+    let rest = rest.collect::<Result<Vec<_>>>()?;
     let items = range.global_size.iter().product();
     let enqueuing = kernel.enqueuing(arguments, device)?;
     // Nobody knows what the kernels that it enqueues need.
     let alone = enqueuing.is_none();
     let anywhere =
         alone && kernel.info.code.private_size.saturating_mul(invocation.group_items()) <= SMALL_STACK;
-    let short = alone && kernel.built.tiers.pace.is_short(items);
+    let expected_ns = match alone {
+        true => kernel.built.tiers.pace.estimate_ns(items).saturating_add(COMMAND_NS),
+        false => u64::MAX,
+    };
     Ok(Command {
         command_type: CommandType::NdrangeKernel,
         work: Work::Kernel(Box::new(KernelLaunch {
@@ -180,7 +192,7 @@ fn launch(
             _memory: memory,
         })),
         context: Some(kernel.program.context.clone()),
-        short,
+        expected_ns,
         anywhere,
     })
 }

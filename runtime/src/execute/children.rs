@@ -349,7 +349,7 @@ impl<'a> Tree<'a> {
         check(opened, &facts(kernel, self.device), &self.device.info)?;
         let parts = parts(kernel, opened, self.device).into_iter();
         let parts = parts.map(|part| invocation(kernel, opened, part, self.deadline));
-        let parts = parts.collect::<Result<Vec<Invocation>>>()?;
+        let parts = parts.collect::<Result<Vec<_>>>()?;
         let mut waves = Waves::new(kernel.info.clone(), parts);
         waves.set_parent(self.parent.address());
         Ok(waves)
@@ -428,7 +428,7 @@ fn invocation(
     opened: &Opened,
     launch: Launch,
     deadline: Deadline,
-) -> Result<Invocation> {
+) -> Result<Arc<Invocation>> {
     let signature = &kernel.info.signature;
     let not_a_block = || Status::InvalidKernel.because("it is no block's");
     let captures = signature.block.ok_or_else(not_a_block)? as usize;
@@ -452,7 +452,7 @@ fn invocation(
         block.put(argument.offset as usize, &place.to_ne_bytes());
     }
     block.put(captures, &opened.captures);
-    Ok(Invocation {
+    Ok(Arc::new(Invocation {
         tiers: kernel.tiers.clone(),
         arguments: block,
         memory,
@@ -460,5 +460,5 @@ fn invocation(
         local_size: local.size as usize,
         deadline,
         objects,
-    })
+    }))
 }

@@ -37,9 +37,12 @@ impl Place {
     }
 }
 
-/// A work-group function that stays loaded.
+/// A work-group function that stays loaded. Each launch has one of these for itself.
 #[derive(Clone, Debug)]
-pub(crate) struct Code {
+pub(crate) struct Code(Arc<Loaded>);
+
+#[derive(Debug)]
+struct Loaded {
     /// What no other code of this process has.
     number: u64,
     entry: RawWorkGroupFn,
@@ -56,19 +59,19 @@ impl Code {
     /// A kernel that was loaded for that place.
     pub(crate) fn of(kernel: &LoadedKernel, at: &Place) -> Code {
         static NUMBERS: AtomicU64 = AtomicU64::new(0);
-        Code {
+        Code(Arc::new(Loaded {
             number: NUMBERS.fetch_add(1, Ordering::Relaxed),
             entry: kernel.entry,
             addresses: kernel.program.addresses(),
             denormals_are_zero: kernel.info.signature.denormals_are_zero,
             program: Some(kernel.program.clone()),
             at: at.clone(),
-        }
+        }))
     }
 
     /// In an executor: the application's, which keeps it loaded until this process ends or has said what became of it.
     pub(crate) fn of_application(facts: &CodeFacts) -> Code {
-        Code {
+        Code(Arc::new(Loaded {
             number: facts.number,
             // SAFETY: the address is not null, as that of code is not; a pointer to an unsafe function promises no more.
             entry: unsafe { std::mem::transmute::<usize, RawWorkGroupFn>(facts.entry.max(1)) },
@@ -76,27 +79,27 @@ impl Code {
             denormals_are_zero: facts.denormals_are_zero,
             program: None,
             at: Place::default(),
-        }
+        }))
     }
 
     /// What no other code of this process has.
     pub(crate) fn number(&self) -> u64 {
-        self.number
+        self.0.number
     }
 
     /// Its entry, and where all of it lies.
     pub(crate) fn place(&self) -> (usize, Range<usize>) {
-        (self.entry as usize, self.addresses.clone())
+        (self.0.entry as usize, self.0.addresses.clone())
     }
 
     /// Where it runs.
     pub(crate) fn at(&self) -> &Place {
-        &self.at
+        &self.0.at
     }
 
     /// Where its program's variables lie.
     pub(crate) fn data(&self) -> Range<usize> {
-        self.program.as_ref().map_or(0..0, |program| program.data())
+        self.0.program.as_ref().map_or(0..0, |program| program.data())
     }
 
     /// A hand-written work-group function.
@@ -104,7 +107,7 @@ impl Code {
     pub(crate) fn native(entry: RawWorkGroupFn) -> Code {
         let addresses = 0..0;
         let at = Place::default();
-        Code { number: 0, entry, addresses, denormals_are_zero: false, program: None, at }
+        Code(Arc::new(Loaded { number: 0, entry, addresses, denormals_are_zero: false, program: None, at }))
     }
 }
 
@@ -200,6 +203,11 @@ pub(crate) struct Invocation {
     pub objects: Objects,
 }
 
+/// To change what has not begun. Panics if others have it by now.
+pub(crate) fn prepare(invocation: &mut Arc<Invocation>) -> &mut Invocation {
+    Arc::get_mut(invocation).expect("a launch that has not begun is its command's alone")
+}
+
 impl Invocation {
     /// Work-groups in all dimensions.
     pub(crate) fn groups(&self) -> u64 {
@@ -235,7 +243,7 @@ impl Invocation {
             [local, scratch, arguments].map(|span| span.len() as u64);
         let memory = MemorySizes { local: local_size, scratch: scratch_size, arguments: argument_size };
         let launch = Launch { memory, ..self.launch };
-        let code = &version.code;
+        let code = &*version.code.0;
         let _mode = code.denormals_are_zero.then(DenormalsAreZero::begin);
         // SAFETY: `entry` is a work-group function of a program that `code` keeps loaded. The argument block has the
         // layout and the alignment that the compiler asked for, and the objects in it are held by the command. Local

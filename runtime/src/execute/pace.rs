@@ -5,6 +5,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 /// A launch that is expected to take less runs on one thread.
 pub(crate) const WORTH_WAKING_NS: u64 = 15_000;
+/// A launch that is known to take less runs in one piece.
+const TRIVIAL_NS: u64 = 1_000;
 /// A guess for kernels that have not run yet.
 const UNKNOWN_ITEM_PS: u64 = 10_000;
 /// Set where the number is of optimized code; below it stands the number.
@@ -36,6 +38,12 @@ impl Pace {
     /// Whether `items` are expected to take less than waking a thread is worth.
     pub(crate) fn is_short(&self, items: u64) -> bool {
         self.estimate_ns(items) < WORTH_WAKING_NS
+    }
+
+    /// Whether `items` are known to take so little that looking how long they take would take longer.
+    pub(crate) fn is_trivial(&self, items: u64) -> bool {
+        let is_known = self.0.load(Ordering::Relaxed) & u64::from(u32::MAX) != UNKNOWN_ITEM_PS;
+        is_known && self.estimate_ns(items) < TRIVIAL_NS
     }
 
     /// Takes in that `items` took `ns` in code of that tier; half of the old value stays, if it is of the same. What slower
@@ -71,6 +79,7 @@ mod tests {
         assert_eq!(pace.estimate_ns(1), 10, "a straggler's measure");
         pace.learn(Tier::Optimized, 10, 300);
         assert_eq!(pace.estimate_ns(1), 20);
+        assert!(pace.is_trivial(1) && !pace.is_trivial(100) && !Pace::new(Tier::Optimized).is_trivial(1));
         pace.learn(Tier::Optimized, 1, u64::MAX);
         assert!(pace.estimate_ns(u64::MAX) > 0);
     }

@@ -2,10 +2,12 @@
 //!
 //! The thread that runs the command takes part itself: it begins at once, and asks the pool's threads for help only when
 //! the launch is long enough to pay for waking them. Everyone has a share of consecutive groups, the same one in each launch of a
-//! kind: what one launch left in a processor's caches, the next one finds there. Chunks of a share shrink towards its end, and who has
+//! kind: what one launch left in a processor's caches, the next one finds there. Of more than fits there that is the end of the share, so
+//! that every second launch begins at the end. Chunks of a share shrink towards its end, and who has
 //! done his own takes some from the ends of others', so that all finish together; where better code may come chunks are short. The
 //! shares live in an `Arc`, so that helpers that come late find nothing to do, and nobody waits for them.
 
+mod awake;
 mod shares;
 mod worker;
 
@@ -19,6 +21,7 @@ use crate::log;
 use crate::machine::affinity::{self, Cpus};
 use crate::machine::timer;
 use crate::trace::{self, Span};
+use awake::Awake;
 use rayon::{ThreadPool, ThreadPoolBuilder};
 use shares::Shares;
 use std::ops::Range;
@@ -36,6 +39,8 @@ const SPINS: u32 = 2_000;
 /// How often, and when, it is looked whether a launch's first groups have ended.
 const LOOKS: u64 = 5;
 const BETWEEN_LOOKS: Duration = Duration::from_millis(2);
+/// Looks before others begin with groups, too.
+const LOOKS_ALONE: u64 = 2;
 
 /// How long a helper that rests sleeps before it looks again.
 const REST: Duration = Duration::from_micros(200);
@@ -45,15 +50,25 @@ const REST: Duration = Duration::from_micros(200);
 pub(crate) struct Scheduler {
     threads: usize,
     /// Built by the first launch that needs it; None if the system gives no threads.
-    pool: OnceLock<Option<ThreadPool>>,
+    pool: OnceLock<Option<Arc<ThreadPool>>>,
+    /// Those of the pool who wait for work.
+    awake: Arc<Awake>,
     /// The CPUs that kernels must run on; None for any.
     bound: Option<Cpus>,
+    /// Whether the last launch that could ran backwards.
+    backwards: AtomicBool,
 }
 
 impl Scheduler {
     /// For `threads` CPUs, the caller's included, which must be one of `bound`.
     pub(crate) fn new(threads: usize, bound: Option<Cpus>) -> Scheduler {
-        Scheduler { threads: threads.max(1), pool: OnceLock::new(), bound }
+        Scheduler {
+            threads: threads.max(1),
+            pool: OnceLock::new(),
+            awake: Arc::default(),
+            bound,
+            backwards: AtomicBool::new(false),
+        }
     }
 
     pub(crate) fn bound(&self) -> Option<&Cpus> {
@@ -64,7 +79,12 @@ impl Scheduler {
         self.threads
     }
 
-    fn pool(&self) -> Option<&ThreadPool> {
+    /// Has it called in a moment, or sooner. False if nobody is awake who could.
+    pub(crate) fn remind(&self, call: impl FnOnce() + Send + 'static) -> bool {
+        self.awake.remind(call)
+    }
+
+    fn pool(&self) -> Option<&Arc<ThreadPool>> {
         let build = || {
             // The thread that runs the command is one, too.
             let helpers = (self.threads - 1).max(1);
@@ -72,7 +92,9 @@ impl Scheduler {
             let bound = self.bound.clone();
             let builder = builder.start_handler(move |_| bound.iter().for_each(affinity::bind));
             let pool = builder.thread_name(|index| format!("spirula-{index}")).build();
-            pool.inspect_err(|error| log::error(format_args!("kernels run on one thread only: {error}"))).ok()
+            pool.inspect_err(|error| log::error(format_args!("kernels run on one thread only: {error}")))
+                .ok()
+                .map(Arc::new)
         };
         self.pool.get_or_init(build).as_ref()
     }
@@ -103,7 +125,8 @@ impl Scheduler {
             return self.share(invocation, version, groups);
         }
         let mut worker = Worker::new(invocation, version)?;
-        let ran = run_here(&mut worker, groups.clone(), self.threads, alone);
+        let at_once = alone || invocation.tiers.pace.is_trivial(items);
+        let ran = run_here(&mut worker, groups.clone(), self.threads, at_once);
         worker.learn();
         let version = worker.end();
         groups.start = ran?;
@@ -113,17 +136,19 @@ impl Scheduler {
     /// Runs groups with the pool's help.
     fn share(&self, invocation: &Arc<Invocation>, version: Version, groups: Range<u64>) -> Result<()> {
         let helpers = (self.threads - 1).min((groups.end - groups.start).saturating_sub(1) as usize);
-        let job = Arc::new(Job::new(invocation.clone(), version, groups, self.threads));
-        if invocation.tiers.is_new() {
-            watch(&job);
-        }
-        if let Some(pool) = self.pool().filter(|_| helpers > 0) {
-            let helped = job.clone();
-            pool.spawn(move || helped.help(helpers));
+        let may_turn = invocation.tiers.first().info.code.any_order;
+        let backwards = may_turn && !self.backwards.fetch_xor(true, Ordering::Relaxed);
+        let shares = Shares::new(groups.clone(), self.threads, backwards);
+        let pool = self.pool().filter(|_| helpers > 0);
+        let help = pool.map(|pool| Help { pool: pool.clone(), awake: self.awake.clone(), most: helpers });
+        let job = Arc::new(Job::new(invocation.clone(), version, groups, shares, help, self.threads));
+        match invocation.tiers.is_new() {
+            true => watch(&job),
+            false => job.call_for_help(),
         }
         match Worker::new(invocation, job.version.clone()) {
             Ok(mut worker) => {
-                job.work(&mut worker, 0, |_| ());
+                job.work(&mut worker, 0, |_| job.call_for_help());
                 worker.learn();
                 worker.end();
             }
@@ -143,7 +168,9 @@ fn launch_span(invocation: &Invocation, groups: &Range<u64>) -> Span {
     span
 }
 
-/// Looks after a kernel's first launch: where each of its groups takes long, nobody would know before the first ones end.
+/// Looks after a kernel's first launch: where each of its groups takes long, nobody would know before the first one ends. Before
+/// that, or before it is known that better code will not be there soon, nobody else begins with one: nobody could leave it for that code,
+/// and the compiler needs a processor.
 fn watch(job: &Arc<Job>) {
     let (weak, before) = (Arc::downgrade(job), job.done.load(Ordering::Relaxed));
     let look = move || {
@@ -156,25 +183,37 @@ fn watch(job: &Arc<Job>) {
             // So long at least.
             let of_each = look * BETWEEN_LOOKS.as_nanos() as u64;
             job.invocation.tiers.expect(((job.groups - before) / job.threads).saturating_mul(of_each));
+            if look >= LOOKS_ALONE {
+                job.call_for_help();
+            }
         }
     };
     // Without a thread it is known later.
-    let _ = background::run_later(Box::new(look));
+    if background::run_later(Box::new(look)).is_err() {
+        job.call_for_help();
+    }
 }
 
-/// Runs groups on this thread until all are done or, unless `alone`, it has taken long enough to call for help. Returns
+/// Runs groups on this thread until all are done or, unless all are run `at_once`, it has taken long enough to call for help. Returns
 /// the end of those that are done.
-fn run_here(worker: &mut Worker, groups: Range<u64>, threads: usize, alone: bool) -> Result<u64> {
-    let started = timer();
+fn run_here(worker: &mut Worker, groups: Range<u64>, threads: usize, at_once: bool) -> Result<u64> {
+    let started = worker.since();
     let count = groups.end - groups.start;
-    let step = if alone { count } else { count.div_ceil(16) };
+    let step = if at_once { count } else { count.div_ceil(16) };
     let mut done = groups.start;
-    while done < groups.end && (alone || timer() - started < WORTH_WAKING_NS) {
+    while done < groups.end && (at_once || timer() - started < WORTH_WAKING_NS) {
         let end = (done + step.min(worker.most())).min(groups.end);
         worker.run(done, end, (groups.end - end) / threads as u64)?;
         done = end;
     }
     Ok(done)
+}
+
+/// Who may help with a launch.
+struct Help {
+    pool: Arc<ThreadPool>,
+    awake: Arc<Awake>,
+    most: usize,
 }
 
 /// A launch that several threads work on.
@@ -189,6 +228,9 @@ struct Job {
     /// Groups that have run, and those before the first.
     done: AtomicU64,
     threads: u64,
+    /// Who may help, and whether they were asked.
+    help: Option<Help>,
+    called: AtomicBool,
     asleep: AtomicBool,
     waiter: Thread,
     /// Whether a helper leaves its processor to the compiler.
@@ -198,14 +240,23 @@ struct Job {
 }
 
 impl Job {
-    fn new(invocation: Arc<Invocation>, version: Version, groups: Range<u64>, threads: usize) -> Job {
+    fn new(
+        invocation: Arc<Invocation>,
+        version: Version,
+        groups: Range<u64>,
+        shares: Shares,
+        help: Option<Help>,
+        threads: usize,
+    ) -> Job {
         Job {
             invocation,
             version,
             groups: groups.end,
             done: AtomicU64::new(groups.start),
-            shares: Shares::new(groups, threads),
+            shares,
             threads: threads.max(1) as u64,
+            help,
+            called: AtomicBool::new(false),
             asleep: AtomicBool::new(false),
             waiter: std::thread::current(),
             resting: AtomicBool::new(false),
@@ -226,18 +277,46 @@ impl Job {
         }
     }
 
+    /// Asks the pool's threads for help, the first time.
+    fn call_for_help(self: &Arc<Job>) {
+        if let Some(help) = &self.help
+            && !self.called.swap(true, Ordering::Relaxed)
+        {
+            let (job, most) = (self.clone(), help.most);
+            help.pool.spawn(move || job.lend(most));
+        }
+    }
+
+    /// A pool thread's time: its part in this launch, and in others that come soon. Where code is still to get better, the compiler
+    /// needs the processor more.
+    fn lend(self: Arc<Job>, helpers: usize) {
+        let Some(awake) = self.help.as_ref().map(|help| help.awake.clone()) else { return };
+        awake.lend(move || {
+            self.help(helpers);
+            self.invocation.tiers.is_settled()
+        });
+    }
+
+    /// How long the launch is expected to take by the clock in the code that it begins with; for ever, if nobody knows.
+    fn expected_ns(&self) -> u64 {
+        let tiers = &self.invocation.tiers;
+        let items = self.groups.saturating_mul(self.invocation.group_items());
+        if tiers.is_new() { u64::MAX } else { tiers.pace.estimate_ns(items) / self.threads }
+    }
+
     /// A pool thread's part: it calls two others, who call two each, so that the launching thread wakes only one.
-    fn help(self: Arc<Job>, helpers: usize) {
+    fn help(self: &Arc<Job>, helpers: usize) {
         let others = helpers - 1;
         for part in [others.div_ceil(2), others / 2] {
             if part > 0 && !self.shares.are_empty() {
                 let job = self.clone();
-                rayon::spawn(move || job.help(part));
+                rayon::spawn(move || job.lend(part));
             }
         }
         // A helper without memory leaves the work to the others.
         if let Ok(mut worker) = Worker::new(&self.invocation, self.version.clone()) {
             let share = rayon::current_thread_index().map_or(0, |index| index + 1);
+            self.rest(self.expected_ns());
             self.work(&mut worker, share, |left_ns| self.rest(left_ns));
             worker.end();
         }

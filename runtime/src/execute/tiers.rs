@@ -65,7 +65,7 @@ pub(crate) struct Tiers {
     spent_ns: AtomicU64,
     /// Whether optimized code was asked for.
     begun: AtomicBool,
-    /// Whether it is being made at the moment.
+    /// Whether it is being made at the moment, or is next.
     making: AtomicBool,
     variants: Variants,
     pub(crate) pace: Pace,
@@ -161,6 +161,11 @@ impl Tiers {
         compile_time::HERE.expected_ns(self.first.info.code.operations).saturating_mul(3) / 2
     }
 
+    /// Whether no better code for all launches will come.
+    pub(crate) fn is_settled(&self) -> bool {
+        self.optimized.get().is_some()
+    }
+
     /// Whether no launch was measured yet, and better code may come.
     pub(crate) fn is_new(&self) -> bool {
         self.optimized.get().is_none() && self.spent_ns.load(Ordering::Relaxed) == 0
@@ -200,11 +205,11 @@ impl Tiers {
         if settled || self.begun.swap(true, Ordering::Relaxed) {
             return;
         }
+        self.making.store(true, Ordering::Relaxed);
         // Nobody needs the code of a program that is gone, but for the next process.
         let (weak, kept) = (Arc::downgrade(self), spirula_service::keeps_code().then(|| self.clone()));
         let job = move || {
             if let Some(this) = kept.or_else(|| weak.upgrade()) {
-                this.making.store(true, Ordering::Relaxed);
                 let made = catch_unwind(AssertUnwindSafe(|| this.make(None)));
                 // A panic costs the kernel its optimized code, and launches no wait for it.
                 let _ = this.optimized.set(made.as_ref().ok().cloned().flatten());
@@ -217,6 +222,7 @@ impl Tiers {
         if let Err(error) = background::run_later(Box::new(job)) {
             self.warn(None, &error);
             let _ = self.optimized.set(None);
+            self.making.store(false, Ordering::Relaxed);
         }
     }
 

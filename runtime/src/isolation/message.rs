@@ -39,6 +39,7 @@ pub(crate) struct CodeFacts {
     pub tier: Tier,
     pub scratch_per_item: u64,
     pub scratch_fixed: u64,
+    pub any_order: bool,
 }
 
 /// Who runs it.

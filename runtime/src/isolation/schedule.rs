@@ -83,6 +83,7 @@ fn facts(version: &Version) -> CodeFacts {
         tier: version.tier(),
         scratch_per_item: code.scratch_per_item,
         scratch_fixed: code.scratch_fixed,
+        any_order: code.any_order,
     }
 }
 

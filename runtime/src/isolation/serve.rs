@@ -183,6 +183,7 @@ impl Known {
                 tier: facts.tier,
                 scratch_per_item: facts.scratch_per_item,
                 scratch_fixed: facts.scratch_fixed,
+                any_order: facts.any_order,
                 ..KernelCode::plain("")
             };
             let info = Arc::new(KernelInfo { signature: KernelSignature::default(), code });

@@ -50,6 +50,8 @@ impl HostPtr {
 pub(crate) const PAGE: usize = 4096;
 /// From this size on, memory is asked for in huge pages.
 const HUGE_PAGE: usize = 2 << 20;
+/// Up to this size memory is aligned here: allocators cut it out of larger pieces for that, which takes longer than a small launch.
+const ALIGNED_HERE: usize = 1024;
 
 /// Memory of our own; uninitialized at first, which OpenCL allows to show.
 #[derive(Debug)]
@@ -62,11 +64,10 @@ pub(crate) struct Allocation {
 /// Who gets the memory back.
 #[derive(Debug)]
 enum Owner {
-    Heap(Layout),
+    /// The allocator, what begins there.
+    Heap(NonNull<u8>, Layout),
     /// The region that an executor has, too.
-    Region {
-        _stretch: Stretch,
-    },
+    Region { _stretch: Stretch },
 }
 
 // SAFETY: it is plain memory that this value owns.
@@ -79,6 +80,9 @@ impl Allocation {
     /// inside never leaves it. None when the system has no memory.
     pub(crate) fn new(size: usize, align: usize) -> Option<Allocation> {
         let padded = size.max(1).checked_next_multiple_of(128)?;
+        if padded <= ALIGNED_HERE && align < PAGE {
+            return Allocation::aligned_here(size, padded, align);
+        }
         let huge = padded >= 2 * HUGE_PAGE;
         let layout = Layout::from_size_align(padded, if huge { HUGE_PAGE } else { align }).ok()?;
         // SAFETY: the layout's size isn't zero.
@@ -93,7 +97,17 @@ impl Allocation {
                 )
             };
         }
-        Some(Allocation { start, size, owner: Owner::Heap(layout) })
+        Some(Allocation { start, size, owner: Owner::Heap(start, layout) })
+    }
+
+    /// As [`Allocation::new`], with some more memory than needed, which begins anywhere.
+    fn aligned_here(size: usize, padded: usize, align: usize) -> Option<Allocation> {
+        let layout = Layout::from_size_align(padded + align, 16).ok()?;
+        // SAFETY: the layout's size isn't zero.
+        let all = NonNull::new(unsafe { alloc(layout) })?;
+        // SAFETY: the next multiple of `align` is less than `align` bytes away, and there are `padded` more.
+        let start = unsafe { all.add(all.align_offset(align)) };
+        Some(Allocation { start, size, owner: Owner::Heap(all, layout) })
     }
 
     /// As [`Allocation::new`], aligned to 16, of zeros, which take no memory until they are written to.
@@ -102,7 +116,7 @@ impl Allocation {
         let layout = Layout::from_size_align(padded, 16).ok()?;
         // SAFETY: the layout's size isn't zero.
         let start = NonNull::new(unsafe { alloc_zeroed(layout) })?;
-        Some(Allocation { start, size, owner: Owner::Heap(layout) })
+        Some(Allocation { start, size, owner: Owner::Heap(start, layout) })
     }
 
     /// What an executor has, too.
@@ -119,9 +133,9 @@ impl Allocation {
 
 impl Drop for Allocation {
     fn drop(&mut self) {
-        if let Owner::Heap(layout) = self.owner {
-            // SAFETY: allocated in `new` with this layout.
-            unsafe { dealloc(self.start.as_ptr(), layout) }
+        if let Owner::Heap(all, layout) = self.owner {
+            // SAFETY: allocated there with this layout.
+            unsafe { dealloc(all.as_ptr(), layout) }
         }
     }
 }
@@ -317,9 +331,11 @@ pub(crate) mod tests {
 
     #[test]
     fn allocations_are_aligned_and_sized() {
-        for size in [1, 127, 4096, 5 << 20] {
-            let memory = Allocation::new(size, PAGE).unwrap();
-            assert_eq!(memory.span().address() as usize % PAGE, 0);
+        for (size, align) in
+            [1, 127, 1024, 4096, 5 << 20].iter().flat_map(|size| [(*size, PAGE), (*size, 128)])
+        {
+            let memory = Allocation::new(size, align).unwrap();
+            assert_eq!(memory.span().address() as usize % align, 0);
             assert_eq!(memory.span().len(), size);
             memory.span().fill(&[7]);
             assert_eq!(byte(memory.span(), size - 1), 7);

@@ -253,6 +253,14 @@ impl Event {
         }
     }
 
+    /// Moves on to RUNNING, by way of SUBMITTED.
+    pub(crate) fn begin(&self) {
+        if self.now() > status::SUBMITTED {
+            self.stamp(status::SUBMITTED);
+        }
+        self.advance(status::RUNNING);
+    }
+
     /// Moves on to `status`, wakes who waits and calls back. False if it has ended or got there before.
     pub(crate) fn advance(&self, status: i32) -> bool {
         let mut audience = self.audience();

@@ -2,12 +2,13 @@
 
 use super::*;
 use crate::command::ndrange::ndrange;
-use crate::command::{CommandType, buffer};
+use crate::command::{COMMAND_NS, CommandType, buffer};
 use crate::context::Listener;
 use crate::kernel::tests::{context, empty, info, kernel};
 use crate::memory::{Mem, MemFlags};
 use crate::queue::event::wait_for_all;
 use std::slice::from_ref;
+use std::sync::atomic::AtomicUsize;
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
@@ -22,7 +23,7 @@ fn call(function: impl FnOnce() + Send + 'static) -> Command {
 
 /// A short command that whoever waits runs.
 fn short(function: impl FnOnce() + Send + 'static) -> Command {
-    Command { short: true, anywhere: true, ..call(function) }
+    Command { expected_ns: COMMAND_NS, anywhere: true, ..call(function) }
 }
 
 fn failing() -> Command {
@@ -189,6 +190,18 @@ fn an_unflushed_command_runs_when_it_is_asked_for() {
         assert!(begun.elapsed() < Duration::from_secs(10));
         std::thread::yield_now();
     }
+}
+
+#[test]
+fn many_short_commands_run_though_nobody_asks_for_them() {
+    let context = context();
+    let queue = queue(&context);
+    let (sender, receiver) = mpsc::channel();
+    for number in 0..=DEFERRED_NS / COMMAND_NS {
+        let sender = sender.clone();
+        queue.submit(short(move || sender.send(number).unwrap()), &[], false).unwrap();
+    }
+    assert_eq!(receiver.recv_timeout(Duration::from_secs(60)), Ok(0));
 }
 
 #[test]

@@ -72,10 +72,11 @@ pub fn ndrange(
     let dimensions = dimensions(work_dim)?;
     // "If global_work_size is NULL, or the value in any passed dimension is 0 then the kernel command will trivially succeed
     // after its event dependencies are satisfied" (since OpenCL 2.1).
-    let global = global_work_size.list(dimensions).unwrap_or_else(|| vec![0; dimensions]);
-    let (offset, local) = (global_work_offset.list(dimensions), local_work_size.list(dimensions));
+    let global = global_work_size.few::<3>(dimensions);
+    let global = global.as_deref().unwrap_or(&[0; 3][..dimensions]);
+    let (offset, local) = (global_work_offset.few::<3>(dimensions), local_work_size.few::<3>(dimensions));
     let device = &queue.host()?.device;
-    let command = ndrange::ndrange(kernel, device, offset.as_deref(), &global, local.as_deref())?;
+    let command = ndrange::ndrange(kernel, device, offset.as_deref(), global, local.as_deref())?;
     submit(&queue, command, &wait, cl::CL_FALSE, &event)
 }
 

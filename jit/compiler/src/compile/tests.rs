@@ -187,7 +187,8 @@ fn what_the_host_sees_does_not_depend_on_the_tier() {
     for (one, other) in std::iter::zip(&baseline.kernels, &optimized.kernels) {
         assert_eq!(one.signature, other.signature);
         let seen = |kernel: &KernelInfo| {
-            (kernel.code.static_local_size, kernel.code.sub_group_size, kernel.code.sees_group)
+            let KernelCode { static_local_size, sub_group_size, sees_group, any_order, .. } = kernel.code;
+            (static_local_size, sub_group_size, sees_group, any_order)
         };
         assert_eq!(seen(one), seen(other));
     }

@@ -1,4 +1,4 @@
-//! Analysis: whether a kernel's work-items can tell how the NDRange is divided into work-groups.
+//! Analysis: whether a kernel's work-items can tell how the NDRange is divided into work-groups, and in what order those run.
 
 use crate::analysis::ControlFlow;
 use crate::{Block, Function, Op, Passing, Terminator, WorkItemQuery};
@@ -32,6 +32,16 @@ pub fn sees_group(kernel: &Function) -> bool {
         })
 }
 
+/// Whether nothing in the kernel tells what other work-groups have done, or waits for it: the groups may run in any order. (Those
+/// that race for plain memory are in error, whatever the order.)
+pub fn any_order(kernel: &Function) -> bool {
+    kernel.insts().all(|inst| match kernel.op(inst) {
+        Op::Load { volatile, ordering, .. } => !volatile && ordering.is_none(),
+        Op::Call { pure, .. } => *pure,
+        op => !op.is_atomic(),
+    })
+}
+
 /// Whether a loop may end by what another work-item writes: it has an atomic operation that tells something, or a call of
 /// what has atomics.
 fn may_wait(kernel: &Function) -> bool {
@@ -63,6 +73,26 @@ mod tests {
 
     fn sees(params: &str, body: &str) -> bool {
         sees_group(&parse(&format!("kernel \"k\"({params}) {{\nb0:\n{body}\n  return\n}}")).unwrap())
+    }
+
+    #[test]
+    fn groups_that_hear_of_each_other_keep_their_order() {
+        let free = |body: &str| {
+            any_order(
+                &parse(&format!("kernel \"k\"(%0: ptr(global) @ 0) {{\nb0:\n{body}\n  return\n}}")).unwrap(),
+            )
+        };
+        assert!(free("  %1: i64 = group_id 0\n  store %0, %1, align 8\n  %2: i32 = load %0, align 4"));
+        assert!(free("  %1: ptr(local) = local_address 0\n  barrier b1\nb1:"));
+        for body in [
+            "  %1: i32 = load volatile %0, align 4",
+            "  %1: i32 = load atomic monotonic %0, align 4",
+            "  %1: i32 = rmw atomic monotonic add %0, 1:i32, align 4",
+            "  fence seq_cst",
+            "  call \"f\"(%0)",
+        ] {
+            assert!(!free(body), "{body}");
+        }
     }
 
     #[test]

@@ -6,7 +6,7 @@
 
 use crate::command::ndrange::{of_kernel, run_kernel};
 use crate::error::Result;
-use crate::execute::launch::Invocation;
+use crate::execute::launch::{self, Invocation};
 use crate::platform::device::Device;
 use spirula_interface::program::{HiddenKind, KernelInfo};
 use std::collections::VecDeque;
@@ -20,7 +20,7 @@ const GROWTH: u64 = 4;
 pub(crate) struct Waves {
     info: Arc<KernelInfo>,
     /// Those that have not begun.
-    parts: VecDeque<Invocation>,
+    parts: VecDeque<Arc<Invocation>>,
     /// The one that has, and its next group.
     current: Option<(Arc<Invocation>, u64)>,
     /// Groups of the last wave.
@@ -31,7 +31,7 @@ pub(crate) struct Waves {
 
 impl Waves {
     /// A launch of these parts.
-    pub(crate) fn new(info: Arc<KernelInfo>, parts: impl IntoIterator<Item = Invocation>) -> Waves {
+    pub(crate) fn new(info: Arc<KernelInfo>, parts: impl IntoIterator<Item = Arc<Invocation>>) -> Waves {
         let parts = parts.into_iter().collect();
         Waves { info, parts, current: None, last: 0, taken: None }
     }
@@ -39,9 +39,8 @@ impl Waves {
     /// Gives the kernel the address of what it enqueues with.
     pub(super) fn set_parent(&mut self, address: u64) {
         if let Some(offset) = self.info.signature.hidden_offset(HiddenKind::Parent) {
-            self.parts
-                .iter_mut()
-                .for_each(|part| part.arguments.put(offset as usize, &address.to_ne_bytes()));
+            let put = |part| launch::prepare(part).arguments.put(offset as usize, &address.to_ne_bytes());
+            self.parts.iter_mut().for_each(put);
         }
     }
 
@@ -54,7 +53,7 @@ impl Waves {
             run_kernel(device, &self.info, self.parts.drain(..), None)?;
             return Ok(false);
         }
-        let begun = self.current.take().or_else(|| self.parts.pop_front().map(|part| (Arc::new(part), 0)));
+        let begun = self.current.take().or_else(|| self.parts.pop_front().map(|part| (part, 0)));
         let Some((part, first)) = begun else { return Ok(false) };
         let (groups, items) = (part.groups(), part.group_items());
         self.last = self.size(items, room).min(groups - first);

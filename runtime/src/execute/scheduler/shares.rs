@@ -7,7 +7,11 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 const PART: u64 = 4;
 
 /// The groups that nobody has taken, in a share for each thread.
-pub(super) struct Shares(Vec<Share>);
+pub(super) struct Shares {
+    shares: Vec<Share>,
+    /// Whether each is run from its end.
+    backwards: bool,
+}
 
 /// On a cache line of its own.
 #[repr(align(128))]
@@ -20,48 +24,55 @@ impl Share {
 }
 
 impl Shares {
-    /// As equal as they can be.
-    pub(super) fn new(groups: Range<u64>, threads: usize) -> Shares {
+    /// As equal as they can be, to be run from their beginnings or from their ends.
+    pub(super) fn new(groups: Range<u64>, threads: usize, backwards: bool) -> Shares {
         let (count, threads) = (groups.end - groups.start, threads as u64);
         let border = |number: u64| groups.start + count / threads * number + (count % threads).min(number);
         let share = |number| Share(Mutex::new(border(number)..border(number + 1)));
-        Shares((0..threads).map(share).collect())
+        Shares { shares: (0..threads).map(share).collect(), backwards }
     }
 
-    /// A chunk of so many groups at most that nobody else gets: of the thread's own share, or of the end of the largest.
+    /// A chunk of so many groups at most that nobody else gets: of the thread's own share, or of the far end of the largest.
     pub(super) fn take(&self, own: usize, most: u64) -> Option<Range<u64>> {
-        let own = own % self.0.len();
-        let chunk = |left: &Range<u64>| ((left.end - left.start) / PART).max(1).min(most.max(1));
-        let mut share = self.0[own].lock();
-        if !share.is_empty() {
-            let first = share.start;
-            share.start += chunk(&share);
-            return Some(first..share.start);
+        let own = &self.shares[own % self.shares.len()];
+        if let Some(chunk) = cut(&mut own.lock(), most, self.backwards) {
+            return Some(chunk);
         }
-        drop(share);
         loop {
             let left = |share: &Share| {
                 let left = share.lock();
                 left.end - left.start
             };
             let (largest, left) =
-                self.0.iter().map(|share| (share, left(share))).max_by_key(|(_, left)| *left)?;
+                self.shares.iter().map(|share| (share, left(share))).max_by_key(|(_, left)| *left)?;
             if left == 0 {
                 return None;
             }
-            let mut share = largest.lock();
-            if !share.is_empty() {
-                let end = share.end;
-                share.end -= chunk(&share);
-                return Some(share.end..end);
+            if let Some(chunk) = cut(&mut largest.lock(), most, !self.backwards) {
+                return Some(chunk);
             }
         }
     }
 
     /// Whether all are taken.
     pub(super) fn are_empty(&self) -> bool {
-        self.0.iter().all(|share| share.lock().is_empty())
+        self.shares.iter().all(|share| share.lock().is_empty())
     }
+}
+
+/// Takes a chunk from one end.
+fn cut(left: &mut Range<u64>, most: u64, at_end: bool) -> Option<Range<u64>> {
+    if left.is_empty() {
+        return None;
+    }
+    let Range { start, end } = *left;
+    let size = ((end - start) / PART).max(1).min(most.max(1));
+    let (chunk, rest) = match at_end {
+        true => (end - size..end, start..end - size),
+        false => (start..start + size, start + size..end),
+    };
+    *left = rest;
+    Some(chunk)
 }
 
 #[cfg(test)]
@@ -71,7 +82,7 @@ mod tests {
     #[test]
     fn chunks_shrink_and_cover() {
         for (groups, threads) in [(1, 2), (5, 2), (1000, 2), (12345, 16), (u64::MAX, 3)] {
-            let shares = Shares::new(0..groups, threads);
+            let shares = Shares::new(0..groups, threads, false);
             assert!(!shares.are_empty());
             let mut chunks: Vec<Range<u64>> = std::iter::from_fn(|| shares.take(0, u64::MAX)).collect();
             assert!(shares.are_empty());
@@ -87,11 +98,24 @@ mod tests {
 
     #[test]
     fn each_thread_begins_with_its_own_and_helps_at_the_ends_of_others() {
-        let shares = Shares::new(100..180, 2);
+        let shares = Shares::new(100..180, 2, false);
         assert_eq!((shares.take(0, u64::MAX), shares.take(1, 3)), (Some(100..110), Some(140..143)));
         while shares.take(1, u64::MAX).is_some_and(|chunk| chunk.start >= 140) {}
         assert_eq!(shares.take(0, u64::MAX).map(|chunk| chunk.start), Some(110));
         let stolen = shares.take(1, 2).unwrap();
         assert!(stolen.start > 120 && stolen.end - stolen.start == 2, "{stolen:?}");
+    }
+
+    #[test]
+    fn backwards_each_thread_runs_the_same_groups_from_their_end() {
+        let shares = Shares::new(100..180, 2, true);
+        assert_eq!((shares.take(0, u64::MAX), shares.take(1, 3)), (Some(130..140), Some(177..180)));
+        while shares.take(1, u64::MAX).is_some_and(|chunk| chunk.start >= 140) {}
+        let stolen = shares.take(1, 2).unwrap();
+        assert!(stolen.start < 110 && stolen.end - stolen.start == 2, "{stolen:?}");
+        let mut left: Vec<u64> = std::iter::from_fn(|| shares.take(0, u64::MAX)).flatten().collect();
+        left.sort();
+        left.dedup();
+        assert!(left.len() < 30 && left.iter().all(|group| (100..130).contains(group)), "{left:?}");
     }
 }

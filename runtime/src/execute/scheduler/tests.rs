@@ -81,12 +81,16 @@ fn every_group_runs_once() {
     for threads in [1, 2, 3, 8] {
         let scheduler = Scheduler::new(threads, None);
         for groups in [[1, 1, 1], [2, 1, 1], [7, 3, 2], [64, 5, 1], [1000, 10, 3], [100_003, 1, 1]] {
-            let counters: Vec<AtomicU32> = (0..groups.iter().product()).map(|_| AtomicU32::new(0)).collect();
-            let kernel = kernel(count);
-            for run in 1..=3 {
-                scheduler.run(&invocation(&kernel, groups, 16, &counters)).unwrap();
-                let wrong = counters.iter().position(|counter| counter.load(Ordering::Relaxed) != run);
-                assert_eq!(wrong, None, "{groups:?} with {threads} threads");
+            for any_order in [false, true] {
+                let counters: Vec<AtomicU32> =
+                    (0..groups.iter().product()).map(|_| AtomicU32::new(0)).collect();
+                let version = version(Tier::Optimized, count, |info| info.code.any_order = any_order);
+                let kernel = Tiers::new(version, None);
+                for run in 1..=3 {
+                    scheduler.run(&invocation(&kernel, groups, 16, &counters)).unwrap();
+                    let wrong = counters.iter().position(|counter| counter.load(Ordering::Relaxed) != run);
+                    assert_eq!(wrong, None, "{groups:?} with {threads} threads");
+                }
             }
         }
     }

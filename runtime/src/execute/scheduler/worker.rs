@@ -45,6 +45,11 @@ impl<'i> Worker<'i> {
         Ok(Worker { invocation, version, arena, waits, most: 1, left_ns: 0, groups: 0, since, busy_ns: 0 })
     }
 
+    /// When it began to measure.
+    pub(super) fn since(&self) -> u64 {
+        self.since
+    }
+
     /// Groups that the next chunk may have.
     pub(super) fn most(&self) -> u64 {
         if self.waits { self.most } else { u64::MAX }
