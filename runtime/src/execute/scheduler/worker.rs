@@ -9,8 +9,8 @@ use crate::trace::{self, Span};
 use std::ops::Range;
 
 /// A chunk of work-groups takes about so long where better code may come, which is looked for between chunks. That is little, for the
-/// next groups may take a thousand times as long, and a hundred times what a chunk costs.
-const CHUNK_NS: u64 = 20_000;
+/// next groups may take thousands of times as long, and forty times what a chunk costs.
+const CHUNK_NS: u64 = 8_000;
 /// Chunks grow so much at a time: of groups that were not run yet nobody knows how long they take.
 const GROWTH: u64 = 4;
 
