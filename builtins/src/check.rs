@@ -19,11 +19,20 @@ pub struct Block {
     pub objects: u64,
     /// How many there are.
     pub object_count: u64,
+    /// From local memory to its shadow, which is as large.
+    pub local: u64,
+    /// The address of [`DUMMY_BYTES`] bytes of a shadow that says that all was written.
+    pub written: u64,
+    /// The address of as many that nobody reads.
+    pub sink: u64,
     /// The bounds of pointers that lead to none of them.
     pub others: Bounds,
     /// The address of the launch's [`crate::races::Races`]; 0 if nobody looks for any.
     pub races: u64,
 }
+
+/// Bytes of the shadow of memory that has none.
+pub const DUMMY_BYTES: usize = 128;
 
 /// An object in memory.
 #[repr(C)]
@@ -37,6 +46,15 @@ pub struct Bounds {
     pub writable: u64,
     /// An argument's: how far into the object it points; of the objects that are looked up: the bytes that they take.
     pub offset: u64,
+    /// The address of its shadow, which has a bit set for each of its bits that was written; 0 if none is kept.
+    pub shadow: u64,
+}
+
+impl Bounds {
+    /// Of so many bytes, of which nothing else is known.
+    pub fn of_anything(base: u64, size: u64) -> Bounds {
+        Bounds { base, readable: size, writable: size, offset: 0, shadow: 0 }
+    }
 }
 
 /// What a site found first, and how often it found something.
@@ -133,6 +151,39 @@ unsafe fn arrive(block: u64, group: u64, site: u64, items: u64, number: u64, ite
     }
 }
 
+/// The address of the shadow of so many bytes, or `other`, if they are in no object whose shadow is kept.
+///
+/// # Safety
+/// As for [`find`].
+unsafe fn shadow(block: u64, address: u64, size: u64, other: u64) -> u64 {
+    // SAFETY: the caller's promise; what is found lives as long as the block.
+    let object = unsafe { &*(find(block, address) as *const Bounds) };
+    let offset = address.wrapping_sub(object.base);
+    let is_within = offset.checked_add(size).is_some_and(|end| end <= object.readable);
+    if object.shadow != 0 && is_within { object.shadow + offset } else { other }
+}
+
+/// Copies a shadow; what comes from no shadow was written. Whether there was one, which says that no bit was written.
+///
+/// # Safety
+/// Each is 0 or the address of `size` bytes of a shadow.
+unsafe fn copy_shadow(to: u64, from: u64, size: u64) -> u64 {
+    let size = size as usize;
+    let source = (from != 0).then_some(from as *const u8);
+    // SAFETY: stated above.
+    let nothing = source.is_some_and(|from| size > 0 && (0..size).all(|at| unsafe { *from.add(at) == 0 }));
+    if to != 0 {
+        // SAFETY: stated above; they may overlap.
+        unsafe {
+            match source {
+                Some(from) => std::ptr::copy(from, to as *mut u8, size),
+                None => std::ptr::write_bytes(to as *mut u8, 0xff, size),
+            }
+        }
+    }
+    nothing.into()
+}
+
 export! {
     /// A check failed.
     spirula_check_note(block: u64, site: u64, a: u64, b: u64, c: u64, x: u64, y: u64, z: u64) -> () = {
@@ -143,6 +194,23 @@ export! {
     spirula_check_find(block: u64, address: u64) -> u64 = {
         // SAFETY: as above.
         unsafe { find(block, address) }
+    };
+    /// The address of the shadow of so many bytes, or `other`.
+    spirula_check_shadow(block: u64, address: u64, size: u64, other: u64) -> u64 = {
+        // SAFETY: as above.
+        unsafe { shadow(block, address, size, other) }
+    };
+    /// Sets so many bytes of a shadow, if there is one.
+    spirula_check_fill_shadow(to: u64, byte: u64, size: u64) -> () = {
+        if to != 0 {
+            // SAFETY: checked kernels ask for that much of a shadow before.
+            unsafe { std::ptr::write_bytes(to as *mut u8, byte as u8, size as usize) }
+        }
+    };
+    /// Copies so many bytes of a shadow. 1 if none of them was written.
+    spirula_check_copy_shadow(to: u64, from: u64, size: u64) -> u64 = {
+        // SAFETY: as above.
+        unsafe { copy_shadow(to, from, size) }
     };
     /// A work-item comes to a place where its group meets.
     spirula_check_arrive(block: u64, group: u64, site: u64, items: u64, number: u64, x: u64, y: u64, z: u64) -> () = {
@@ -166,7 +234,7 @@ mod tests {
             objects: objects.as_ptr() as u64,
             object_count: objects.len() as u64,
             others: Bounds { readable: 7, ..Bounds::default() },
-            races: 0,
+            ..Block::default()
         }
     }
 
@@ -200,6 +268,25 @@ mod tests {
         );
         assert_eq!([999, 1000, 1001, 1002, u64::MAX].map(found), [None, Some(2), Some(2), None, None]);
         assert_eq!(spirula_check_find(address(&block), 0), address(&block.others));
+    }
+
+    #[test]
+    fn shadows_are_found_filled_and_copied() {
+        let objects = [Bounds { base: 100, readable: 50, offset: 50, shadow: 7000, ..Bounds::default() }];
+        let block = block(&mut [], &objects);
+        let at = |address, size| spirula_check_shadow(std::ptr::from_ref(&block) as u64, address, size, 3);
+        assert_eq!([at(100, 50), at(149, 1), at(150, 0)], [7000, 7049, 7050]);
+        assert_eq!([at(100, 51), at(99, 1), at(150, 1), at(120, u64::MAX)], [3; 4]);
+
+        let mut bytes = [0_u8; 8];
+        let start = bytes.as_mut_ptr() as u64;
+        spirula_check_fill_shadow(0, 1, 8);
+        spirula_check_fill_shadow(start, 0xff, 3);
+        assert_eq!(spirula_check_copy_shadow(start + 4, start + 2, 3), 0);
+        assert_eq!(std::hint::black_box(bytes), [255, 255, 255, 0, 255, 0, 0, 0]);
+        assert_eq!(spirula_check_copy_shadow(start, start + 5, 2), 1);
+        assert_eq!(spirula_check_copy_shadow(start + 6, 0, 2), 0);
+        assert_eq!(std::hint::black_box(bytes), [0, 0, 255, 0, 255, 0, 255, 255]);
     }
 
     #[test]

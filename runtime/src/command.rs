@@ -138,6 +138,7 @@ impl Command {
     /// clEnqueueNativeKernel: `function` already has its arguments (see [`Mem::address`]); `objects` are kept meanwhile.
     pub fn native(function: Box<dyn FnOnce() + Send>, objects: &[Arc<Mem>]) -> Command {
         let (context, objects) = (objects.first().map(|object| object.context.clone()), objects.to_vec());
+        objects.iter().for_each(|object| object.note_all_written());
         let call = move || {
             function();
             drop(objects);

@@ -63,7 +63,7 @@ impl Context {
         static UNKNOWN: Once = Once::new();
         UNKNOWN.call_once(|| {
             for name in &settings.unknown_checks {
-                eprintln!("spirula: SPIRULA_CHECK: there is no check `{name}`; there are memory, races, barriers, arithmetic and all");
+                eprintln!("spirula: SPIRULA_CHECK: there is no check `{name}`; there are memory, races, barriers, arithmetic, uninitialized, nan, and all but that");
             }
         });
         let place = place(&devices).inspect_err(|error| {

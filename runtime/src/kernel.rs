@@ -453,7 +453,7 @@ impl Kernel {
             Some(Argument::Buffer(Some(mem))) => mem.upgrade().map_or_else(Bounds::default, |mem| {
                 let (base, readable) = (mem.address() as u64, mem.size as u64);
                 let writable = if mem.flags.contains(MemFlags::READ_ONLY) { 0 } else { readable };
-                Bounds { base, readable, writable, offset: 0 }
+                Bounds { base, readable, writable, offset: 0, shadow: mem.shadow() }
             }),
             Some(Argument::Bytes(bytes)) => {
                 let address = bytes[..].try_into().map_or(0, u64::from_ne_bytes);
@@ -462,7 +462,7 @@ impl Kernel {
                     _ if address == 0 => Bounds::default(),
                     Some(object) => Bounds { offset: address - object.base, ..*object },
                     // The system's memory, of which nobody knows the objects.
-                    None => Bounds { base: 0, readable: u64::MAX, writable: u64::MAX, offset: address },
+                    None => Bounds { offset: address, ..Bounds::of_anything(0, u64::MAX) },
                 }
             }
             Some(Argument::Local(size)) => {

@@ -9,6 +9,7 @@ pub mod raw;
 pub(crate) mod rect;
 pub mod sampler;
 pub mod svm;
+mod written;
 
 pub use flags::{MapFlags, MemFlags};
 pub use format::ImageFormat;
@@ -22,6 +23,7 @@ use raw::{Allocation, PAGE, Placed, Span};
 use rect::Placement;
 use spirula_interface::ImageDescriptor;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use written::Written;
 
 /// A `cl_mem`: a buffer, a sub-buffer, an image or a pipe.
 pub struct Mem {
@@ -74,7 +76,7 @@ impl MemKind {
 /// Where the bytes are; shared by a buffer and what is made of it.
 #[derive(Debug)]
 enum Storage {
-    Own(Allocation),
+    Own(Allocation, Option<Written>),
     Host(HostPtr, usize),
     /// Of the application's memory, which kernels can't use: who maps it gets copies there ("implementations are allowed to cache the
     /// buffer contents pointed to by host_ptr in device memory").
@@ -99,6 +101,7 @@ impl Storage {
         flags: MemFlags,
         size: usize,
         host_ptr: Option<HostPtr>,
+        written: Option<Written>,
     ) -> Result<Arc<Storage>> {
         let used = host_ptr.filter(|_| flags.contains(MemFlags::USE_HOST_PTR));
         let is_usable = |pointer: HostPtr| {
@@ -117,13 +120,18 @@ impl Storage {
                 memory.span().write(pointer.span(size));
                 Storage::Cached(memory, pointer)
             }
-            None => Storage::Own(memory),
+            None => Storage::Own(memory, written),
         }))
+    }
+
+    /// What was written of it, if that is kept.
+    fn written(&self) -> Option<&Written> {
+        if let Storage::Own(_, written) = self { written.as_ref() } else { None }
     }
 
     fn span(&self) -> Span<'_> {
         match self {
-            Storage::Own(allocation) | Storage::Cached(allocation, _) => allocation.span(),
+            Storage::Own(allocation, _) | Storage::Cached(allocation, _) => allocation.span(),
             Storage::Host(pointer, size) => pointer.span(*size),
         }
     }
@@ -156,11 +164,15 @@ impl Mem {
                 Status::InvalidBufferSize.because(format!("a buffer of {size} bytes over {room} of SVM"))
             );
         }
-        let storage = Storage::new(context, flags, size, host_ptr)?;
+        let storage = Storage::new(context, flags, size, host_ptr, Written::new(size))?;
         if let Some(source) = host_ptr.filter(|_| flags.contains(MemFlags::COPY_HOST_PTR)) {
             storage.span().write(source.span(size));
         }
-        Ok(Arc::new(Mem::over(context, flags, size, MemKind::Buffer, storage)))
+        let buffer = Mem::over(context, flags, size, MemKind::Buffer, storage);
+        if flags.contains(MemFlags::COPY_HOST_PTR) {
+            buffer.note_all_written();
+        }
+        Ok(Arc::new(buffer))
     }
 
     /// clCreateSubBuffer with a `cl_buffer_region`. Errors: CL_INVALID_MEM_OBJECT for a parent that is no buffer,
@@ -217,7 +229,7 @@ impl Mem {
         }
         let storage = match &description.parent {
             Some(parent) => parent.storage.clone(),
-            None => Storage::new(context, flags, size, host_ptr)?,
+            None => Storage::new(context, flags, size, host_ptr, None)?,
         };
         if let Some(source) = host_ptr.filter(|_| flags.contains(MemFlags::COPY_HOST_PTR)) {
             let region = info.byte_region(info.extent());
@@ -230,6 +242,8 @@ impl Mem {
         let descriptor = image.image_info().map(|info| info.descriptor(image.address()));
         let placed = Placed::all(&context.memory, descriptor.as_slice()).ok_or_else(no_memory)?;
         image.descriptor = Some(placed);
+        // What becomes of an image is not kept.
+        image.note_all_written();
         Ok(Arc::new(image))
     }
 
@@ -323,6 +337,42 @@ impl Mem {
         self.storage.span().slice(self.storage_offset(), self.size)
     }
 
+    /// The address of its shadow ([`spirula_interface::check::Bounds::shadow`]), or 0.
+    pub(crate) fn shadow(&self) -> u64 {
+        self.storage.written().map_or(0, |written| written.address(self.storage_offset()))
+    }
+
+    /// Notes that a box of its bytes was written by the host or a command.
+    pub(crate) fn note_written(&self, place: Placement, region: [usize; 3]) {
+        if let Some(written) = self.storage.written() {
+            written.set(self.in_storage(place), region);
+        }
+    }
+
+    /// Notes that all of it was written, or may be at any time.
+    pub(crate) fn note_all_written(&self) {
+        let all = Placement { offset: 0, row_pitch: self.size, slice_pitch: self.size };
+        self.note_written(all, [self.size, 1, 1]);
+    }
+
+    /// Notes that a box of its bytes was copied from another object's.
+    pub(crate) fn note_copied(
+        &self,
+        place: Placement,
+        source: &Mem,
+        source_place: Placement,
+        region: [usize; 3],
+    ) {
+        if let Some(written) = self.storage.written() {
+            let from = source.storage.written();
+            written.copy(self.in_storage(place), from, source.in_storage(source_place), region);
+        }
+    }
+
+    fn in_storage(&self, place: Placement) -> Placement {
+        Placement { offset: place.offset + self.storage_offset(), ..place }
+    }
+
     /// Whether the two can have bytes in common.
     pub(crate) fn shares_storage(&self, other: &Mem) -> bool {
         self.span().overlaps(other.span())
@@ -337,7 +387,7 @@ impl Mem {
     pub(crate) fn mapped_span(&self) -> Span<'_> {
         match &*self.storage {
             Storage::Cached(_, pointer) => pointer.at(self.storage_offset()).span(self.size),
-            Storage::Own(_) | Storage::Host(..) => self.span(),
+            Storage::Own(..) | Storage::Host(..) => self.span(),
         }
     }
 
@@ -399,6 +449,12 @@ impl Drop for Mem {
     fn drop(&mut self) {
         let callbacks = std::mem::take(&mut *self.destructors.lock().unwrap_or_else(PoisonError::into_inner));
         callbacks.into_iter().rev().for_each(|callback| callback());
+        if svm::keeps_freed()
+            && let Some(Storage::Own(memory, _)) = Arc::get_mut(&mut self.storage)
+            && let Some(nothing) = Allocation::new(0, 1)
+        {
+            self.context.svm.keep_freed(std::mem::replace(memory, nothing));
+        }
     }
 }
 

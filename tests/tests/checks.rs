@@ -14,20 +14,26 @@ use std::ptr::{null, null_mut};
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
-/// Tells a process of a test what to run: the `mended` kernels, or those with faults of these kinds, separated by commas.
+/// Tells a process of a test what to run: the `mended` kernels, all or those of a kind that is named behind a hyphen, or those with
+/// faults of these kinds, separated by commas.
 const RUN: &str = "SPIRULA_CHECKS_TEST_RUN";
 
 fn main() -> ExitCode {
     type Body = fn() -> Outcome;
-    let tests: [(&str, Body); 4] = [
+    let tests: [(&str, Body); 5] = [
         ("faults_are_found_at_their_lines_in_the_baseline", || all("baseline", "")),
         ("faults_are_found_at_their_lines_in_optimized_code", || all("optimized", "")),
         ("faults_are_found_at_their_lines_in_packs", || all("optimized", "8")),
+        ("what_is_born_infinite_is_found_on_request", born),
         ("what_nobody_asks_for_is_not_looked_for", unasked),
     ];
     let tests = tests.map(|(name, body)| Test { limit: Duration::from_secs(300), ..Test::new(name, body) });
     let here = [
         Test { variables: vec![("SPIRULA_CHECK", "memory")], ..Test::new("shared_memory", shared_memory) },
+        Test {
+            variables: vec![("SPIRULA_CHECK", "uninitialized")],
+            ..Test::new("written_by_commands", written_by_commands)
+        },
         Test {
             variables: vec![("SPIRULA_CHECK", "all"), ("SPIRULA_ISOLATE", "1")],
             ..Test::new("not_in_the_isolated_mode", refused)
@@ -67,7 +73,8 @@ fn faults() -> BTreeMap<String, u64> {
 
 /// Runs all kernels, and says which commands failed.
 fn run(which: &str) -> Outcome {
-    let mended = which == "mended";
+    let mended = which.starts_with("mended");
+    let which = which.strip_prefix("mended").map_or(which, |rest| rest.trim_start_matches('-'));
     let device = Device::first();
     if device.info::<u32>(CL_DEVICE_COMPILER_AVAILABLE)? != CL_TRUE {
         return Err(Failure::Skipped("CL_DEVICE_COMPILER_AVAILABLE is false".into()));
@@ -78,7 +85,7 @@ fn run(which: &str) -> Outcome {
     let options = if mended { "-cl-std=CL2.0 -DMENDED" } else { "-cl-std=CL2.0" };
     program.build(options).inspect_err(|_| eprintln!("{}", program.log(device).unwrap_or_default()))?;
     let numbers: Vec<i32> = (0..64).collect();
-    let wanted = |name: &&String| mended || which.split(',').any(|kind| name.starts_with(kind));
+    let wanted = |name: &&String| which.split(',').any(|kind| name.starts_with(kind));
     for name in faults().keys().filter(wanted) {
         let kernel = Kernel::new(&program, name)?;
         let out = Buffer::copy_of(&context, &[0_i32; 64])?;
@@ -87,6 +94,8 @@ fn run(which: &str) -> Outcome {
         let whole = Buffer::copy_of(&context, &[0_i32; 192])?;
         let part = whole.sub_buffer(CL_MEM_READ_WRITE, 256, 128)?;
         let objects: [(u32, &dyn Object); 4] = [(0, &out), (1, &input), (2, &part), (4, &input)];
+        let fresh = Buffer::new(&context, CL_MEM_READ_WRITE, 256)?;
+        kernel.set_object(6, Some(&fresh))?;
         for (index, object) in objects {
             kernel.set_object(index, Some(object))?;
         }
@@ -134,28 +143,50 @@ fn with_runs(test: impl FnOnce(&Path) -> Outcome) -> Outcome {
 fn all(tier: &str, width: &str) -> Outcome {
     with_runs(|report| {
         let settings = [("SPIRULA_CHECK", "all"), ("SPIRULA_TIER", tier), ("SPIRULA_VECTOR_WIDTH", width)];
-        let expected = faults();
-        assert!(expected.len() > 100);
-        let list = found("memory,arithmetic,barrier,race", &settings, report)?;
-        let mut places: BTreeMap<&str, Vec<(&str, u64)>> = BTreeMap::new();
-        for finding in &list {
-            let text = |name: &str| finding[name].as_str().unwrap_or("");
-            assert_eq!(text("file"), "source.cl", "{finding}");
-            let place = (text("kind"), finding["line"].as_u64().unwrap_or(0));
-            places.entry(text("kernel")).or_default().push(place);
-        }
-        let mut wrong = Vec::new();
-        for (kernel, line) in &expected {
-            let kind = kernel.split('_').next().unwrap_or("");
-            let found = places.remove(kernel.as_str()).unwrap_or_default();
-            if found != [(kind, *line)] {
-                wrong.push(format!("{kernel}, in line {line}: {found:?}"));
-            }
-        }
-        wrong.extend(places.iter().map(|place| format!("{place:?}")));
+        let mut expected = faults();
+        expected.retain(|name, _| !name.starts_with("nan"));
+        assert!(expected.len() > 130);
+        let list = found("memory,arithmetic,barrier,race,uninitialized", &settings, report)?;
+        let kind = |kernel: &str| kernel.split('_').next().unwrap_or("").to_owned();
+        let mut wrong = misplaced(&list, &expected, kind);
         let mended = found("mended", &settings, report)?;
         wrong.extend(mended.iter().map(|finding| format!("mended: {finding}")));
         assert!(wrong.is_empty(), "{tier}:\n{}", wrong.join("\n"));
+        Ok(())
+    })
+}
+
+/// The findings that are not those that are expected, in their kernels' lines and of their kinds.
+fn misplaced(list: &[Value], expected: &BTreeMap<String, u64>, kind: impl Fn(&str) -> String) -> Vec<String> {
+    let mut places: BTreeMap<&str, Vec<(&str, u64)>> = BTreeMap::new();
+    for finding in list {
+        let text = |name: &str| finding[name].as_str().unwrap_or("");
+        assert_eq!(text("file"), "source.cl", "{finding}");
+        let place = (text("kind"), finding["line"].as_u64().unwrap_or(0));
+        places.entry(text("kernel")).or_default().push(place);
+    }
+    let mut wrong = Vec::new();
+    for (kernel, line) in expected {
+        let found = places.remove(kernel.as_str()).unwrap_or_default();
+        if found != [(kind(kernel).as_str(), *line)] {
+            wrong.push(format!("{kernel}, in line {line}: {found:?}"));
+        }
+    }
+    wrong.extend(places.iter().map(|place| format!("{place:?}")));
+    wrong
+}
+
+fn born() -> Outcome {
+    with_runs(|report| {
+        let mut expected = faults();
+        expected.retain(|name, _| name.starts_with("nan"));
+        for tier in ["baseline", "optimized"] {
+            let settings = [("SPIRULA_CHECK", "nan"), ("SPIRULA_TIER", tier)];
+            let wrong = misplaced(&found("nan", &settings, report)?, &expected, |_| "arithmetic".into());
+            assert!(wrong.is_empty(), "{tier}:\n{}", wrong.join("\n"));
+            let mended = found("mended-nan", &settings, report)?;
+            assert!(mended.is_empty(), "{tier}: {mended:?}");
+        }
         Ok(())
     })
 }
@@ -171,10 +202,11 @@ fn unasked() -> Outcome {
     })
 }
 
-/// The first fills some ints, the second one writes to an address that it finds in memory.
+/// The first fills some ints, the second one writes to an address that it finds in memory, the third one says an address.
 const SHARED: &str =
     "kernel void fill(global int *p, int from, int to) { for (int i = from; i < to; i++) p[i] = 1; }
-kernel void through(global ulong *at) { *(global int *)at[0] = 1; }";
+kernel void through(global ulong *at) { *(global int *)at[0] = 1; }
+kernel void show(global int *p, global ulong *at) { at[0] = (ulong)p; }";
 
 /// What the context was told.
 static TOLD: Mutex<Vec<String>> = Mutex::new(Vec::new());
@@ -194,6 +226,67 @@ fn told(words: &str) {
     }
 }
 
+/// Runs one work-item, and says whether the command succeeds.
+fn ends_well(queue: &Queue, kernel: &Kernel) -> Result<bool, Failure> {
+    let (queue, kernel, one, mut event) = (queue.raw(), kernel.raw(), 1_usize, null_mut());
+    call!(clEnqueueNDRangeKernel(queue, kernel, 1, null(), &one, &one, 0, null(), &mut event))?;
+    let event = Event::from_raw(event);
+    let _ = event.wait();
+    Ok(event.info::<i32>(CL_EVENT_COMMAND_EXECUTION_STATUS)? >= 0)
+}
+
+/// What commands write to a buffer that was made without contents may be used, and no more than that.
+fn written_by_commands() -> Outcome {
+    let device = Device::first();
+    if device.info::<u32>(CL_DEVICE_COMPILER_AVAILABLE)? != CL_TRUE {
+        return Err(Failure::Skipped("CL_DEVICE_COMPILER_AVAILABLE is false".into()));
+    }
+    let context = Context::new(device)?;
+    let queue = Queue::new(&context, device)?;
+    let program = Program::from_source(
+        &context,
+        "kernel void copy(global int *to, global const int *from, int begin, int end) {
+             for (int i = begin; i < end; i++) to[i] = from[i];
+         }",
+    )?;
+    program.build("")?;
+    let kernel = Kernel::new(&program, "copy")?;
+    let [to, fresh, never] = [(); 3].map(|()| Buffer::new(&context, CL_MEM_READ_WRITE, 64));
+    let (to, fresh, never) = (to?, fresh?, never?);
+    let known = Buffer::copy_of(&context, &[1_i32; 16])?;
+    kernel.set_object(0, Some(&to))?;
+    kernel.set_object(1, Some(&fresh))?;
+    let is_known = |begin: i32, end: i32| -> Result<bool, Failure> {
+        kernel.set(2, begin)?;
+        kernel.set(3, end)?;
+        ends_well(&queue, &kernel)
+    };
+    let (q, b, w, n) = (queue.raw(), fresh.raw(), null(), null_mut());
+    let numbers = [7_i32; 4];
+    let place = numbers.as_ptr().cast::<c_void>();
+    assert!(!is_known(0, 1)?);
+    call!(clEnqueueFillBuffer(q, b, place, 4, 0, 16, 0, w, n))?;
+    assert!(is_known(0, 4)? && !is_known(0, 5)?);
+    call!(clEnqueueWriteBuffer(q, b, CL_TRUE, 16, 16, place, 0, w, n))?;
+    assert!(is_known(0, 8)? && !is_known(4, 9)?);
+    let mapped = create!(clEnqueueMapBuffer(q, b, CL_TRUE, CL_MAP_WRITE, 32, 16, 0, w, n))?;
+    call!(clEnqueueUnmapMemObject(q, b, mapped, 0, w, n))?;
+    assert!(is_known(0, 12)? && !is_known(11, 13)?);
+    call!(clEnqueueCopyBuffer(q, known.raw(), b, 0, 48, 16, 0, w, n))?;
+    assert!(is_known(0, 16)?);
+    // What nobody wrote stays so when it is copied.
+    call!(clEnqueueCopyBuffer(q, never.raw(), b, 0, 16, 16, 0, w, n))?;
+    assert!(is_known(0, 4)? && !is_known(4, 5)? && is_known(8, 16)?);
+    // What a kernel wrote may be read.
+    kernel.set_object(0, Some(&fresh))?;
+    kernel.set_object(1, Some(&known))?;
+    assert!(is_known(4, 8)?);
+    kernel.set_object(0, Some(&to))?;
+    kernel.set_object(1, Some(&fresh))?;
+    assert!(is_known(0, 16)?);
+    Ok(queue.finish()?)
+}
+
 fn shared_memory() -> Outcome {
     let device = Device::first();
     if device.info::<u32>(CL_DEVICE_COMPILER_AVAILABLE)? != CL_TRUE {
@@ -207,13 +300,7 @@ fn shared_memory() -> Outcome {
     // SAFETY: the context lives.
     let memory = unsafe { clSVMAlloc(context.raw(), 0, 256, 0) };
     assert!(!memory.is_null());
-    let is_right = |kernel: &Kernel| -> Result<bool, Failure> {
-        let (queue, kernel, one, mut event) = (queue.raw(), kernel.raw(), 1_usize, null_mut());
-        call!(clEnqueueNDRangeKernel(queue, kernel, 1, null(), &one, &one, 0, null(), &mut event))?;
-        let event = Event::from_raw(event);
-        let _ = event.wait();
-        Ok(event.info::<i32>(CL_EVENT_COMMAND_EXECUTION_STATUS)? >= 0)
-    };
+    let is_right = |kernel: &Kernel| ends_well(&queue, kernel);
     let kernel = Kernel::new(&program, "fill")?;
     let ranges = [(0, 0, 64, true), (128, -32, 32, true), (0, 0, 65, false), (128, -33, 1, false)];
     for (start, from, to, right) in ranges {
@@ -233,6 +320,17 @@ fn shared_memory() -> Outcome {
     let address = memory as u64;
     assert!(through(address)? && through(address + 252)?);
     assert!(!through(address + 253)? && !through(address + 256)? && !through(0)?);
+    // A buffer whose address is still known.
+    let buffer = Buffer::copy_of(&context, &[0_i32; 4])?;
+    let shown = Buffer::new(&context, CL_MEM_READ_WRITE, 8)?;
+    let show = Kernel::new(&program, "show")?;
+    show.set_object(0, Some(&buffer))?;
+    show.set_object(1, Some(&shown))?;
+    assert!(is_right(&show)?);
+    let mut address_of_buffer = [0_u64];
+    queue.read(&shown, &mut address_of_buffer)?;
+    drop((show, buffer));
+    assert!(!through(address_of_buffer[0])?);
     // SAFETY: no command uses it any more.
     unsafe { clSVMFree(context.raw(), memory) };
     assert!(!through(address)?);

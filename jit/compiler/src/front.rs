@@ -26,6 +26,7 @@ mod read;
 mod recorded_options;
 #[cfg(test)]
 pub(crate) mod testing;
+mod undefined;
 mod variables;
 
 use crate::llvm::{self, Module, Session};

@@ -20,12 +20,18 @@ impl Checks {
     pub const ARITHMETIC: Checks = Checks(1 << 2);
     /// Accesses of the same memory that nothing orders.
     pub const RACES: Checks = Checks(1 << 3);
+    /// What is made of memory that nothing wrote.
+    pub const UNINITIALIZED: Checks = Checks(1 << 4);
+    /// Infinities and NaNs that are made of finite numbers: on request only, for they are often meant.
+    pub const NAN: Checks = Checks(1 << 5);
     /// Each kind and its name.
-    pub const NAMES: [(Checks, &'static str); 4] = [
+    pub const NAMES: [(Checks, &'static str); 6] = [
         (Checks::MEMORY, "memory"),
         (Checks::RACES, "races"),
         (Checks::BARRIERS, "barriers"),
         (Checks::ARITHMETIC, "arithmetic"),
+        (Checks::UNINITIALIZED, "uninitialized"),
+        (Checks::NAN, "nan"),
     ];
 
     /// Whether all kinds of `other` are looked for.
@@ -46,7 +52,8 @@ impl Checks {
             match Checks::NAMES.iter().find(|(_, known)| *known == name) {
                 Some((kind, _)) => checks.0 |= kind.0,
                 None if name == "all" => {
-                    checks.0 |= Checks::NAMES.iter().fold(0, |all, (kind, _)| all | kind.0)
+                    let kinds = Checks::NAMES.iter().filter(|(kind, _)| *kind != Checks::NAN);
+                    checks.0 |= kinds.fold(0, |all, (kind, _)| all | kind.0);
                 }
                 None => unknown.push(name),
             }
@@ -106,11 +113,33 @@ pub enum Checked {
     Division,
     /// A conversion from float to integer.
     Conversion,
+    /// An operation on finite numbers that yields an infinity or NaN.
+    NotFinite,
     /// A barrier, or a work-group function: the values are the site at which another work-item of the group is, its number in the
     /// group, and that of this one.
     Barrier,
     /// The end of the kernel, where work-items of a group that wait for others don't come. As [`Checked::Barrier`].
     End,
+    /// A value that depends on memory which nothing wrote.
+    Uninitialized {
+        /// What it decides.
+        decides: Use,
+    },
+}
+
+/// What a value decides.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Use {
+    /// Where the work-item goes on.
+    Branch,
+    /// What memory is accessed.
+    Address,
+    /// What others than its group see.
+    Output,
+    /// What memory becomes that an atomic function changes.
+    Change,
+    /// What a work-group or sub-group function yields.
+    Group,
 }
 
 /// What is done with memory.
@@ -138,6 +167,8 @@ pub enum Object {
     },
     /// No object at all: a null pointer, or one that was never set.
     Nothing,
+    /// A variable of the work-item or of its group, by a pointer that was found in memory.
+    Own(Space),
     /// Whatever the pointer that was loaded, computed or chosen leads to.
     Any,
 }
@@ -166,7 +197,8 @@ mod tests {
         assert_eq!(unknown, ["nonsense"]);
         let (all, _) = Checks::parse("all");
         assert!(
-            Checks::NAMES.iter().all(|(kind, name)| all.contains(*kind) && Checks::parse(name).0 == *kind)
+            Checks::NAMES.iter().all(|(kind, name)| all.contains(*kind) != (*name == "nan")
+                && Checks::parse(name).0 == *kind)
         );
     }
 }

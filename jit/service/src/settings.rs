@@ -36,7 +36,7 @@ pub const VARIABLES: &[Variable] = &[
     },
     Variable {
         name: "SPIRULA_CHECK",
-        values: "`memory`, `races`, `barriers`, `arithmetic`, separated by `,`, or `all`",
+        values: "`memory`, `races`, `barriers`, `arithmetic`, `uninitialized`, `nan`, separated by `,`, or `all`, which is all but the last one",
         meaning: "looks for what kernels do wrong while they run, and says it, with its line, on standard error: [how](checking.md)",
     },
     Variable {

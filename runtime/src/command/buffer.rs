@@ -36,6 +36,11 @@ impl RectSide {
     }
 }
 
+/// Some bytes in a row.
+fn run(offset: usize, size: usize) -> Placement {
+    Placement { offset, row_pitch: size, slice_pitch: size }
+}
+
 /// clEnqueueReadBuffer. CL_INVALID_VALUE out of bounds or size 0, CL_INVALID_OPERATION if the host may not read it,
 /// CL_INVALID_MEM_OBJECT for images.
 pub fn read(buffer: &Arc<Mem>, offset: usize, size: usize, to: HostPtr) -> Result<Command> {
@@ -53,7 +58,10 @@ pub fn write(buffer: &Arc<Mem>, offset: usize, size: usize, from: HostPtr) -> Re
     check_range(buffer, offset, size)?;
     buffer.check_host_access(false, true)?;
     let held = buffer.clone();
-    let call = move || held.span().slice(offset, size).write(from.span(size));
+    let call = move || {
+        held.span().slice(offset, size).write(from.span(size));
+        held.note_written(run(offset, size), [size, 1, 1]);
+    };
     Ok(Command::transfer(CommandType::WriteBuffer, buffer, size, call))
 }
 
@@ -83,7 +91,10 @@ pub fn write_rect(
     let (place, host) = check_rect(buffer, side, host, region)?;
     buffer.check_host_access(false, true)?;
     let held = buffer.clone();
-    let call = move || rect::copy(held.span(), place, from.span(host.end(region).unwrap_or(0)), host, region);
+    let call = move || {
+        rect::copy(held.span(), place, from.span(host.end(region).unwrap_or(0)), host, region);
+        held.note_written(place, region);
+    };
     Ok(Command::transfer(CommandType::WriteBufferRect, buffer, region.iter().product(), call))
 }
 
@@ -141,7 +152,10 @@ pub fn copy_rect(
     check_box(destination, to, region)?;
     check_overlap((source, from), (destination, to), region)?;
     let (read, written) = (source.clone(), destination.clone());
-    let call = move || rect::copy(written.span(), to, read.span(), from, region);
+    let call = move || {
+        rect::copy(written.span(), to, read.span(), from, region);
+        written.note_copied(to, &read, from, region);
+    };
     Ok(Command::transfer(CommandType::CopyBufferRect, source, region.iter().product(), call))
 }
 
@@ -157,6 +171,9 @@ pub fn fill(buffer: &Arc<Mem>, pattern: &[u8], offset: usize, size: usize) -> Re
         return Err(Status::InvalidValue.because(format!("bytes {offset}..+{size} in patterns of {length}")));
     }
     let (held, pattern) = (buffer.clone(), pattern.to_vec());
-    let call = move || held.span().slice(offset, size).fill(&pattern);
+    let call = move || {
+        held.span().slice(offset, size).fill(&pattern);
+        held.note_written(run(offset, size), [size, 1, 1]);
+    };
     Ok(Command::transfer(CommandType::FillBuffer, buffer, size, call))
 }

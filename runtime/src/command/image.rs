@@ -117,7 +117,10 @@ pub fn copy_to_buffer(
 ) -> Result<Command> {
     let (place, linear, bytes) = beside_buffer(image, buffer, origin, region, buffer_offset)?;
     let (read, written) = (image.clone(), buffer.clone());
-    let call = move || rect::copy(written.span(), linear, read.span(), place, bytes);
+    let call = move || {
+        rect::copy(written.span(), linear, read.span(), place, bytes);
+        written.note_written(linear, bytes);
+    };
     Ok(Command::transfer(CommandType::CopyImageToBuffer, image, bytes.iter().product(), call))
 }
 

@@ -97,6 +97,9 @@ impl Drop for Claim {
 }
 
 fn count_map(command_type: CommandType, object: &Arc<Mem>, mapped: Mapped, flags: MapFlags) -> Command {
+    if mapped.writes {
+        object.note_written(mapped.place, mapped.region);
+    }
     object.add_map(mapped);
     let claim = Claim { object: object.clone(), address: mapped.address, kept: false };
     let is_seen = !flags.contains(MapFlags::WRITE_INVALIDATE_REGION);

@@ -11,7 +11,7 @@ use crate::execute::launch::Invocation;
 use crate::memory::raw::{Allocation, PAGE, Source};
 use races::RaceMemory;
 use report::Finding;
-use spirula_interface::check::{Block, Bounds, Checked, Record, Site};
+use spirula_interface::check::{Block, Bounds, Checked, Checks, DUMMY_BYTES, Record, Site};
 use spirula_interface::program::{HiddenKind, KernelInfo, KernelSignature, Launch};
 use std::cmp::Reverse;
 use std::ops::Range;
@@ -34,6 +34,8 @@ pub(crate) struct Checking {
     block: Allocation,
     /// A [`Record`] for each site.
     records: Allocation,
+    /// A shadow that is all written, and one that nobody reads.
+    _dummies: Allocation,
     /// Keeps the others' [`Bounds`].
     _objects: Allocation,
     /// Keeps what is known of who accessed what.
@@ -45,8 +47,8 @@ fn bytes(words: impl IntoIterator<Item = u64>) -> Vec<u8> {
     words.into_iter().flat_map(u64::to_ne_bytes).collect()
 }
 
-fn words(bounds: &Bounds) -> [u64; 4] {
-    [bounds.base, bounds.readable, bounds.writable, bounds.offset]
+fn words(bounds: &Bounds) -> [u64; 5] {
+    [bounds.base, bounds.readable, bounds.writable, bounds.offset, bounds.shadow]
 }
 
 /// Memory with these bytes in it.
@@ -94,21 +96,43 @@ impl Checking {
             true => Some(RaceMemory::new(signature, objects, local_size, &records)?),
             false => None,
         };
+        let dummies = placed(&[[0xff_u8; DUMMY_BYTES], [0; DUMMY_BYTES]].concat())?;
+        let written = dummies.span().address() as u64;
         let block = Block {
             records: records.span().address() as u64,
             record_count: signature.sites.len() as u64,
             objects: placed_objects.span().address() as u64,
             object_count: others.len() as u64,
-            others: Bounds { base: start, readable: room, writable: room, offset: 0 },
+            local: to_local_shadow(local_size) as u64,
+            written,
+            sink: written + DUMMY_BYTES as u64,
+            others: Bounds::of_anything(start, room),
             races: races.as_ref().map_or(0, RaceMemory::address),
         };
-        let head = [block.records, block.record_count, block.objects, block.object_count];
+        let Block {
+            records: at,
+            record_count,
+            objects: list,
+            object_count,
+            local,
+            written,
+            sink,
+            others,
+            ..
+        } = block;
+        let head = [at, record_count, list, object_count, local, written, sink];
         // What isn't known is as much as there can be.
-        let unknown = Bounds { base: 0, readable: u64::MAX, writable: u64::MAX, offset: 0 };
+        let unknown = Bounds::of_anything(0, u64::MAX);
         let argument = |number: usize| words(objects.arguments.get(number).unwrap_or(&unknown));
-        let all = head.into_iter().chain(words(&block.others)).chain([block.races]);
+        let all = head.into_iter().chain(words(&others)).chain([block.races]);
         let all = all.chain((0..signature.arguments.len()).flat_map(argument));
-        Some(Checking { block: placed(&bytes(all))?, records, _objects: placed_objects, _races: races })
+        Some(Checking {
+            block: placed(&bytes(all))?,
+            records,
+            _dummies: dummies,
+            _objects: placed_objects,
+            _races: races,
+        })
     }
 
     /// Gives it to a part of the launch.
@@ -143,6 +167,19 @@ fn failure(first: &Finding, more: usize) -> Error {
     Status::OutOfResources.because(format!("{first}{more}"))
 }
 
+/// From a group's local memory of so many bytes to its shadow.
+pub(crate) fn to_local_shadow(local_size: usize) -> usize {
+    local_size.next_multiple_of(BLOCK_ALIGN)
+}
+
+/// Bytes that a group's local memory takes with its shadow, if it has one.
+pub(crate) fn local_room(local_size: usize) -> usize {
+    match spirula_service::settings::get().compiler.checks.contains(Checks::UNINITIALIZED) {
+        true => 2 * to_local_shadow(local_size),
+        false => local_size,
+    }
+}
+
 /// Whether a kernel notes in its local memory how far its work-items have come.
 pub(crate) fn counts_in_local_memory(info: &KernelInfo) -> bool {
     let counts = |site: &Site| matches!(site.what, Checked::Barrier | Checked::End | Checked::Race { .. });
@@ -156,7 +193,7 @@ mod tests {
     use spirula_interface::program::ArgumentKind;
 
     fn object(base: u64, offset: u64) -> Bounds {
-        Bounds { base, readable: offset, writable: offset, offset }
+        Bounds { offset, ..Bounds::of_anything(base, offset) }
     }
 
     #[test]
@@ -170,7 +207,7 @@ mod tests {
         let plain = info("k", &[ArgumentKind::Buffer]);
         assert!(Checking::begin(&plain, &Objects::default(), 0).unwrap().is_none());
         let checked = with(plain, |info| info.signature.take_hidden(HiddenKind::Checks));
-        let checking = Checking::begin(&checked, &Objects::default(), 0).unwrap().expect("it is checked");
+        let checking = Checking::begin(&checked, &Objects::default(), 100).unwrap().expect("it is checked");
         let words: Vec<u64> = checking
             .block
             .span()
@@ -179,8 +216,8 @@ mod tests {
             .map(|word| u64::from_ne_bytes(word.try_into().unwrap()))
             .collect();
         // The block and its bounds of other memory, and those of the argument, of which nothing is known.
-        assert_eq!(words[8..], [0, 0, u64::MAX, u64::MAX, 0]);
-        assert_eq!((words[1], words[3], words[4]), (0, 0, PAGE as u64));
+        assert_eq!(words[12..], [0, 0, u64::MAX, u64::MAX, 0, 0]);
+        assert_eq!((words[1], words[3], words[4], words[7]), (0, 0, 128, PAGE as u64));
         let launch = Launch::whole(1, [0; 3], [1; 3], [1; 3]);
         assert!(checking.end(&checked, &launch, None).is_ok());
     }

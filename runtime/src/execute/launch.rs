@@ -219,6 +219,11 @@ impl Invocation {
         self.launch.local_size.iter().product()
     }
 
+    /// Bytes of local memory per group with what is kept beside it.
+    pub(crate) fn local_room(&self) -> usize {
+        check::local_room(self.local_size)
+    }
+
     /// Bytes of scratch per group in that code. Groups that are smaller than the others have as much.
     pub(crate) fn scratch_size(&self, version: &Version) -> usize {
         let items = self.launch.enqueued_local_size.iter().product();
@@ -234,7 +239,8 @@ impl Invocation {
     /// Runs the groups `first..end` here in that code of the kernel. `arena` has room for it. CL_OUT_OF_RESOURCES if the code
     /// faults, which leaves them undone.
     pub(crate) fn run(&self, version: &Version, arena: &mut Arena, first: u64, end: u64) -> Result<()> {
-        let (local, scratch) = arena.parts(self.local_size, self.scratch_size(version));
+        let (room, scratch) = arena.parts(self.local_room(), self.scratch_size(version));
+        let local = room.slice(0, self.local_size);
         let arguments = self.arguments.0.span();
         if check::counts_in_local_memory(&version.info) {
             local.fill(&[0]);

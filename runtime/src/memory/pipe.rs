@@ -57,6 +57,6 @@ impl Mem {
             memory.span().slice(offset, size_of::<u32>()).write(value.to_ne_bytes().as_slice());
         }
         let kind = MemKind::Pipe(PipeInfo { packet_size, max_packets });
-        Ok(Arc::new(Mem::over(context, flags, size, kind, Arc::new(Storage::Own(memory)))))
+        Ok(Arc::new(Mem::over(context, flags, size, kind, Arc::new(Storage::Own(memory, None)))))
     }
 }

@@ -13,7 +13,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 pub struct Svm {
     pool: Pool,
     allocations: Mutex<BTreeMap<usize, Allocation>>,
-    /// In the checked mode: what was freed last.
+    /// In the checked mode: what was freed last, released buffers' memory included.
     freed: Mutex<VecDeque<Allocation>>,
 }
 
@@ -21,6 +21,13 @@ pub struct Svm {
 const DEFAULT_ALIGN: usize = 128;
 /// Bytes that were freed and are kept in the checked mode.
 const KEPT: usize = 256 << 20;
+/// How many, at most.
+const MOST_KEPT: usize = 1024;
+
+/// Whether memory that is released is kept for a while: for kernels that are checked.
+pub(super) fn keeps_freed() -> bool {
+    spirula_service::settings::get().compiler.checks.contains(Checks::MEMORY)
+}
 
 impl Svm {
     /// Nothing yet, of that memory.
@@ -44,14 +51,18 @@ impl Svm {
 
     /// clSVMFree; other addresses than those allocated are left alone.
     pub fn free(&self, address: usize) {
-        let Some(memory) = self.lock().remove(&address) else { return };
-        if !spirula_service::settings::get().compiler.checks.contains(Checks::MEMORY) {
-            return;
+        let memory = self.lock().remove(&address);
+        if let Some(memory) = memory.filter(|_| keeps_freed()) {
+            self.keep_freed(memory);
         }
-        // Nobody else gets it for a while: who still uses it is found.
+    }
+
+    /// Nobody else gets it for a while: who still uses it is found.
+    pub(super) fn keep_freed(&self, memory: Allocation) {
         let mut freed = self.freed();
         freed.push_back(memory);
-        while freed.iter().map(|memory| memory.span().len()).sum::<usize>() > KEPT {
+        while freed.len() > MOST_KEPT || freed.iter().map(|memory| memory.span().len()).sum::<usize>() > KEPT
+        {
             freed.pop_front();
         }
     }
@@ -61,7 +72,7 @@ impl Svm {
         let extent = |memory: &Allocation| (memory.span().address() as u64, memory.span().len() as u64);
         let live = |memory: &Allocation| {
             let (base, size) = extent(memory);
-            Bounds { base, readable: size, writable: size, offset: size }
+            Bounds { offset: size, ..Bounds::of_anything(base, size) }
         };
         let freed = |memory: &Allocation| {
             let (base, offset) = extent(memory);

@@ -4,10 +4,11 @@
 use super::call_graph::CallGraph;
 use super::harden::kernel_symbol;
 use super::limits;
-use super::{CleanModule, LinkedModule, private_arrays};
+use super::{CleanModule, LinkedModule, private_arrays, undefined};
 use crate::llvm::attribute::Attribute;
 use crate::llvm::{self, Function, Instruction, Layout, LlvmError, Module, View};
 use inkwell::targets::TargetMachine;
+use spirula_interface::check::Checks;
 use spirula_interface::options::CompileError;
 use spirula_interface::program::KernelSignature;
 use std::collections::{HashMap, HashSet};
@@ -30,14 +31,14 @@ const FEWEST_PASSES: &str = "always-inline,globaldce,function(sroa<modify-cfg>)"
 
 /// The passes of kernels that are checked: what they do wrong has to be left in them, so that nothing may run that goes by what is
 /// undefined. Only variables whose address nobody takes become values.
-const CHECKED_PASSES: &str = "always-inline,globaldce,function(mem2reg)";
+const CHECKED_PASSES: [&str; 2] = ["always-inline,globaldce", "function(mem2reg)"];
 
 /// What is done.
 #[derive(Clone, Copy, PartialEq)]
 enum Effort {
     Full,
     Least,
-    Checked,
+    Checked(Checks),
 }
 
 /// Simplifies a linked module. Errors: `Failed` if a function that must be inlined couldn't be.
@@ -48,7 +49,7 @@ pub fn clean_up<'s>(
 ) -> Result<CleanModule<'s>, CompileError> {
     let LinkedModule { mut module, kernels, checks } = linked;
     let effort = match optimize {
-        _ if checks.any() => Effort::Checked,
+        _ if checks.any() => Effort::Checked(checks),
         true => Effort::Full,
         false => Effort::Least,
     };
@@ -67,7 +68,13 @@ fn simplify(
 ) -> Result<(), LlvmError> {
     mark(module, effort);
     match effort {
-        Effort::Checked => return llvm::run_passes(module, CHECKED_PASSES, machine),
+        Effort::Checked(checks) => {
+            llvm::run_passes(module, CHECKED_PASSES[0], machine)?;
+            if checks.contains(Checks::UNINITIALIZED) {
+                module.edit(undefined::mark);
+            }
+            return llvm::run_passes(module, CHECKED_PASSES[1], machine);
+        }
         Effort::Least => return llvm::run_passes(module, FEWEST_PASSES, machine),
         Effort::Full => {}
     }
@@ -112,11 +119,14 @@ fn mark(module: &mut Module, effort: Effort) {
         let mut sizes = Sizes::default();
         for function in edit.defined_functions() {
             // Who the caller is, and what its pointers lead to, only the kernel knows.
-            let checked = effort == Effort::Checked && !is_of_values(function);
+            let checked = matches!(effort, Effort::Checked(_)) && !is_of_values(function);
+            // What the library computes on its way may be infinite: only its results are looked at.
+            let by_result = matches!(effort, Effort::Checked(checks) if checks.contains(Checks::NAN))
+                && is_of_values(function);
             if checked || bound.contains(&function) || has_large_frame(function, edit.layout()) {
                 edit.drop_attribute(function, "noinline");
                 edit.drop_attribute(function, "optnone");
-            } else if !is_worth_inlining(function, &mut sizes) {
+            } else if by_result || !is_worth_inlining(function, &mut sizes) {
                 continue;
             }
             edit.add_attributes(function, &[Attribute::AlwaysInline]);
@@ -179,7 +189,6 @@ pub(super) mod tests {
     use super::*;
     use crate::front::testing;
     use crate::llvm::Session;
-    use spirula_interface::check::Checks;
 
     pub(in crate::front) fn cleaned(text: &str, optimize: bool) -> String {
         let session = Session::new();

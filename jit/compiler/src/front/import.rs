@@ -17,6 +17,7 @@ use super::CleanModule;
 use super::harden::kernel_symbol;
 use crate::llvm::{Block, Function as Source, Global, Layout, Symbol, Value, View};
 use data::{Data, Place};
+use spirula_interface::check::Checks;
 use spirula_interface::options::CompileError;
 use spirula_interface::program::{ArgumentInfo, ArgumentKind, HiddenKind, KernelSignature};
 use spirula_kir as kir;
@@ -46,7 +47,7 @@ pub fn import(clean: CleanModule) -> Result<Imported, CompileError> {
     let layout = module.view().layout();
     let data = data::lay_out(&names.data, layout)
         .map_err(|what| CompileError::Failed(format!("error: the program can't be compiled: it {what}\n")))?;
-    let shared = Shared { layout, functions: &names.functions, data: &data, checked: checks.any() };
+    let shared = Shared { layout, functions: &names.functions, data: &data, checks };
     let mut variables = Variables::default();
     let mut result = kir::Module::default();
     for info in &kernels {
@@ -116,8 +117,8 @@ struct Shared<'m, 's> {
     layout: Layout<'m>,
     functions: &'s HashMap<Source<'m>, Arc<str>>,
     data: &'s Data<'m>,
-    /// Whether accesses keep the alignment that the program promises: it is looked after.
-    checked: bool,
+    /// What is to be looked for in kernels.
+    checks: Checks,
 }
 
 fn kernel<'m>(

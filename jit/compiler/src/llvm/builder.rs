@@ -113,6 +113,13 @@ impl<'e> Builder<'e> {
         }
     }
 
+    /// Writes a value to a place in memory.
+    pub(crate) fn store(&self, value: Value<'e>, to: Value<'e>) {
+        assert!(value.ty().is_sized() && to.ty().is_pointer(), "{value} can't be stored at {to}");
+        // SAFETY: a value that memory can hold, and a pointer.
+        unsafe { LLVMBuildStore(self.raw, self.operand(value), self.operand(to)) };
+    }
+
     /// Calls a function with arguments of its parameters' types.
     pub(crate) fn call(&self, function: Function<'e>, arguments: &[Value<'e>]) -> Value<'e> {
         let ty = function.value_type();

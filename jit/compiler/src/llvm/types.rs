@@ -186,6 +186,13 @@ impl<'m> Type<'m> {
         self.splat(unsafe { Value::present(LLVMConstInt(self.scalar().raw, value, 0)) })
     }
 
+    /// No value at all, of a sized type.
+    pub(crate) fn poison(self) -> Value<'m> {
+        assert!(self.is_sized(), "nothing has the type {self}");
+        // SAFETY: a type that values may have.
+        unsafe { Value::present(LLVMGetPoison(self.raw)) }
+    }
+
     /// -1, as for `integer`.
     pub(crate) fn minus_one(self) -> Value<'m> {
         assert!(self.has_integers(), "no integer constant has the type {self}");

@@ -2,14 +2,18 @@
 //! whatever becomes of a kernel checks the same; an ordinary build has none of it.
 //!
 //! `memory` guards each access with the bounds of what its pointer leads to, which `provenance` finds; `arithmetic` looks at divisions
-//! and conversions, `barriers` at who comes to them. What is found they tell by calling [`NOTE`], on a path that nothing else takes.
+//! and conversions, `nan` at what is not finite, `barriers` at who comes to them, `uninitialized` at what is done with values that nothing wrote. What is found they tell by calling [`NOTE`], on a path that nothing else takes.
 
 mod arithmetic;
 mod barriers;
 mod bounds;
 mod memory;
+mod nan;
 mod provenance;
 mod races;
+mod shadow;
+mod shadow_memory;
+mod uninitialized;
 
 use crate::builder::Builder;
 use crate::{CastOp, Function, LocationId, Module, Op, Passing, Type, Value, WorkItemQuery};
@@ -19,7 +23,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 /// The functions that checks call, as the module must define them, and the builtin library's names of them.
-pub const FUNCTIONS: [Callee; 10] = [
+pub const FUNCTIONS: [Callee; 13] = [
     Callee { name: NOTE, symbol: "spirula_check_note", parameters: 8, yields: false },
     Callee { name: FIND, symbol: "spirula_check_find", parameters: 2, yields: true },
     Callee { name: ARRIVE, symbol: "spirula_check_arrive", parameters: 8, yields: false },
@@ -30,10 +34,16 @@ pub const FUNCTIONS: [Callee; 10] = [
     Callee { name: races::ANY, symbol: "spirula_races_any", parameters: 5, yields: false },
     Callee { name: races::OBSERVE, symbol: "spirula_races_observe", parameters: 5, yields: false },
     Callee { name: races::FENCE, symbol: "spirula_races_fence", parameters: 2, yields: false },
+    Callee { name: SHADOW, symbol: "spirula_check_shadow", parameters: 4, yields: true },
+    Callee { name: FILL_SHADOW, symbol: "spirula_check_fill_shadow", parameters: 3, yields: false },
+    Callee { name: COPY_SHADOW, symbol: "spirula_check_copy_shadow", parameters: 3, yields: true },
 ];
 const NOTE: &str = "spirula.check.note";
 const FIND: &str = "spirula.check.find";
 const ARRIVE: &str = "spirula.check.arrive";
+const SHADOW: &str = "spirula.check.shadow";
+const FILL_SHADOW: &str = "spirula.check.fill_shadow";
+const COPY_SHADOW: &str = "spirula.check.copy_shadow";
 
 /// A function that checks call.
 #[derive(Debug)]
@@ -88,9 +98,13 @@ pub fn instrument(
         let Some(block) = hidden(kernel, signature) else { continue };
         let local = variables.local.get(number).map_or(&[][..], Vec::as_slice);
         let context = Context { signature, constants: &sizes, program: &variables.program, local };
-        let mut checker = Checker { block, sites: Vec::new() };
+        let own = (kernel.value_count(), kernel.inst_count());
+        let mut checker = Checker { block, own, sites: Vec::new() };
         if checks.contains(Checks::ARITHMETIC) {
             arithmetic::check(kernel, &mut checker);
+        }
+        if checks.contains(Checks::NAN) {
+            nan::check(kernel, &mut checker);
         }
         // Before other checks split blocks at what they guard: it looks at the accesses as they were written.
         if checks.contains(Checks::MEMORY) {
@@ -102,6 +116,10 @@ pub fn instrument(
         }
         if checks.contains(Checks::BARRIERS) {
             barriers::check(kernel, &mut checker);
+        }
+        // Last: the others' instructions are not looked at, as far as they are known for theirs by their numbers.
+        if checks.contains(Checks::UNINITIALIZED) {
+            uninitialized::check(kernel, &mut checker, &context);
         }
         signature.sites = checker.sites;
     }
@@ -119,6 +137,8 @@ struct Context<'m> {
 struct Checker {
     /// The parameter that leads to the launch's block.
     block: Value,
+    /// The first value and the first instruction that checks made.
+    own: (usize, usize),
     sites: Vec<Site>,
 }
 

@@ -150,7 +150,7 @@ fn uses_local_memory(signature: &KernelSignature) -> bool {
             .arguments
             .get(*number as usize)
             .is_some_and(|argument| argument.kind == ArgumentKind::Local),
-        Checked::Race { object: Object::Any, .. } => true,
+        Checked::Race { object: Object::Any | Object::Own(Space::Local), .. } => true,
         _ => false,
     })
 }

@@ -1,7 +1,7 @@
 //! What checks found, in words and as JSON.
 
 use crate::log;
-use spirula_interface::check::{Access, Checked, Location, Object, Record, Site, Space};
+use spirula_interface::check::{Access, Checked, Location, Object, Record, Site, Space, Use};
 use spirula_interface::program::{KernelSignature, Launch};
 use std::collections::BTreeMap;
 use std::fmt::{self, Display, Formatter};
@@ -95,6 +95,8 @@ fn finding(signature: &KernelSignature, site: &Site, found: &Found, launch: &Lau
             "arithmetic",
             "converts a number that the integer type can't hold: the result is not defined".into(),
         ),
+        Checked::NotFinite => ("arithmetic", "makes an infinity or NaN of finite numbers".into()),
+        Checked::Uninitialized { decides } => ("uninitialized", uninitialized_message(*decides).into()),
         Checked::Barrier | Checked::End => {
             let [_, first, this] = found.values;
             let place = |site: Option<&Site>| match site {
@@ -204,6 +206,17 @@ fn work_item(number: u64, launch: &Launch) -> ([u64; 3], [u64; 3]) {
     (std::array::from_fn(|d| launch.global_offset[d] + first[d] + local[d]), group)
 }
 
+/// In words.
+fn uninitialized_message(decides: Use) -> &'static str {
+    match decides {
+        Use::Branch => "goes on by a value that depends on memory which nothing has written",
+        Use::Address => "makes an address of a value that depends on memory which nothing has written",
+        Use::Output => "puts out a value that depends on memory which nothing has written",
+        Use::Change => "changes memory atomically which nothing has written",
+        Use::Group => "gives a work-group function a value that depends on memory which nothing has written",
+    }
+}
+
 /// In words. The values are those of [`Checked::Access`].
 fn access_message(
     signature: &KernelSignature,
@@ -232,6 +245,11 @@ fn access_message(
     }
     let place = match &name {
         Some(name) => format!("at offset {} of {name}", offset as i64),
+        None if room == 0 && matches!(object, Object::Own(_)) => {
+            return format!(
+                "{does} {bytes} at address {address:#x}, in no variable of this work-item or its group: the pointer is another one's"
+            );
+        }
         None => format!("at address {address:#x}, offset {} of what the pointer leads to", offset as i64),
     };
     if offset < room && align > 1 && !offset.is_multiple_of(align.into()) {
@@ -270,7 +288,7 @@ fn named(signature: &KernelSignature, object: &Object) -> Option<String> {
                 None => format!("a {space} variable of {size} bytes"),
             })
         }
-        Object::Nothing | Object::Any => None,
+        Object::Nothing | Object::Any | Object::Own(_) => None,
     }
 }
 

@@ -93,7 +93,7 @@ impl<'i> Worker<'i> {
 
     /// Goes on in that code, unless there is no memory for it.
     fn take(&mut self, newest: &Version) {
-        let (local, scratch) = (self.invocation.local_size, self.invocation.scratch_size(newest));
+        let (local, scratch) = (self.invocation.local_room(), self.invocation.scratch_size(newest));
         if self.invocation.can_run(newest) && self.arena.make_room(local, scratch) {
             self.learn();
             self.version = newest.clone();
@@ -127,7 +127,7 @@ fn chunk_span(invocation: &Invocation, version: &Version, groups: Range<u64>) ->
 }
 
 fn arena_for(invocation: &Invocation, version: &Version) -> Result<Arena> {
-    let (local, scratch) = (invocation.local_size, invocation.scratch_size(version));
+    let (local, scratch) = (invocation.local_room(), invocation.scratch_size(version));
     Arena::take(&invocation.memory, local, scratch).ok_or_else(|| {
         Status::OutOfResources
             .because(format!("no memory for {local} bytes of local memory and {scratch} of scratch"))

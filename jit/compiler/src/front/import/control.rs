@@ -39,6 +39,10 @@ impl<'m> Importer<'m, '_> {
         self.function.at_location = None;
         let end = self.terminator(terminator, block)?;
         self.function.set_terminator(self.at, end);
+        if self.shared.checks.any() {
+            self.function.blocks[self.at.index()].location =
+                terminator.location().map(|location| self.function.add_location(location));
+        }
         Ok(())
     }
 

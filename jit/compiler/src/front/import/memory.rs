@@ -4,6 +4,7 @@ use super::{Import, Importer, types, unsupported};
 use crate::front::limits;
 use crate::llvm::{Call, Value};
 use inkwell::llvm_sys::{LLVMAtomicOrdering, LLVMAtomicRMWBinOp, LLVMTypeKind};
+use spirula_interface::check::Checks;
 use spirula_kir as kir;
 use spirula_kir::{AddressSpace, BinaryOp, CastOp, Constant, Flags, Op, Ordering, RmwOp, Scalar, Type};
 
@@ -77,7 +78,7 @@ impl<'m> Importer<'m, '_> {
         match self.function.ty(pointer).address_space() {
             Some(AddressSpace::Private | AddressSpace::Local) => stated,
             // The check goes by it, and takes it away.
-            _ if self.shared.checked => stated,
+            _ if self.shared.checks.contains(Checks::MEMORY) => stated,
             _ => stated.min(lane),
         }
     }
@@ -286,6 +287,10 @@ impl<'m> Importer<'m, '_> {
         let arguments = source.as_call().map(Call::arguments).unwrap_or_default();
         let size = arguments.get(2).and_then(|size| size.constant_bits());
         let Some(size) = size.filter(|&size| size <= MAX_UNROLLED_BYTES) else { return Ok(false) };
+        // Of bytes that are copied as they are nobody asks what they mean; of numbers that are stored he does.
+        if self.shared.checks.contains(Checks::UNINITIALIZED) {
+            return Ok(false);
+        }
         let volatile = arguments.get(3).is_some_and(|volatile| !volatile.is_null());
         let (to, from) = (self.operand(source, 0)?, self.operand(source, 1)?);
         let (to_align, from_align) = (argument_alignment(source, 0), argument_alignment(source, 1));

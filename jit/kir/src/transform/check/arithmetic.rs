@@ -88,9 +88,14 @@ fn fits(builder: &mut Builder, value: Value, signed: bool, bits: u64) -> Option<
 
 fn float(builder: &mut Builder, ty: &Type, scalar: Scalar, value: f64) -> Value {
     let bits = if scalar == Scalar::Float { u64::from((value as f32).to_bits()) } else { value.to_bits() };
+    lanes_of(builder, ty, bits)
+}
+
+/// A float's bits in each lane.
+pub(super) fn lanes_of(builder: &mut Builder, ty: &Type, bits: u64) -> Value {
     let constant = match ty {
-        Type::Vector(_, lanes) => {
-            let lane = (Type::Scalar(scalar), Constant::Float(bits));
+        Type::Vector(scalar, lanes) => {
+            let lane = (Type::Scalar(*scalar), Constant::Float(bits));
             Constant::Elements(vec![lane; *lanes as usize])
         }
         _ => Constant::Float(bits),
@@ -109,7 +114,7 @@ fn negated(builder: &mut Builder, bits: Value) -> Value {
 }
 
 /// Tells where a bit, or any of a vector's, is set.
-fn tell(builder: &mut Builder, checker: &mut Checker, inst: Inst, bad: Value, what: Checked) {
+pub(super) fn tell(builder: &mut Builder, checker: &mut Checker, inst: Inst, bad: Value, what: Checked) {
     let any = match builder.ty(bad) {
         Type::Vector(_, lanes) => {
             let mut any = builder.function.int(Type::BOOL, 0);

@@ -5,7 +5,9 @@ use super::memory::Access;
 use super::provenance::{Provenance, base, is_block};
 use super::{Checker, Context, FIND, call};
 use crate::builder::Builder;
-use crate::{AddressSpace, BinaryOp, Block, CastOp, Function, Intrinsic, Op, Type, Value, ValueDef};
+use crate::{
+    AddressSpace, BinaryOp, Block, CastOp, Function, IntPredicate, Intrinsic, Op, Slot, Type, Value, ValueDef,
+};
 use spirula_interface::check::{self, Object, Space};
 use spirula_interface::program::{AddressQualifier, ArgumentKind};
 use std::collections::{HashMap, HashSet};
@@ -24,6 +26,8 @@ pub(super) enum Root {
     Nothing,
     /// Several pointers, of which one was taken.
     Merged(Vec<Value>),
+    /// Found in memory, and of this work-item's private or its group's local memory.
+    Own(Space),
     /// Loaded or computed.
     Unknown,
 }
@@ -120,6 +124,7 @@ impl<'c> Bounds<'c> {
                 Object::Variable { space: *space, name: name.clone(), size: *size }
             }
             Root::Nothing => Object::Nothing,
+            Root::Own(space) => Object::Own(*space),
             Root::Trusted | Root::Merged(_) | Root::Unknown => Object::Any,
         }
     }
@@ -160,7 +165,12 @@ impl<'c> Bounds<'c> {
                     let root = self.provenance.root(*pointer);
                     let trusted =
                         !seen.contains(&root) && self.classify(function, root, seen) == Root::Trusted;
-                    if trusted { Root::Trusted } else { Root::Unknown }
+                    match function.ty(value).address_space() {
+                        _ if trusted => Root::Trusted,
+                        Some(AddressSpace::Private) => Root::Own(Space::Private),
+                        Some(AddressSpace::Local) => Root::Own(Space::Local),
+                        _ => Root::Unknown,
+                    }
                 }
                 // Only functions of the library are left.
                 Op::Call { .. } => Root::Trusted,
@@ -214,16 +224,12 @@ impl<'c> Bounds<'c> {
                 Known { base: zero, readable: zero, writable: zero, start: None }
             }
             Root::Trusted => self.everything(builder),
+            Root::Own(Space::Private) => self.look_up_private(builder, value),
+            Root::Own(space) => self.look_up_own(builder, value, space),
             Root::Merged(_) => match builder.function.defining_op(value) {
                 Some(&Op::Select { condition, then, otherwise, .. }) => {
                     let (a, b) = (self.of(builder, then), self.of(builder, otherwise));
-                    let mut choose = |a, b| builder.select(condition, a, b);
-                    Known {
-                        base: choose(a.base, b.base),
-                        readable: choose(a.readable, b.readable),
-                        writable: choose(a.writable, b.writable),
-                        start: None,
-                    }
+                    either(builder, condition, a, b)
                 }
                 _ => return,
             },
@@ -259,7 +265,7 @@ impl<'c> Bounds<'c> {
         Known { base, readable, writable, start: Some(start) }
     }
 
-    /// Asks the launch what an address belongs to. Local and private memory is not among what it knows.
+    /// Asks the launch what an address belongs to; of local and private memory the kernel itself knows.
     fn look_up(&self, builder: &mut Builder, value: Value) -> Known {
         let space = builder.ty(value).address_space();
         if !matches!(space, Some(AddressSpace::Global | AddressSpace::Generic)) {
@@ -280,17 +286,68 @@ impl<'c> Bounds<'c> {
         if space != Some(AddressSpace::Generic) {
             return known;
         }
-        let own = [Intrinsic::IsLocal, Intrinsic::IsPrivate]
-            .map(|test| builder.push_intrinsic(Type::BOOL, test, &[value]));
-        let own = builder.binary(BinaryOp::Or, 0, own[0], own[1]);
-        let all = self.everything(builder);
-        let mut choose = |all, known| builder.select(own, all, known);
-        Known {
-            base: choose(all.base, known.base),
-            readable: choose(all.readable, known.readable),
-            writable: choose(all.writable, known.writable),
-            start: None,
+        let own = [(Intrinsic::IsLocal, Space::Local), (Intrinsic::IsPrivate, Space::Private)];
+        own.into_iter().fold(known, |known, (test, space)| {
+            let is_own = builder.push_intrinsic(Type::BOOL, test, &[value]);
+            let own = self.look_up_own(builder, value, space);
+            either(builder, is_own, own, known)
+        })
+    }
+
+    /// The same for what is a private pointer to the library, which leads anywhere.
+    fn look_up_private(&self, builder: &mut Builder, value: Value) -> Known {
+        let own = self.look_up_own(builder, value, Space::Private);
+        let address = builder.cast(CastOp::PtrToInt, Type::I64, value);
+        let generic = builder.cast(CastOp::IntToPtr, Type::pointer(AddressSpace::Generic), address);
+        let is_private = builder.push_intrinsic(Type::BOOL, Intrinsic::IsPrivate, &[generic]);
+        let anything = self.everything(builder);
+        either(builder, is_private, own, anything)
+    }
+
+    /// The bounds of the variable of this work-item or of its group that an address lies in, or right behind the end of. Of
+    /// what is in none nothing may be accessed: it is another one's.
+    fn look_up_own(&self, builder: &mut Builder, value: Value, space: Space) -> Known {
+        let address = builder.cast(CastOp::PtrToInt, Type::I64, value);
+        let zero = builder.int(0);
+        let none = Known { base: address, readable: zero, writable: zero, start: None };
+        let variables = self.variables(builder, space);
+        // The end of one may be where the next one begins, which it is then.
+        [IntPredicate::Eq, IntPredicate::Ult].into_iter().fold(none, |known, predicate| {
+            variables.iter().fold(known, |known, &(base, size)| {
+                let offset = builder.binary(BinaryOp::Sub, 0, address, base);
+                let is_it = builder.compare(predicate, offset, size);
+                either(builder, is_it, Known { base, readable: size, writable: size, start: None }, known)
+            })
+        })
+    }
+
+    /// The addresses and sizes of all variables of the work-item, or of its group.
+    fn variables(&self, builder: &mut Builder, space: Space) -> Vec<(Value, Value)> {
+        let number = |builder: &mut Builder, pointer| builder.cast(CastOp::PtrToInt, Type::I64, pointer);
+        if space == Space::Private {
+            let slots: Vec<u64> = builder.function.slots.iter().map(|slot| slot.size).collect();
+            let place = |(slot, size): (u32, u64)| {
+                let pointer = builder.push(Type::PRIVATE_POINTER, Op::SlotAddress(Slot(slot)));
+                (number(builder, pointer), builder.int(size))
+            };
+            return (0..).zip(slots).map(place).collect();
         }
+        let mut list = Vec::new();
+        for variable in self.context.local {
+            let ty = Type::pointer(AddressSpace::Local);
+            let pointer = builder.push(ty, Op::LocalAddress { offset: variable.offset });
+            list.push((number(builder, pointer), builder.int(variable.size)));
+        }
+        for (number, declared) in (0..).zip(&self.context.signature.arguments) {
+            let param = builder.function.params.iter().find(|param| param.offset == declared.offset);
+            if let Some(param) =
+                param.filter(|_| declared.kind == ArgumentKind::Local).map(|param| param.value)
+            {
+                let known = self.argument(builder, number, param);
+                list.push((known.base, known.readable));
+            }
+        }
+        list
     }
 
     /// The bounds of what a pointer leads to.
@@ -375,6 +432,17 @@ impl<'c> Bounds<'c> {
                 function.set_terminator(from, terminator);
             }
         }
+    }
+}
+
+/// One of two objects' bounds.
+fn either(builder: &mut Builder, condition: Value, a: Known, b: Known) -> Known {
+    let mut choose = |a, b| builder.select(condition, a, b);
+    Known {
+        base: choose(a.base, b.base),
+        readable: choose(a.readable, b.readable),
+        writable: choose(a.writable, b.writable),
+        start: None,
     }
 }
 

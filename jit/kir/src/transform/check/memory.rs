@@ -109,7 +109,7 @@ pub(super) fn accesses(function: &Function, inst: Inst) -> Vec<Access> {
 }
 
 /// Bytes that a value takes in memory, without what fills up an array's element.
-fn stored(ty: &Type) -> u64 {
+pub(super) fn stored(ty: &Type) -> u64 {
     match ty {
         Type::Vector(scalar, lanes) => (scalar.bits() * u64::from(*lanes)).div_ceil(8),
         Type::Scalar(scalar) => scalar.bits().div_ceil(8),

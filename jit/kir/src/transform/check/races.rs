@@ -116,7 +116,7 @@ fn place(
             }
         }
         Root::Variable(Space::Global, ..) => Some(Place::Data),
-        Root::Merged(_) | Root::Unknown => {
+        Root::Merged(_) | Root::Own(_) | Root::Unknown => {
             // The bounds that `memory` looks up.
             let root = bounds.provenance.root(pointer);
             if let Some(&Op::Cast { op: CastOp::IntToPtr, value, .. }) = function.defining_op(root)

@@ -1,6 +1,6 @@
 use super::*;
 use crate::parse_module;
-use spirula_interface::check::{Access, Object, Space};
+use spirula_interface::check::{Access, Object, Space, Use};
 use spirula_interface::program::{
     AccessQualifier, AddressQualifier, ArgumentInfo, ArgumentKind, TypeQualifiers,
 };
@@ -151,4 +151,42 @@ fn atomics_are_looked_at_behind_if_they_order_something() {
         assert!(matches!(sites[..], [Checked::Race { access: Access::Atomic, .. }]));
         assert_eq!(["observe", "fence"].map(|name| calls(&text, name)), [observed, fences], "{text}");
     }
+}
+
+/// What is told of values that nothing wrote.
+fn decided(body: &str) -> Vec<Use> {
+    let (_, sites) = checked(body, Checks::UNINITIALIZED);
+    let decides = |site| match site {
+        Checked::Uninitialized { decides } => decides,
+        other => panic!("{other:?}"),
+    };
+    sites.into_iter().map(decides).collect()
+}
+
+#[test]
+fn what_is_read_is_looked_at_where_it_decides() {
+    let unused = "  %4: i32 = load %0, align 4\n  %5: i32 = add %4, 1:i32\n  return\n";
+    assert_eq!(decided(unused), []);
+    let stored = "  %4: i32 = load %0, align 4\n  store %1, %4, align 4\n  return\n";
+    assert_eq!(decided(stored), [Use::Output]);
+    let kept = "  %4: i32 = load %0, align 4\n  %5: ptr(private) = slot_address $0\n  store %5, %4, align 4\n  return\n";
+    assert_eq!(decided(kept), []);
+    let index = "  %4: i64 = load %0, align 8\n  %5: ptr(global) = address %1 + %4*4 + 0\n  store %5, 1:i32, align 4\n  return\n";
+    assert_eq!(decided(index), [Use::Address]);
+    let branch =
+        "  %4: i64 = load %0, align 8\n  %5: i1 = icmp eq %4, 7:i64\n  branch %5, b1, b1\nb1:\n  return\n";
+    assert_eq!(decided(branch), [Use::Branch]);
+    let undefined = "  %4: i32 = freeze poison:i32\n  store %1, %4, align 4\n  return\n";
+    assert_eq!(decided(undefined), [Use::Output]);
+    let given = "  %4: i1 = icmp eq %2, 7:i64\n  store %0, %2, align 8\n  branch %4, b1, b1\nb1:\n  return\n";
+    assert_eq!(decided(given), []);
+}
+
+#[test]
+fn the_other_checks_are_left_alone() {
+    let body = "  %4: i64 = load %0, align 8\n  store %1, %4, align 8\n  return\n";
+    let (text, sites) = checked(body, Checks::parse("memory,arithmetic,barriers,uninitialized").0);
+    let uninitialized = |site: &&Checked| matches!(site, Checked::Uninitialized { .. });
+    assert_eq!(sites.iter().filter(uninitialized).count(), 1, "{text}");
+    assert!(!text.contains("poison") && text.contains("spirula.check.note"), "{text}");
 }
