@@ -146,7 +146,7 @@ fn a_barrier_ends_its_block() {
     let lines: Vec<&str> = text.lines().collect();
     assert_eq!(
         lines[..6],
-        ["b0:", "%6: i64 = global_id 0", "barrier b1", "b1:", "%7: i32 = work_dim 0", "%8: i64 = local_id 2"],
+        ["b0:", "%6: i64 = global_id 0", "barrier b1", "b1:", "%8: i32 = work_dim 0", "%9: i64 = local_id 2"],
         "{text}"
     );
     assert!(lines.contains(&"store %0, %6, align 8"), "{text}");
