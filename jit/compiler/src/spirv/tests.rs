@@ -1,3 +1,5 @@
+mod validator;
+
 use super::*;
 use crate::llvm::{self, Session};
 use std::path::PathBuf;
