@@ -38,6 +38,8 @@ pub const EXTENSIONS: &[&str] = &[
     "SPV_EXT_relaxed_printf_string_address_space",
     "SPV_INTEL_fp_fast_math_mode",
     "SPV_INTEL_memory_access_aliasing",
+    // Of its capabilities shuffles only.
+    "SPV_INTEL_subgroups",
 ];
 
 /// Capabilities: SPIR-V's numbers and names. What an instruction asks for besides is refused where it stands.

@@ -8,7 +8,7 @@ use spirula_interface::spirv::{EXTENSIONS, has_capability};
 use spirv::{AddressingModel, Capability, ExecutionMode, MemoryModel};
 
 /// Extensions that ask for nothing by themselves, whose capabilities are what counts.
-const UNREPORTED: [&str; 2] = ["SPV_KHR_float_controls2", "SPV_INTEL_subgroups"];
+const UNREPORTED: [&str; 1] = ["SPV_KHR_float_controls2"];
 
 pub fn capability(number: u32) -> Result<()> {
     match Capability::from_u32(number) {
