@@ -56,6 +56,7 @@ def rust():
     packages = [word for crate in CRATES for word in ("-p", crate)]
     target = ["--target", f"{TRIPLE}.{GLIBC}", "--target-dir", TARGET]
     show("cargo", "zigbuild", "--profile", "packaged", "--locked", *target, *packages, cwd=ROOT, env=environment)
+    run("strip", "--strip-debug", source("built:libspirula.so"))
 
 
 def texts():
