@@ -13,7 +13,7 @@ use super::{HardenedModule, check};
 use crate::builtin::enqueue::{self, ENQUEUE, KERNEL_OPERAND, Options, QUERY};
 use crate::builtin::{Definition, source_name};
 use crate::llvm::attribute::Attribute;
-use crate::llvm::{self, Call, Function, Instruction, Module, Session, Value, View};
+use crate::llvm::{self, Call, Edit, Function, Instruction, Module, Session, Value, View};
 use inkwell::llvm_sys::{LLVMLinkage, LLVMOpcode};
 use inkwell::targets::TargetMachine;
 use spirula_interface::options::CompileError;
@@ -43,12 +43,12 @@ pub(crate) fn resolve<'s>(
     machine: &TargetMachine,
     options: Options,
 ) -> Result<(), CompileError> {
-    let HardenedModule { module, kernels, .. } = hardened;
+    let HardenedModule { module, kernels, checks, .. } = hardened;
     if !has_blocks(module.view()) {
         return Ok(());
     }
     bind(session, module, machine, options)?;
-    make_known(module, machine)?;
+    make_known(module, machine, checks.any())?;
     let blocks = enqueued(module.view())?;
     let first = kernels.len();
     become_kernels(session, module, machine, &blocks, kernels)?;
@@ -142,11 +142,12 @@ fn bind<'s>(
     }
 }
 
-/// Inlines and promotes until each block is known where it is called.
-fn make_known(module: &mut Module, machine: &TargetMachine) -> Result<(), CompileError> {
+/// Inlines and promotes until each block is known where it is called. `as_written`: whoever has to do with none stays as it is, so that what
+/// is wrong in it is found.
+fn make_known(module: &mut Module, machine: &TargetMachine, as_written: bool) -> Result<(), CompileError> {
     for _ in 0..MAX_ROUNDS {
         no_recursion(module.view())?;
-        module.edit(|edit| {
+        let spared = module.edit(|edit| {
             let users = indirect_calls(*edit).into_iter().map(|call| call.parent_function());
             let placeholders = [ENQUEUE, QUERY].into_iter().filter_map(|name| edit.function_named(name));
             for function in CallGraph::new(*edit).reaching(users.chain(placeholders)) {
@@ -155,10 +156,17 @@ fn make_known(module: &mut Module, machine: &TargetMachine) -> Result<(), Compil
                     edit.add_attributes(function, &[Attribute::AlwaysInline]);
                 }
             }
+            if as_written { spare(edit) } else { Vec::new() }
         });
         let before = indirect_calls(module.view()).len();
         llvm::run_passes(module, PASSES, machine)
             .map_err(|error| failed(format!("error: LLVM can't simplify the program: {error}\n")))?;
+        module.edit(|edit| {
+            for (name, attributes) in &spared {
+                let Some(function) = edit.function_named(name) else { continue };
+                attributes.iter().for_each(|attribute| edit.drop_attribute(function, attribute));
+            }
+        });
         let after = indirect_calls(module.view()).len();
         if after == 0 || after == before && !is_resolving(module.view()) {
             break;
@@ -176,6 +184,23 @@ fn make_known(module: &mut Module, machine: &TargetMachine) -> Result<(), Compil
         })
         .collect();
     if lines.is_empty() { Ok(()) } else { Err(failed(lines.into_iter().collect())) }
+}
+
+/// Keeps passes away from functions that need not be inlined; the names of attributes that they got for it.
+fn spare(edit: Edit) -> Vec<(String, Vec<&'static str>)> {
+    let mut spared = Vec::new();
+    for function in edit.defined_functions() {
+        if ["alwaysinline", "optnone"].iter().any(|name| function.has_attribute(name)) {
+            continue;
+        }
+        let mut attributes = vec!["optnone"];
+        if !function.has_attribute("noinline") {
+            attributes.push("noinline");
+        }
+        edit.add_attributes(function, &[Attribute::NoInline, Attribute::OptimizeNone]);
+        spared.push((function.name(), attributes));
+    }
+    spared
 }
 
 /// Blocks that are known may turn out to call themselves.

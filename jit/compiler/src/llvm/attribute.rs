@@ -25,6 +25,8 @@ pub(crate) enum Attribute {
     NoAlias,
     NoInline,
     NoUnwind,
+    /// No pass of functions looks at it; it takes `noinline` besides.
+    OptimizeNone,
     /// Rather small than fast.
     OptimizeForSize,
     ReadOnly,
@@ -43,6 +45,7 @@ impl Attribute {
             Attribute::NoAlias => ("noalias", 0),
             Attribute::NoInline => ("noinline", 0),
             Attribute::NoUnwind => ("nounwind", 0),
+            Attribute::OptimizeNone => ("optnone", 0),
             Attribute::OptimizeForSize => ("optsize", 0),
             Attribute::ReadOnly => ("readonly", 0),
             Attribute::WillReturn => ("willreturn", 0),
