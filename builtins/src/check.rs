@@ -5,7 +5,7 @@
 
 use crate::export;
 use std::sync::atomic::AtomicU64;
-use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
 /// What a launch's hidden argument points at.
 #[repr(C)]
@@ -57,16 +57,22 @@ impl Bounds {
     }
 }
 
-/// What a site found first, and how often it found something.
+/// What a site found, and how often it found something. Of all work-items it is the first by its id that is told of, whatever the
+/// schedule was, and what that found first; of races it is whoever was found.
 #[repr(C)]
 #[derive(Debug, Default)]
 pub struct Record {
-    /// How often.
+    /// How often, and [`Record::BUSY`] while a thread writes the rest.
     pub count: AtomicU64,
     /// What they mean goes by the site.
     pub values: [u64; 3],
     /// The work-item's global id.
     pub item: [u64; 3],
+}
+
+impl Record {
+    /// The flag above the count.
+    pub const BUSY: u64 = 1 << 63;
 }
 
 /// Where a work-group stands: in its local memory, zero at first.
@@ -93,18 +99,47 @@ pub const GROUP_BYTES: u64 = size_of::<Group>() as u64;
 /// # Safety
 /// `block` is the address of a live [`Block`] whose records are as many as it says.
 unsafe fn note(block: u64, site: u64, values: [u64; 3], item: [u64; 3]) {
-    // SAFETY: stated above. Who counts the first one is the only one to write.
-    unsafe {
+    // SAFETY: stated above. All threads see the rest of the record as atomic.
+    let (count, [a, b, c], [x, y, z]) = unsafe {
         let block = &*(block as *const Block);
         if site >= block.record_count {
             return;
         }
         let record = (block.records as *mut Record).add(site as usize);
-        if (*record).count.fetch_add(1, Relaxed) == 0 {
-            (*record).values = values;
-            (*record).item = item;
+        let words = |of: *mut [u64; 3]| &*of.cast::<[AtomicU64; 3]>();
+        (&(*record).count, words(&raw mut (*record).values), words(&raw mut (*record).item))
+    };
+    // By the last dimension first, as work-items are numbered.
+    let is_earlier = || (item[2], item[1], item[0]) < (z.load(Relaxed), y.load(Relaxed), x.load(Relaxed));
+    let mut before = count.load(Relaxed);
+    loop {
+        let known = before & !Record::BUSY;
+        // The id may be another thread's half: it is looked at again then.
+        if before & Record::BUSY == 0 && known != 0 && !is_earlier() {
+            match count.compare_exchange_weak(before, before + 1, Relaxed, Relaxed) {
+                Ok(_) => return,
+                Err(now) => before = now,
+            }
+        } else if before & Record::BUSY == 0 {
+            match count.compare_exchange_weak(before, (before + 1) | Record::BUSY, Acquire, Relaxed) {
+                Ok(_) if known == 0 || is_earlier() => break,
+                Ok(_) => {
+                    count.fetch_and(!Record::BUSY, Release);
+                    return;
+                }
+                Err(now) => before = now,
+            }
+        } else {
+            before = count.load(Relaxed);
         }
     }
+    a.store(values[0], Relaxed);
+    b.store(values[1], Relaxed);
+    c.store(values[2], Relaxed);
+    x.store(item[0], Relaxed);
+    y.store(item[1], Relaxed);
+    z.store(item[2], Relaxed);
+    count.fetch_and(!Record::BUSY, Release);
 }
 
 /// The bounds of the object that an address lies in, or right behind the end of.
@@ -239,18 +274,40 @@ mod tests {
     }
 
     #[test]
-    fn the_first_finding_is_kept_and_all_are_counted() {
+    fn the_first_work_items_finding_is_kept_and_all_are_counted() {
         let mut records = [Record::default(), Record::default()];
         let block = block(&mut records, &[]);
-        for value in 1..=3 {
-            spirula_check_note(address(&block), 1, value, 0, 0, 10 * value, 0, 0);
+        for (value, item) in
+            [(2, [20, 0, 0]), (1, [10, 0, 0]), (3, [10, 0, 0]), (4, [5, 1, 0]), (5, [0, 0, 1])]
+        {
+            let [x, y, z] = item;
+            spirula_check_note(address(&block), 1, value, 0, 0, x, y, z);
         }
         spirula_check_note(address(&block), 2, 0, 0, 0, 0, 0, 0);
         assert_eq!(records[0].count.load(Relaxed), 0);
         assert_eq!(
             (records[1].count.load(Relaxed), records[1].values, records[1].item),
-            (3, [1, 0, 0], [10, 0, 0])
+            (5, [1, 0, 0], [10, 0, 0])
         );
+    }
+
+    #[test]
+    fn threads_agree_on_the_first_work_item() {
+        let mut records = [Record::default()];
+        let block = block(&mut records, &[]);
+        let at = address(&block);
+        std::thread::scope(|scope| {
+            for thread in 0..4 {
+                scope.spawn(move || {
+                    for item in (0..1000).rev() {
+                        let item = 4 * item + thread;
+                        spirula_check_note(at, 0, item, item, item, item, 0, 0);
+                    }
+                });
+            }
+        });
+        let [record] = &records;
+        assert_eq!((record.count.load(Relaxed), record.values, record.item), (4000, [0; 3], [0; 3]));
     }
 
     #[test]
