@@ -21,7 +21,8 @@ use std::sync::atomic::{AtomicU32, AtomicU64};
 pub const GRAIN: u64 = 4;
 
 /// What a launch's races are found by: [`crate::check::Block::races`] is its address. Behind it stands for each of the kernel's
-/// arguments the address of its [`Region`], or zero if nobody writes there.
+/// arguments the address of its [`Region`], or zero if nobody writes there or work-items are apart; and for each of its places whether
+/// work-items meet there.
 #[repr(C)]
 #[derive(Debug, Default)]
 pub struct Races {

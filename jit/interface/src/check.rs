@@ -1,6 +1,8 @@
 //! The checked mode: what is looked for, and what a finding is called. The compiler writes checks into kernels and a list of
 //! their [`Site`]s beside them; a launch leaves a record for each site that found something.
 
+pub mod places;
+
 use serde::{Deserialize, Serialize};
 pub use spirula_builtins::check::*;
 pub use spirula_builtins::races;

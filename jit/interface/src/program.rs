@@ -3,6 +3,7 @@
 
 use crate::address_bits::AddressBits;
 use crate::check::Site;
+use crate::check::places::Places;
 use crate::printf::Printf;
 use crate::tier::Tier;
 use serde::de::{SeqAccess, Visitor};
@@ -117,6 +118,8 @@ pub struct KernelSignature {
     pub block: Option<u32>,
     /// The checks in it, if there are any: `SPIRULA_CHECK`.
     pub sites: Vec<Site>,
+    /// What of its accesses no races are looked for in, if work-items are apart there.
+    pub places: Vec<Places>,
 }
 
 /// A kernel's work-group function, and what it needs.

@@ -75,7 +75,7 @@ pub(crate) fn run_kernel(
 ) -> Result<()> {
     let mut parts = parts.into_iter().peekable();
     let Some(first) = parts.peek() else { return Ok(()) };
-    let Some(checking) = Checking::begin(info, &first.objects, first.local_size)? else {
+    let Some(checking) = Checking::begin(info, first)? else {
         return run_parts(device, info, parts);
     };
     let launch = first.launch;

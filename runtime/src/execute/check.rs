@@ -72,19 +72,40 @@ fn apart(mut objects: Vec<Bounds>) -> Vec<Bounds> {
 }
 
 impl Checking {
-    /// For a launch of that kernel with so many bytes of local memory; None if it isn't checked. CL_OUT_OF_RESOURCES without memory.
-    pub(crate) fn begin(info: &KernelInfo, objects: &Objects, local_size: usize) -> Result<Option<Checking>> {
+    /// For a launch of that kernel, of which this is the first part; None if it isn't checked. CL_OUT_OF_RESOURCES without memory.
+    pub(crate) fn begin(info: &KernelInfo, part: &Invocation) -> Result<Option<Checking>> {
+        if info.signature.places.is_empty() {
+            return Checking::of(info, &part.objects, part.local_size, &[]);
+        }
+        let arguments = part.arguments.bytes();
+        let places = info.signature.places.iter();
+        let meets: Vec<bool> = places.map(|places| !places.are_apart(&part.launch, &arguments)).collect();
+        Checking::of(info, &part.objects, part.local_size, &meets)
+    }
+
+    /// For a launch with so many bytes of local memory, in which work-items meet at those of the kernel's places.
+    fn of(
+        info: &KernelInfo,
+        objects: &Objects,
+        local_size: usize,
+        meets: &[bool],
+    ) -> Result<Option<Checking>> {
         let signature = &info.signature;
         if signature.hidden_offset(HiddenKind::Checks).is_none() {
             return Ok(None);
         }
-        let made = Checking::make(signature, objects, local_size);
+        let made = Checking::make(signature, objects, local_size, meets);
         let no_memory =
             || Status::OutOfResources.because(format!("kernel {}: no memory for its checks", signature.name));
         made.map(Some).ok_or_else(no_memory)
     }
 
-    fn make(signature: &KernelSignature, objects: &Objects, local_size: usize) -> Option<Checking> {
+    fn make(
+        signature: &KernelSignature,
+        objects: &Objects,
+        local_size: usize,
+        meets: &[bool],
+    ) -> Option<Checking> {
         let records = Allocation::zeroed((signature.sites.len() * size_of::<Record>()).max(1))?;
         let others = apart(objects.others.clone());
         let placed_objects = placed(&bytes(others.iter().flat_map(words)))?;
@@ -93,7 +114,7 @@ impl Checking {
         let room = u64::MAX - 2 * start;
         let sites = &signature.sites;
         let races = match sites.iter().any(|site| matches!(site.what, Checked::Race { .. })) {
-            true => Some(RaceMemory::new(signature, objects, local_size, &records)?),
+            true => Some(RaceMemory::new(signature, (objects, meets), local_size, &records)?),
             false => None,
         };
         let dummies = placed(&[[0xff_u8; DUMMY_BYTES], [0; DUMMY_BYTES]].concat())?;
@@ -205,9 +226,9 @@ mod tests {
     #[test]
     fn only_what_was_compiled_for_it_is_checked() {
         let plain = info("k", &[ArgumentKind::Buffer]);
-        assert!(Checking::begin(&plain, &Objects::default(), 0).unwrap().is_none());
+        assert!(Checking::of(&plain, &Objects::default(), 0, &[]).unwrap().is_none());
         let checked = with(plain, |info| info.signature.take_hidden(HiddenKind::Checks));
-        let checking = Checking::begin(&checked, &Objects::default(), 100).unwrap().expect("it is checked");
+        let checking = Checking::of(&checked, &Objects::default(), 100, &[]).unwrap().expect("it is checked");
         let words: Vec<u64> = checking
             .block
             .span()

@@ -197,6 +197,7 @@ fn read_kernel<'m>(
         printf: None,
         block: None,
         sites: Vec::new(),
+        places: Vec::new(),
     })
 }
 

@@ -4,6 +4,7 @@
 //! `memory` guards each access with the bounds of what its pointer leads to, which `provenance` finds; `arithmetic` looks at divisions
 //! and conversions, `nan` at what is not finite, `barriers` at who comes to them, `uninitialized` at what is done with values that nothing wrote. What is found they tell by calling [`NOTE`], on a path that nothing else takes.
 
+mod apart;
 mod arithmetic;
 mod barriers;
 mod bounds;
@@ -17,6 +18,7 @@ mod uninitialized;
 
 use crate::builder::Builder;
 use crate::{CastOp, Function, LocationId, Module, Op, Passing, Type, Value, WorkItemQuery};
+use spirula_interface::check::places::Places;
 use spirula_interface::check::{Checked, Checks, Site};
 use spirula_interface::program::{HiddenKind, KernelSignature};
 use std::collections::HashMap;
@@ -99,7 +101,7 @@ pub fn instrument(
         let local = variables.local.get(number).map_or(&[][..], Vec::as_slice);
         let context = Context { signature, constants: &sizes, program: &variables.program, local };
         let own = (kernel.value_count(), kernel.inst_count());
-        let mut checker = Checker { block, own, sites: Vec::new() };
+        let mut checker = Checker { block, own, sites: Vec::new(), places: Vec::new() };
         if checks.contains(Checks::ARITHMETIC) {
             arithmetic::check(kernel, &mut checker);
         }
@@ -121,7 +123,7 @@ pub fn instrument(
         if checks.contains(Checks::UNINITIALIZED) {
             uninitialized::check(kernel, &mut checker, &context);
         }
-        signature.sites = checker.sites;
+        (signature.sites, signature.places) = (checker.sites, checker.places);
     }
 }
 
@@ -140,6 +142,8 @@ struct Checker {
     /// The first value and the first instruction that checks made.
     own: (usize, usize),
     sites: Vec<Site>,
+    /// Where no races are looked for if work-items are apart there.
+    places: Vec<Places>,
 }
 
 /// The parameter of the launch's block.

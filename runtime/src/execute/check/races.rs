@@ -39,14 +39,15 @@ pub(super) struct RaceMemory {
 }
 
 impl RaceMemory {
-    /// For a launch of that kernel with so many bytes of local memory; its findings go to `records`. None without memory.
+    /// For a launch of that kernel with so many bytes of local memory, in which work-items meet at those of its places; its findings go
+    /// to `records`. None without memory.
     pub(super) fn new(
         signature: &KernelSignature,
-        objects: &Objects,
+        (objects, meets): (&Objects, &[bool]),
         local_size: usize,
         records: &Allocation,
     ) -> Option<RaceMemory> {
-        let shared = shared(signature, objects);
+        let shared = shared(signature, objects, meets);
         let grains_of = |size: u64| size.div_ceil(GRAIN);
         let local_size = if uses_local_memory(signature) { local_size as u64 } else { 0 };
         let grains: u64 = shared.iter().map(|range| grains_of(range.end - range.start)).sum();
@@ -107,7 +108,8 @@ impl RaceMemory {
             let bounds = objects.arguments.get(number).filter(|_| is_buffer).copied().unwrap_or_default();
             region_of(bounds.base.wrapping_add(bounds.offset))
         });
-        let head = placed(&bytes(head.into_iter().chain(of_arguments)))?;
+        let meets = meets.iter().map(|&meets| u64::from(meets));
+        let head = placed(&bytes(head.into_iter().chain(of_arguments).chain(meets)))?;
         Some(RaceMemory { head, _regions: placed_regions, _locals: placed_locals, cells: Some(cells) })
     }
 
@@ -155,8 +157,9 @@ fn uses_local_memory(signature: &KernelSignature) -> bool {
     })
 }
 
-/// The memory that work-items may share and that one of them may write, without overlaps.
-fn shared(signature: &KernelSignature, objects: &Objects) -> Vec<Range<u64>> {
+/// The memory that work-items may share and that one of them may write, without overlaps: but for those arguments' at which they don't
+/// meet.
+fn shared(signature: &KernelSignature, objects: &Objects, meets: &[bool]) -> Vec<Range<u64>> {
     let Objects { arguments, others, data } = objects;
     let range = |base: u64, size: u64| {
         let end = base.saturating_add(size).checked_next_multiple_of(GRAIN)?;
@@ -188,11 +191,23 @@ fn shared(signature: &KernelSignature, objects: &Objects) -> Vec<Range<u64>> {
         .filter_map(of_argument)
         .chain(data.filter(|_| accessed(true, &is_data)))
         .collect();
+    let alone: Vec<Range<u64>> = signature
+        .places
+        .iter()
+        .zip(meets)
+        .filter(|(_, meets)| !**meets)
+        .filter_map(|(places, _)| of_argument(places.argument? as usize))
+        // Nobody else's, and so there once.
+        .filter(|range| all.iter().filter(|other| overlap(other, range)).count() == 1)
+        .collect();
+    all.retain(|range| !alone.contains(range));
     let mut merged = merged(all);
-    merged.retain(|range| {
-        written_unknown || written.iter().any(|other| other.start < range.end && range.start < other.end)
-    });
+    merged.retain(|range| written_unknown || written.iter().any(|other| overlap(other, range)));
     merged
+}
+
+fn overlap(a: &Range<u64>, b: &Range<u64>) -> bool {
+    a.start < b.end && b.start < a.end
 }
 
 /// Ranges by address, those that overlap made one.
@@ -212,6 +227,7 @@ fn merged(mut ranges: Vec<Range<u64>>) -> Vec<Range<u64>> {
 mod tests {
     use super::*;
     use crate::kernel::tests::info;
+    use spirula_interface::check::places::Places;
     use spirula_interface::check::{Bounds, Site};
 
     #[test]
@@ -232,13 +248,22 @@ mod tests {
             data: 6000..6400,
         };
         let (alone, overlapping) = (64..96, 64..124);
-        assert_eq!(shared(&signature, &objects(96)), [alone]);
-        assert_eq!(shared(&signature, &objects(90)), [overlapping]);
+        assert_eq!(shared(&signature, &objects(96), &[]), [alone]);
+        assert_eq!(shared(&signature, &objects(90), &[]), [overlapping]);
+        // Where work-items have places of their own, and nobody else's argument leads.
+        signature.places = vec![Places { argument: Some(2), strides: Vec::new() }];
+        assert_eq!(shared(&signature, &objects(96), &[false]), []);
+        assert_eq!(shared(&signature, &objects(96), &[true]), [64..96]);
+        assert_eq!(shared(&signature, &objects(90), &[false]), [64..124]);
+        signature.places.clear();
         let variable = Object::Variable { space: Space::Global, name: None, size: 4 };
         signature.sites.push(site(Access::Write, variable));
-        assert_eq!(shared(&signature, &objects(96)), [64..96, 6000..6400]);
+        assert_eq!(shared(&signature, &objects(96), &[]), [64..96, 6000..6400]);
         signature.sites.push(site(Access::Atomic, Object::Any));
-        assert_eq!(shared(&signature, &objects(96)), [64..96, 96..128, 1000..1044, 5000..5008, 6000..6400]);
+        assert_eq!(
+            shared(&signature, &objects(96), &[]),
+            [64..96, 96..128, 1000..1044, 5000..5008, 6000..6400]
+        );
     }
 
     #[test]
@@ -255,8 +280,8 @@ mod tests {
             let bytes = memory.head.span().to_vec();
             bytes.chunks_exact(8).map(|word| u64::from_ne_bytes(word.try_into().unwrap())).collect()
         };
-        let one = RaceMemory::new(&signature, &objects, 0, &records).unwrap();
-        let other = RaceMemory::new(&signature, &objects, 0, &records).unwrap();
+        let one = RaceMemory::new(&signature, (&objects, &[]), 0, &records).unwrap();
+        let other = RaceMemory::new(&signature, (&objects, &[]), 0, &records).unwrap();
         let (first, second) = (words(&one), words(&other));
         assert_ne!(first[3], second[3], "each launch has a tag");
         assert_eq!(first[8..11], [1, 0, first[7]], "the argument has the only region");

@@ -391,6 +391,29 @@ impl<'c> Bounds<'c> {
         Some(sum)
     }
 
+    /// Whether so many bytes from a pointer on are in a variable in any case, and not only to be read.
+    pub fn is_within(&self, function: &Function, pointer: Value, size: u64) -> bool {
+        let root = self.provenance.root(pointer);
+        let Root::Variable(Space::Private | Space::Local | Space::Global, _, room) = self.root(pointer)
+        else {
+            return false;
+        };
+        let (mut at, mut sum) = (pointer, 0_i64);
+        while at != root {
+            let Some(op) = function.defining_op(at) else { return false };
+            if let &Op::Address { index, scale, offset, .. } = op {
+                let index = index.map_or(Some(0), |index| Some(function.constant_int(index)? as i64));
+                let Some(index) = index else { return false };
+                sum = sum.wrapping_add(offset).wrapping_add(index.wrapping_mul(scale));
+            }
+            match base(function, op) {
+                Some(base) => at = base,
+                None => return false,
+            }
+        }
+        u64::try_from(sum).is_ok_and(|sum| sum <= *room && size <= *room - sum)
+    }
+
     /// Whether a pointer's offset in its object is a multiple of that in any case.
     pub fn is_aligned(&self, function: &Function, pointer: Value, align: i64) -> bool {
         let root = self.provenance.root(pointer);

@@ -55,8 +55,8 @@ pub(super) fn check(function: &mut Function, checker: &mut Checker, context: &Co
         }
         for inst in insts {
             let list = accesses(builder.function, inst);
-            let list = list.into_iter().filter(|access| *bounds.root(access.pointer) != Root::Trusted);
-            let list: Vec<Access> = list.collect();
+            let list: Vec<Access> =
+                list.into_iter().filter(|access| !is_right(builder.function, &bounds, access)).collect();
             match list.is_empty() {
                 true => builder.function.append(builder.at, inst),
                 false => guard(&mut builder, checker, &bounds, inst, &list, &mut replaced),
@@ -72,6 +72,14 @@ pub(super) fn check(function: &mut Function, checker: &mut Checker, context: &Co
     }
     bounds.pass(function);
     replace_uses(function, &replaced);
+}
+
+/// Whether nothing can be wrong with an access.
+fn is_right(function: &Function, bounds: &Bounds, access: &Access) -> bool {
+    let Size::Known(size) = access.size else { return *bounds.root(access.pointer) == Root::Trusted };
+    *bounds.root(access.pointer) == Root::Trusted
+        || bounds.is_within(function, access.pointer, size)
+            && bounds.is_aligned(function, access.pointer, access.align.into())
 }
 
 /// What an instruction does with memory.

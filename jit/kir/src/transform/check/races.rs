@@ -1,8 +1,9 @@
 //! Checks: data races. Before each access of memory that work-items share a function of the library enters it in what it knows of those bytes.
 //!
 //! Each work-item says when it begins and when it waits for its group, so that the library knows the phases between barriers. Of an
-//! argument that nobody writes to, which only the launch can tell, nothing is entered.
+//! argument that nobody writes to, which only the launch can tell, nothing is entered, nor of what `apart` finds to be no race.
 
+use super::apart::{Apart, Entry};
 use super::bounds::{Bounds, Root};
 use super::memory::{Access, Size, accesses, as_i64};
 use super::provenance::Provenance;
@@ -29,7 +30,7 @@ pub(super) const FENCE: &str = "spirula.races.fence";
 
 /// Where memory is that work-items share.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
-enum Place {
+pub(super) enum Place {
     /// Behind that argument of the kernel.
     Argument(u32),
     /// Among the program's variables.
@@ -41,6 +42,11 @@ enum Place {
 }
 
 impl Place {
+    /// The number of the argument that it lies behind.
+    pub fn argument(self) -> Option<u32> {
+        if let Place::Argument(number) = self { Some(number) } else { None }
+    }
+
     /// Where the launch names its region.
     fn region(self) -> Option<u64> {
         match self {
@@ -78,8 +84,9 @@ pub(super) fn check(function: &mut Function, checker: &mut Checker, context: &Co
     function.local_size = offset + TEAM_BYTES;
     let team = Team { offset };
     team.meet(function, &order);
-    let begun = team.begin(function, checker, &shared);
-    let mut races = Races { team, shared, has_fences, begun, block: ENTRY, read: HashSet::new() };
+    let apart = Apart::new(function, &bounds.provenance, context, &shared);
+    let begun = team.begin(function, checker, (&shared, &apart, context.signature.arguments.len()));
+    let mut races = Races { team, shared, apart, has_fences, begun, block: ENTRY, read: HashSet::new() };
     let blocks = function.blocks.len();
     rewrite(function, |builder, inst| {
         // What was read once in a block is not entered again.
@@ -89,6 +96,7 @@ pub(super) fn check(function: &mut Function, checker: &mut Checker, context: &Co
         }
         races.enter(builder, checker, inst)
     });
+    checker.places = races.apart.places;
 }
 
 const ENTRY: Block = Block(0);
@@ -146,6 +154,9 @@ struct Begun {
     number: Value,
     /// The regions of places that have one.
     regions: HashMap<Place, Value>,
+    /// For each of the kernel's [`Places`](spirula_interface::check::places::Places) that is of local memory: zero if work-items are
+    /// apart there.
+    meets: HashMap<usize, Value>,
 }
 
 /// A kernel that is being instrumented.
@@ -153,6 +164,7 @@ struct Races {
     team: Team,
     /// Pointers to what others may access, and what that is called.
     shared: HashMap<Value, (Place, check::Object)>,
+    apart: Apart,
     /// Whether fences make atomic operations order something.
     has_fences: bool,
     begun: Begun,
@@ -209,7 +221,7 @@ impl Team {
         self,
         function: &mut Function,
         checker: &Checker,
-        shared: &HashMap<Value, (Place, check::Object)>,
+        (shared, apart, argument_count): (&HashMap<Value, (Place, check::Object)>, &Apart, usize),
     ) -> Begun {
         let insts = std::mem::take(&mut function.blocks[ENTRY.index()].insts);
         let builder = &mut Builder { function, at: ENTRY };
@@ -232,8 +244,16 @@ impl Team {
             (place, builder.load(Type::I64, at, 8))
         });
         let regions = regions.collect();
+        let mut meets = HashMap::new();
+        for (number, places) in apart.places.iter().enumerate() {
+            if places.argument.is_none() {
+                let offset = size_of::<launch::Races>() + 8 * (argument_count + number);
+                let at = builder.offset(table, offset as u64);
+                meets.insert(number, builder.load(Type::I64, at, 8));
+            }
+        }
         function.blocks[ENTRY.index()].insts.extend(insts);
-        Begun { number, regions }
+        Begun { number, regions, meets }
     }
 }
 
@@ -265,8 +285,12 @@ impl Races {
         }
         for access in accesses(builder.function, inst) {
             let Some((place, object)) = self.shared.get(&access.pointer).cloned() else { continue };
+            let entry = self.apart.entry(inst, access.pointer);
+            if entry == Entry::Never {
+                continue;
+            }
             let size = if let Size::Known(size) = access.size { size } else { 0 };
-            let atomic = op.is_atomic() || is_volatile_load(&op);
+            let atomic = is_atomic(&op);
             let is_plain_read = access.kind == check::Access::Read && !atomic;
             if is_plain_read && size > 0 && !self.read.insert((access.pointer, size)) {
                 continue;
@@ -287,7 +311,7 @@ impl Races {
             if atomic {
                 flags |= what::ATOMIC;
             }
-            self.enter_access(builder, (&op, &access), place, flags);
+            self.enter_access(builder, (&op, &access), (place, entry), flags);
             if op.acquires().is_some() || self.has_fences && reads_atomically(&op) {
                 if op.acquires().is_some() {
                     flags |= what::ACQUIRES;
@@ -300,13 +324,23 @@ impl Races {
         false
     }
 
-    fn enter_access(&self, builder: &mut Builder, (op, access): (&Op, &Access), place: Place, flags: u64) {
+    fn enter_access(
+        &self,
+        builder: &mut Builder,
+        (op, access): (&Op, &Access),
+        (place, entry): (Place, Entry),
+        flags: u64,
+    ) {
         let on = builder.function.add_block();
         let region = self.begun.regions.get(&place).copied();
-        if let Some(region) = region {
-            // Zero if nobody writes there.
+        let meets = match entry {
+            Entry::Unless(number) => self.begun.meets.get(&number).copied(),
+            _ => None,
+        };
+        if let Some(matters) = region.or(meets) {
+            // Zero if nobody writes there, or work-items are apart.
             let zero = builder.int(0);
-            let matters = builder.compare(IntPredicate::Ne, region, zero);
+            let matters = builder.compare(IntPredicate::Ne, matters, zero);
             let entering = builder.function.add_block();
             builder.branch(matters, (entering, &[]), (on, &[]));
             builder.at = entering;
@@ -353,6 +387,11 @@ impl Races {
         let (team, flags) = (self.team.address(builder), builder.int(flags));
         builder.effect(call(OBSERVE, vec![team, region, address, flags, self.begun.number]));
     }
+}
+
+/// Whether an access goes by the rules of atomic operations.
+pub(super) fn is_atomic(op: &Op) -> bool {
+    op.is_atomic() || is_volatile_load(op)
 }
 
 /// OpenCL 1.x has no other way to look at what others change atomically.

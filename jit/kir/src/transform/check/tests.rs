@@ -14,9 +14,15 @@ fn defined(callee: &Callee) -> String {
 
 /// A kernel with these lines, two buffers `%0` and `%1` and the number `%2`, checked for one kind; its text and its sites.
 fn checked(body: &str, checks: Checks) -> (String, Vec<Checked>) {
+    let (kernel, signature) = instrumented(body, checks);
+    (kernel, signature.sites.into_iter().map(|site| site.what).collect())
+}
+
+/// The same kernel, with two variables of 64 bytes in local memory, whose barriers order that; and its signature.
+fn instrumented(body: &str, checks: Checks) -> (String, KernelSignature) {
     let functions: String = FUNCTIONS.iter().map(defined).collect();
     let text = format!(
-        "{functions}kernel \"k\"(%0: ptr(global) @ 0, %1: ptr(global) @ 8, %2: i64 @ 16, %3: ptr(global) @ 24) {{\n  slot $0: 16 align 4\nb0:\n{body}}}\n"
+        "{functions}kernel \"k\"(%0: ptr(global) @ 0, %1: ptr(global) @ 8, %2: i64 @ 16, %3: ptr(global) @ 24) {{\n  local 128\n  slot $0: 16 align 4\nb0:\n{body}}}\n"
     );
     let mut module = parse_module(&text).unwrap_or_else(|e| panic!("{e}\n{text}"));
     module.verify().unwrap_or_else(|e| panic!("{e}\n{text}"));
@@ -37,10 +43,13 @@ fn checked(body: &str, checks: Checks) -> (String, Vec<Checked>) {
     };
     signature.take_hidden(HiddenKind::Checks);
     let mut signatures = [signature];
-    instrument(&mut module, &mut signatures, &Variables::default(), checks);
+    let variable = |name: &str, offset| Variable { name: name.into(), offset, size: 64 };
+    let local = vec![vec![variable("v", 0), variable("w", 64)]];
+    module.kernels[0].blocks.iter_mut().for_each(|block| block.fences = 1);
+    instrument(&mut module, &mut signatures, &Variables { local, ..Variables::default() }, checks);
     module.verify().unwrap_or_else(|e| panic!("{e}\n{module}"));
     let [signature] = signatures;
-    (module.kernels[0].to_string(), signature.sites.into_iter().map(|site| site.what).collect())
+    (module.kernels[0].to_string(), signature)
 }
 
 fn objects(body: &str) -> Vec<Object> {
@@ -81,8 +90,15 @@ fn pointers_keep_their_object() {
     let merged = "  %4: i1 = icmp eq %2, 7:i64\n  branch %4, b1(%0), b1(%1)\nb1(%5: ptr(global)):\n  store %5, 1:i32, align 4\n  return\n";
     let (text, _) = checked(merged, Checks::MEMORY);
     assert!(!text.contains("check.find"), "bounds come with the pointer: {text}");
-    let private = "  %4: ptr(private) = slot_address $0\n  store %4, 1:i32, align 4\n  return\n";
-    assert_eq!(objects(private), [Object::Variable { space: Space::Private, name: None, size: 16 }]);
+    let private = |offset: &str| {
+        format!(
+            "  %4: ptr(private) = slot_address $0\n  %5: ptr(private) = address %4 + {offset}\n  store %5, 1:i32, align 4\n  return\n"
+        )
+    };
+    let variable = Object::Variable { space: Space::Private, name: None, size: 16 };
+    for (offset, guarded) in [("%2*4 + 0", true), ("16", true), ("14", true), ("12", false), ("0", false)] {
+        assert_eq!(objects(&private(offset)) == std::slice::from_ref(&variable), guarded, "{offset}");
+    }
     let loaded = "  %4: ptr(global) = load %0, align 8\n  store %4, 1:i32, align 4\n  return\n";
     assert_eq!(objects(loaded), [Object::Argument(0), Object::Any]);
     assert!(checked(loaded, Checks::MEMORY).0.contains("check.find"));
@@ -189,4 +205,67 @@ fn the_other_checks_are_left_alone() {
     let uninitialized = |site: &&Checked| matches!(site, Checked::Uninitialized { .. });
     assert_eq!(sites.iter().filter(uninitialized).count(), 1, "{text}");
     assert!(!text.contains("poison") && text.contains("spirula.check.note"), "{text}");
+}
+
+/// How many arguments' and how many local places are the launch's to decide, and how often an access of local memory is entered.
+fn apart(body: &str) -> (usize, usize, usize) {
+    let (text, signature) = instrumented(body, Checks::RACES);
+    let of_arguments = signature.places.iter().filter(|places| places.argument.is_some()).count();
+    (of_arguments, signature.places.len() - of_arguments, calls(&text, "local"))
+}
+
+#[test]
+fn each_work_items_own_element_is_the_launchs_to_decide() {
+    let own =
+        "  %4: i64 = global_id 0\n  %5: ptr(global) = address %0 + %4*4 + 0\n  store %5, 1:i32, align 4\n";
+    assert_eq!(apart(&format!("{own}  return\n")), (1, 0, 0));
+    let (_, signature) = instrumented(&format!("{own}  return\n"), Checks::RACES);
+    let stride = &signature.places[0].strides[0];
+    assert_eq!((stride.bytes, stride.start.0.len()), ((0, 4), 3), "item, group and offset");
+    // The neighbour's as well; at another step; at a place that was loaded; atomically.
+    for (other, decided) in [
+        ("  %6: ptr(global) = address %0 + %4*4 + 4\n  store %6, 1:i32, align 4\n", 1),
+        ("  %6: ptr(global) = address %0 + %4*8 + 0\n  store %6, 1:i32, align 4\n", 0),
+        (
+            "  %6: i64 = load %1, align 8\n  %7: ptr(global) = address %0 + %6*4 + 0\n  store %7, 1:i32, align 4\n",
+            1,
+        ),
+        ("  %6: i32 = rmw atomic monotonic add %5, 1:i32, align 4\n", 0),
+    ] {
+        assert_eq!(apart(&format!("{own}{other}  return\n")).0, decided, "{other}");
+    }
+    // What leads anywhere may lead there.
+    let anywhere = "  %6: ptr(global) = load %1, align 8\n  store %6, 1:i32, align 4\n";
+    assert_eq!(apart(&format!("{own}{anywhere}  return\n")).0, 0);
+    let narrow = "  %4: i64 = global_id 0\n  %5: i32 = trunc %4\n  %6: i64 = sext %5\n  %7: ptr(global) = address %0 + %6*4 + 0\n  \
+                  store %7, 1:i32, align 4\n  return\n";
+    let (_, signature) = instrumented(narrow, Checks::RACES);
+    assert_eq!(signature.places[0].strides[0].fits.len(), 1);
+}
+
+#[test]
+fn between_barriers_what_is_only_read_is_not_entered() {
+    let write = |number, to: &str| {
+        format!("  %{number}: ptr(local) = address {to} + 0\n  store %{number}, 1:i32, align 4\n")
+    };
+    let start = "  %4: i64 = local_id 0\n  %5: ptr(local) = local_address 0\n  %6: ptr(local) = address %5 + %4*4 + 0\n  %7: ptr(local) = local_address 64\n";
+    let read = "  %9: i32 = load %5, align 4\n  store %1, %9, align 4\n";
+    let own = write(8, "%6");
+    assert_eq!(apart(&format!("{start}{own}  barrier b1\nb1:\n{read}  return\n")), (1, 1, 1));
+    // Without a barrier, and in a loop that comes back to it.
+    assert_eq!(apart(&format!("{start}{own}{read}  return\n")), (1, 0, 2));
+    let again = format!(
+        "{start}  jump b1\nb1:\n{own}  barrier b2\nb2:\n{read}  %10: i1 = icmp eq %2, 7:i64\n  branch %10, b1, b3\nb3:\n  return\n"
+    );
+    assert_eq!(apart(&again), (1, 0, 2));
+    // One writes for all; the other variable is another matter.
+    let one = write(8, "%5");
+    let (_, signature) =
+        instrumented(&format!("{start}{one}  barrier b1\nb1:\n{read}  return\n"), Checks::RACES);
+    let arguments = [0_u8; 24];
+    let launch = spirula_interface::program::Launch::whole(1, [0; 3], [64, 1, 1], [16, 1, 1]);
+    let local = signature.places.iter().find(|places| places.argument.is_none());
+    assert!(!local.expect("it is the launch's to decide").are_apart(&launch, &arguments));
+    let other = write(10, "%7");
+    assert_eq!(apart(&format!("{start}{own}  barrier b1\nb1:\n{read}{other}  return\n")), (1, 2, 2));
 }
