@@ -2,7 +2,9 @@
 
 use serde_json::Value;
 use spirula_tests::cl::sys::*;
-use spirula_tests::cl::{Buffer, Context, Device, Event, Kernel, NdRange, Object, Program, Queue};
+use spirula_tests::cl::{
+    Buffer, Context, Device, Event, Image, ImageKind, Kernel, NdRange, Object, Program, Queue,
+};
 use spirula_tests::isolate::{self, ExpectedFailures, Failure, Outcome, Test};
 use spirula_tests::{call, create, fixtures, supervise};
 use std::collections::BTreeMap;
@@ -30,6 +32,14 @@ fn main() -> ExitCode {
     let tests = tests.map(|(name, body)| Test { limit: Duration::from_secs(300), ..Test::new(name, body) });
     let here = [
         Test { variables: vec![("SPIRULA_CHECK", "memory")], ..Test::new("shared_memory", shared_memory) },
+        Test {
+            variables: vec![("SPIRULA_CHECK", "memory"), ("SPIRULA_TIER", "baseline")],
+            ..Test::new("texels_that_are_not_there", texels)
+        },
+        Test {
+            variables: vec![("SPIRULA_CHECK", "memory"), ("SPIRULA_TIER", "optimized")],
+            ..Test::new("texels_that_are_not_there_in_optimized_code", texels)
+        },
         Test {
             variables: vec![("SPIRULA_CHECK", "uninitialized")],
             ..Test::new("written_by_commands", written_by_commands)
@@ -335,6 +345,56 @@ fn shared_memory() -> Outcome {
     unsafe { clSVMFree(context.raw(), memory) };
     assert!(!through(address)?);
     told("was released");
+    Ok(())
+}
+
+/// Reads and writes of the texel at `at`, in an image of 4 x 3 and a row of 4: with samplers that say what is outside, and without.
+const TEXELS: &str = "constant sampler_t edge = CLK_ADDRESS_CLAMP_TO_EDGE | CLK_FILTER_NEAREST, none = CLK_ADDRESS_NONE | CLK_FILTER_NEAREST;
+kernel void edge_read(read_only image2d_t a, read_only image1d_t b, int4 at, global float *o) { o[0] = read_imagef(a, edge, at.xy).x; }
+kernel void none_read(read_only image2d_t a, read_only image1d_t b, int4 at, global float *o) { o[0] = read_imagef(a, none, at.xy).x; }
+kernel void plain_read(read_only image2d_t a, read_only image1d_t b, int4 at, global float *o) { o[0] = read_imagef(a, at.xy).x; }
+kernel void row_read(read_only image2d_t a, read_only image1d_t b, int4 at, global float *o) { o[0] = read_imagef(b, at.x).x; }
+kernel void plain_write(write_only image2d_t a, write_only image1d_t b, int4 at, global float *o) { write_imagef(a, at.xy, (float4)(1)); }
+kernel void row_write(write_only image2d_t a, write_only image1d_t b, int4 at, global float *o) { write_imagef(b, at.x, (float4)(1)); }";
+
+fn texels() -> Outcome {
+    let device = Device::first();
+    if device.info::<u32>(CL_DEVICE_COMPILER_AVAILABLE)? != CL_TRUE {
+        return Err(Failure::Skipped("CL_DEVICE_COMPILER_AVAILABLE is false".into()));
+    }
+    let raw = device.raw();
+    let context = Context::from_raw(create!(clCreateContext(null(), 1, &raw, Some(tell), null_mut()))?);
+    let queue = Queue::new(&context, device)?;
+    let program = Program::from_source(&context, TEXELS)?;
+    program
+        .build("-cl-std=CL2.0")
+        .inspect_err(|_| eprintln!("{}", program.log(device).unwrap_or_default()))?;
+    let out = Buffer::copy_of(&context, &[0_f32])?;
+    // For each kernel whether it may access a texel beside the image, one below it, and one of its last column and row.
+    for (name, beside, below) in [
+        ("edge_read", true, true),
+        ("none_read", false, false),
+        ("plain_read", false, false),
+        ("row_read", false, true),
+        ("plain_write", false, false),
+        ("row_write", false, true),
+    ] {
+        for format in [(CL_RGBA, CL_FLOAT), (CL_RGBA, CL_SNORM_INT16)] {
+            let flat = Image::new(&context, ImageKind::D2, format, [4, 3, 1], 1, None)?;
+            let row = Image::new(&context, ImageKind::D1, format, [4, 1, 1], 1, None)?;
+            let kernel = Kernel::new(&program, name)?;
+            kernel.set_object(0, Some(&flat))?;
+            kernel.set_object(1, Some(&row))?;
+            kernel.set_object(3, Some(&out))?;
+            for (at, is_right) in [([3, 2], true), ([4, 0], beside), ([-1, 1], beside), ([0, 3], below)] {
+                kernel.set(2, [at[0], at[1], 0, 0])?;
+                assert_eq!(ends_well(&queue, &kernel)?, is_right, "{name} {format:?} {at:?}");
+            }
+        }
+    }
+    told("kernel plain_write, source.cl:6:");
+    told("writes the texel at (4, 0, 0) of argument 0, `a`, which has 4 x 3 x 1");
+    told("reads the texel at (-1, 0, 0) of argument 1, `b`, which has 4 x 1 x 1");
     Ok(())
 }
 

@@ -336,6 +336,34 @@ unsafe fn write_at<C: Component>(image: &ImageDescriptor, kind: u32, at: [i32; 3
     unsafe { write(image, kind.spread(at, 0), kind.extent(image), colour) }
 }
 
+#[cfg(spirula_bitcode)]
+unsafe extern "C" {
+    /// A primitive of checked kernels: a texel is accessed that an image doesn't have.
+    #[link_name = "spirula.image_outside"]
+    fn image_outside(image: u64, writes: u32, x: i32, y: i32, z: i32, width: u32, height: u32, slices: u32);
+}
+
+/// Tells of integer coordinates that are outside. Where a sampler says what is there, a read of it is right; writes have none.
+///
+/// # Safety
+/// `image` must be a descriptor.
+#[cfg(spirula_bitcode)]
+#[inline(always)]
+unsafe fn look(image: *const ImageDescriptor, kind: u32, at: [i32; 3], sampler: Option<Sampler>) {
+    let kind = Kind(kind);
+    // SAFETY: the caller's promise.
+    let extent @ [width, height, slices] = kind.extent(unsafe { &*image });
+    let [x, y, z] = kind.spread(at, 0);
+    // The layer of an array that is read is the nearest one in any case.
+    let z = if kind.is_array() && sampler.is_some() { clamped(z, slices) } else { z };
+    let (_, is_inside) = Position::nearest([x, y, z], extent);
+    if !is_inside && !sampler.is_some_and(Sampler::says_what_is_outside) {
+        let writes = u32::from(sampler.is_none());
+        // SAFETY: it takes numbers only.
+        unsafe { image_outside(image as u64, writes, x, y, z, width, height, slices) }
+    }
+}
+
 /// The functions of one kind of colour. Coordinates that the image kind lacks are ignored.
 macro_rules! accesses {
     ($($component:ty: $at_integer:ident, $at_float:ident by $reader:ident, $write:ident;)*) => {$(
@@ -383,4 +411,49 @@ accesses! {
     f32: spirula_read_imagef_int, spirula_read_imagef_float by read_filtered, spirula_write_imagef;
     i32: spirula_read_imagei_int, spirula_read_imagei_float by read_nearest, spirula_write_imagei;
     u32: spirula_read_imageui_int, spirula_read_imageui_float by read_nearest, spirula_write_imageui;
+}
+
+/// The functions that checked kernels call.
+#[cfg(spirula_bitcode)]
+macro_rules! checked_accesses {
+    ($($component:ty: $at_integer:ident as $checked_read:ident, $write:ident as $checked_write:ident;)*) => {$(
+        /// The same behind a look at the coordinates: what checked kernels call instead.
+        ///
+        /// # Safety
+        /// As for that.
+        #[unsafe(no_mangle)]
+        pub unsafe extern "C" fn $checked_read(
+            image: *const ImageDescriptor, sampler: u32, kind: u32, x: i32, y: i32, z: i32, colour: *mut $component,
+        ) {
+            // SAFETY: the caller's promise.
+            unsafe {
+                look(image, kind, [x, y, z], Some(Sampler(sampler)));
+                $at_integer(image, sampler, kind, x, y, z, colour)
+            }
+        }
+
+        /// The same behind a look at the coordinates: what checked kernels call instead.
+        ///
+        /// # Safety
+        /// As for that.
+        #[unsafe(no_mangle)]
+        #[allow(clippy::too_many_arguments)]
+        pub unsafe extern "C" fn $checked_write(
+            image: *const ImageDescriptor, kind: u32, x: i32, y: i32, z: i32,
+            red: $component, green: $component, blue: $component, alpha: $component,
+        ) {
+            // SAFETY: the caller's promise.
+            unsafe {
+                look(image, kind, [x, y, z], None);
+                $write(image, kind, x, y, z, red, green, blue, alpha)
+            }
+        }
+    )*};
+}
+
+#[cfg(spirula_bitcode)]
+checked_accesses! {
+    f32: spirula_read_imagef_int as spirula_checked_read_imagef_int, spirula_write_imagef as spirula_checked_write_imagef;
+    i32: spirula_read_imagei_int as spirula_checked_read_imagei_int, spirula_write_imagei as spirula_checked_write_imagei;
+    u32: spirula_read_imageui_int as spirula_checked_read_imageui_int, spirula_write_imageui as spirula_checked_write_imageui;
 }

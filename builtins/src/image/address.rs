@@ -26,6 +26,13 @@ impl Sampler {
         self.addressing() == CLAMP
     }
 
+    /// Whether there is anything defined outside of the image: with CLK_ADDRESS_NONE there is not.
+    #[cfg(spirula_bitcode)]
+    #[inline(always)]
+    pub fn says_what_is_outside(self) -> bool {
+        self.addressing() != 0
+    }
+
     #[inline(always)]
     pub fn is_linear(self) -> bool {
         self.0 & 0x20 != 0

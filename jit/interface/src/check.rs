@@ -100,6 +100,13 @@ pub enum Checked {
         /// What the pointer leads to.
         object: Object,
     },
+    /// An access to a texel that an image doesn't have. The values are the coordinates and the image's sizes, two in each.
+    Texel {
+        /// What is done.
+        access: Access,
+        /// The number of the kernel's argument, if the image is known to be one.
+        argument: Option<u32>,
+    },
     /// An access to memory that others access as well. The values are the other site and above it the number of its work-item, that
     /// of the work-item at this site, and the address. What is said of the work-item instead is how often both wrote the same, and
     /// for the first time the first two of these.

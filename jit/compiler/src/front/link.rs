@@ -110,6 +110,9 @@ pub fn link<'s>(
         }
         add_definitions(session, &mut module, &definitions, machine)?;
     }
+    if checks.contains(Checks::MEMORY) {
+        look_at_images(&mut module);
+    }
     if module.view().functions().into_iter().any(is_library_symbol) {
         llvm::link_lazily(session, &mut module, builtin::LIBRARY_BITCODE, machine)
             .map_err(|error| internal(&error))?;
@@ -140,6 +143,19 @@ fn internal(error: &LlvmError) -> CompileError {
 
 fn is_library_symbol(function: Function) -> bool {
     function.is_declaration() && function.name().starts_with("spirula_")
+}
+
+/// Has images accessed by the library's functions that look where: those that integer coordinates are given.
+fn look_at_images(module: &mut Module) {
+    module.edit(|edit| {
+        for function in edit.functions().into_iter().filter(|&function| is_library_symbol(function)) {
+            let name = function.name();
+            let rest = name.strip_prefix("spirula_").unwrap_or_default();
+            if rest.starts_with("write_image") || rest.starts_with("read_image") && rest.ends_with("_int") {
+                edit.set_name(*function, &format!("spirula_checked_{rest}"));
+            }
+        }
+    });
 }
 
 /// A definition for each undefined function that is used.

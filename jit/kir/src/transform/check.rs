@@ -8,6 +8,7 @@ mod apart;
 mod arithmetic;
 mod barriers;
 mod bounds;
+mod images;
 mod memory;
 mod nan;
 mod provenance;
@@ -40,6 +41,8 @@ pub const FUNCTIONS: [Callee; 13] = [
     Callee { name: FILL_SHADOW, symbol: "spirula_check_fill_shadow", parameters: 3, yields: false },
     Callee { name: COPY_SHADOW, symbol: "spirula_check_copy_shadow", parameters: 3, yields: true },
 ];
+/// What is called with an image's address, whether it is written to, three coordinates and three sizes, where there is no such texel.
+pub const IMAGE_OUTSIDE: &str = "spirula.image_outside";
 const NOTE: &str = "spirula.check.note";
 const FIND: &str = "spirula.check.find";
 const ARRIVE: &str = "spirula.check.arrive";
@@ -110,6 +113,7 @@ pub fn instrument(
         }
         // Before other checks split blocks at what they guard: it looks at the accesses as they were written.
         if checks.contains(Checks::MEMORY) {
+            images::check(kernel, &mut checker, &context);
             memory::check(kernel, &mut checker, &context);
         }
         // Behind what `memory` leaves out.

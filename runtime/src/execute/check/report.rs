@@ -87,6 +87,9 @@ fn finding(signature: &KernelSignature, site: &Site, found: &Found, launch: &Lau
         Checked::Access { access, size, align, object } => {
             ("memory", access_message(signature, (*access, *size, *align), object, found.values))
         }
+        Checked::Texel { access, argument } => {
+            ("memory", texel_message(signature, *access, *argument, found.values))
+        }
         Checked::Race { .. } => ("race", String::new()),
         Checked::Division => {
             ("arithmetic", "divides by zero, or the least integer by -1: the result is not defined".into())
@@ -262,6 +265,21 @@ fn access_message(
         (0, _) => format!("{does} {bytes} {place}, which was released or may not be accessed so"),
         _ => format!("{does} {bytes} {place}, which has {room} bytes"),
     }
+}
+
+/// In words. The values are those of [`Checked::Texel`].
+fn texel_message(
+    signature: &KernelSignature,
+    access: Access,
+    argument: Option<u32>,
+    values: [u64; 3],
+) -> String {
+    let [[x, y], [z, width], [height, slices]] = values.map(|pair| [pair as u32, (pair >> 32) as u32]);
+    let [x, y, z] = [x, y, z].map(|index| index as i32);
+    let name = argument.and_then(|number| named(signature, &Object::Argument(number)));
+    let does = if access == Access::Read { "reads" } else { "writes" };
+    let image = name.map_or_else(|| "an image".to_owned(), |name| format!("{name},"));
+    format!("{does} the texel at ({x}, {y}, {z}) of {image} which has {width} x {height} x {slices}")
 }
 
 /// What a pointer leads to, as the source calls it; None if nobody knows.

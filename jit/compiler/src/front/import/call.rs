@@ -7,6 +7,7 @@ use crate::front::intrinsics::{self, Meaning};
 use crate::llvm::{Call, Value};
 use inkwell::llvm_sys::LLVMValueKind;
 use spirula_kir as kir;
+use spirula_kir::transform::check::IMAGE_OUTSIDE;
 use spirula_kir::{Constant, Flags, Intrinsic, Op, ReduceOp, Shape, SubGroupOp, Type, WorkItemQuery};
 
 /// The primitives of work-group functions and sub-groups.
@@ -52,6 +53,15 @@ impl<'m> Importer<'m, '_> {
                     let flags = self.operand(source, 0)?;
                     self.barrier(flags);
                     Ok(None)
+                }
+                // The check of images writes something else in its place.
+                _ if name == IMAGE_OUTSIDE => {
+                    let arguments = self.arguments(source)?;
+                    let function = name.as_str().into();
+                    self.result(
+                        source,
+                        Op::Call { function, pure: false, nocapture: true, nosync: true, arguments },
+                    )
                 }
                 _ => self.primitive(primitive),
             };
