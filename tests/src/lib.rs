@@ -12,6 +12,7 @@ pub mod icd;
 pub mod isolate;
 mod lent;
 pub mod mutate;
+pub mod running;
 pub mod shuffle;
 pub mod soak;
 pub mod supervise;

@@ -11,7 +11,7 @@ use std::ffi::CString;
 use std::ptr::{null, null_mut};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// Why an act did not come to its end.
 #[derive(Debug)]
@@ -36,6 +36,8 @@ impl From<isolate::Failure> for Trouble {
     }
 }
 
+mod commands;
+
 type Done = Result<(), Trouble>;
 
 /// How long what was promised may take.
@@ -52,7 +54,7 @@ fn same<T: PartialEq + std::fmt::Debug>(what: &str, got: &[T], expected: &[T]) -
 pub type Act = fn(&Stage, &mut Random) -> Done;
 
 /// All of them, by name.
-pub const ACTS: [(&str, Act); 11] = [
+pub const ACTS: [(&str, Act); 19] = [
     ("life", life),
     ("buffers", buffers),
     ("rectangles", rectangles),
@@ -64,6 +66,14 @@ pub const ACTS: [(&str, Act); 11] = [
     ("binaries", binaries),
     ("svm", svm),
     ("native", native),
+    ("image transfers", commands::image_transfers),
+    ("written rectangles", commands::written_rectangles),
+    ("shared maps", commands::shared_maps),
+    ("tasks", commands::tasks),
+    ("device queues", commands::device_queues),
+    ("pipes", commands::pipes),
+    ("recorded", commands::recorded),
+    ("unified", commands::unified),
 ];
 
 /// What a thread has for all its acts.
@@ -226,12 +236,15 @@ extern "C" fn count_event(_: cl_event, _: cl_int, data: *mut c_void) {
 }
 
 fn wait_for(counter: &AtomicUsize, count: usize, what: &str) -> Done {
-    let start = Instant::now();
+    const PAUSE: Duration = Duration::from_micros(200);
+    // Pauses are counted, not time: a soak that was stopped for a while goes on.
+    let mut left = PATIENCE.as_micros() / PAUSE.as_micros();
     while counter.load(Ordering::Acquire) < count {
-        if start.elapsed() > PATIENCE {
+        left -= 1;
+        if left == 0 {
             return Err(Trouble::Wrong(format!("{what}: {count} callbacks were promised, not all came")));
         }
-        std::thread::sleep(Duration::from_micros(200));
+        std::thread::sleep(PAUSE);
     }
     Ok(())
 }

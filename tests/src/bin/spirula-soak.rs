@@ -7,6 +7,7 @@
 use clap::Parser;
 use spirula_tests::cl::Device;
 use spirula_tests::mutate::Random;
+use spirula_tests::running::Running;
 use spirula_tests::soak::{ACTS, Stage, Trouble};
 use spirula_tests::{cycle, icd, supervise};
 use std::collections::BTreeMap;
@@ -14,7 +15,7 @@ use std::path::Path;
 use std::process::{Command, ExitCode};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use std::{env, fs, thread};
 
 /// What makes calls fail.
@@ -32,7 +33,7 @@ const SETTLING: Duration = Duration::from_secs(75);
 
 #[derive(Parser)]
 struct Arguments {
-    /// How long
+    /// How long; while it is stopped (`kill -STOP`) its clock stands
     #[arg(long, default_value_t = 60)]
     seconds: u64,
     /// Threads
@@ -127,11 +128,11 @@ fn soak(arguments: &Arguments) -> Result<(), String> {
     let faults = Faults::find();
     let device = Device::first();
     let counts = Arc::new(Mutex::new(Counts::default()));
-    let start = Instant::now();
+    let mut clock = Running::start();
     let mut held = Vec::new();
-    println!("phase  faults  acts  killed  threads  open files  children  resident KiB");
+    println!("seconds  phase  faults     acts  killed  threads  open files  children  resident KiB");
     for phase in 0.. {
-        if start.elapsed() >= Duration::from_secs(arguments.seconds) && held.len() > WARM {
+        if clock.now() >= Duration::from_secs(arguments.seconds) && held.len() > WARM {
             break;
         }
         let rate = if phase % 2 == 1 { RATE } else { 0 };
@@ -139,16 +140,17 @@ fn soak(arguments: &Arguments) -> Result<(), String> {
             faults.rate.store(rate, Ordering::Relaxed);
         }
         let is_faulty = rate > 0 && faults.is_some();
-        let killed = phase_of(device, arguments, phase, is_faulty, &counts);
+        let killed = phase_of(device, arguments, phase, is_faulty, &counts, &mut clock);
         if let Some(faults) = faults {
             faults.rate.store(0, Ordering::Relaxed);
         }
         let counts = counts.lock().map_err(|e| e.to_string())?;
         let acts: u64 = counts.done.values().sum();
-        let now = settled((held.len() > WARM).then(|| most(&held[..=WARM])).as_ref());
+        let now = settled((held.len() > WARM).then(|| most(&held[..=WARM])).as_ref(), &mut clock);
         let (threads, files, children, memory) = now;
+        let seconds = clock.now().as_secs();
         println!(
-            "{phase:5} {:7} {acts:5} {killed:7} {threads:8} {files:11} {children:9} {memory:13}",
+            "{seconds:7} {phase:6} {:>7} {acts:8} {killed:7} {threads:8} {files:11} {children:9} {memory:13}",
             if is_faulty { "some" } else { "none" }
         );
         if !counts.wrong.is_empty() {
@@ -188,12 +190,12 @@ fn held_now() -> Held {
 }
 
 /// What the process holds, once it holds no more than before, or after some time.
-fn settled(before: Option<&Held>) -> Held {
-    let start = Instant::now();
+fn settled(before: Option<&Held>, clock: &mut Running) -> Held {
+    let start = clock.now();
     loop {
         let now = held_now();
         let settled = before.is_none_or(|before| now.0 <= before.0 && now.1 <= before.1 && now.2 <= before.2);
-        if settled || start.elapsed() > SETTLING {
+        if settled || clock.now() - start > SETTLING {
             return now;
         }
         thread::sleep(Duration::from_millis(100));
@@ -207,18 +209,28 @@ fn phase_of(
     phase: u64,
     is_faulty: bool,
     counts: &Arc<Mutex<Counts>>,
+    clock: &mut Running,
 ) -> u64 {
-    let end = Instant::now() + Duration::from_secs(arguments.phase);
-    let is_over = AtomicBool::new(false);
+    let (is_ending, is_over) = (AtomicBool::new(false), AtomicBool::new(false));
     thread::scope(|scope| {
         let killer = scope.spawn(|| kill_compilers(&is_over, arguments.seed + phase));
         let threads: Vec<_> = (0..arguments.threads)
             .map(|number| {
                 let random = Random::new(arguments.seed << 32 | phase << 16 | number);
-                scope.spawn(move || act(device, random, end, is_faulty, counts))
+                let is_ending = &is_ending;
+                scope.spawn(move || act(device, random, is_ending, is_faulty, counts))
             })
             .collect();
+        let end = clock.now() + Duration::from_secs(arguments.phase);
+        while clock.now() < end {
+            thread::sleep(Duration::from_millis(20));
+        }
+        is_ending.store(true, Ordering::Relaxed);
         for thread in threads {
+            while !thread.is_finished() {
+                clock.now();
+                thread::sleep(Duration::from_millis(1));
+            }
             if thread.join().is_err()
                 && let Ok(mut counts) = counts.lock()
             {
@@ -230,9 +242,9 @@ fn phase_of(
     })
 }
 
-fn act(device: Device, mut random: Random, end: Instant, is_faulty: bool, counts: &Mutex<Counts>) {
+fn act(device: Device, mut random: Random, is_ending: &AtomicBool, is_faulty: bool, counts: &Mutex<Counts>) {
     let mut stage = None;
-    while Instant::now() < end {
+    while !is_ending.load(Ordering::Relaxed) {
         let (name, act) = ACTS[random.below(ACTS.len())];
         let result = match &stage {
             Some(stage) => act(stage, &mut random),

@@ -5,6 +5,8 @@ use super::{Handle, Object, Result, query, query_list, query_string};
 use crate::cl::sys::*;
 use crate::{call, create};
 use bytemuck::Pod;
+use std::ffi::CStr;
+use std::mem::transmute_copy;
 use std::ptr::null_mut;
 
 /// A platform; never released.
@@ -83,6 +85,17 @@ impl Device {
     /// A list property.
     pub fn info_list<T: Pod>(&self, name: cl_uint) -> Result<Vec<T>> {
         query_list(|size, value, needed| call!(clGetDeviceInfo(self.0, name, size, value, needed)))
+    }
+
+    /// A function of an extension that the device has, of the type that its name has in the headers.
+    pub fn function<F>(&self, name: &CStr) -> F {
+        assert_eq!(size_of::<F>(), size_of::<*mut c_void>());
+        let platform: cl_platform_id = self.info::<usize>(CL_DEVICE_PLATFORM).expect("a platform") as _;
+        // SAFETY: the platform lives, and the name ends with a zero.
+        let address = unsafe { clGetExtensionFunctionAddressForPlatform(platform, name.as_ptr()) };
+        assert!(!address.is_null(), "{name:?}");
+        // SAFETY: the callers name the type that the extension gives this function, a pointer to one.
+        unsafe { transmute_copy(&address) }
     }
 
     /// Whether the device's extension string names this one.
