@@ -1,4 +1,4 @@
-//! `docs/spir.md`: it has every section of both specifications, and the tests that it names are there.
+//! `docs/spir.md`: it has every section of both specifications, and the tests that it names are there. So are those of `docs/attacks.md`.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -52,8 +52,16 @@ fn root() -> PathBuf {
 
 /// The cells of the page's table.
 fn rows() -> Vec<[String; 4]> {
-    let page = fs::read_to_string(root().join("docs/spir.md")).expect("docs/spir.md");
-    let lines = page.lines().filter(|line| line.starts_with("| ")).skip(1);
+    rows_of("docs/spir.md")
+}
+
+/// The cells of a page's tables.
+fn rows_of<const CELLS: usize>(page: &str) -> Vec<[String; CELLS]> {
+    let page = fs::read_to_string(root().join(page)).expect(page);
+    let lines: Vec<&str> = page.lines().collect();
+    let is_head = |at: usize| lines.get(at + 1).is_some_and(|next| next.starts_with("|-"));
+    let lines = (0..lines.len()).filter(|&at| !is_head(at)).map(|at| lines[at]);
+    let lines = lines.filter(|line| line.starts_with("| "));
     let cells = |line: &str| -> Vec<String> {
         line.trim_matches('|').split(" | ").map(|cell| cell.trim().to_string()).collect()
     };
@@ -101,6 +109,11 @@ fn sources(folder: &Path, files: &mut Vec<PathBuf>) {
 
 /// Whether a source has a test of this name: one of Rust's, or of those that programs of tests list.
 fn has_test(source: &str, function: &str) -> bool {
+    // `("name", function)`, or with the file's name, as programs that list their tests have it.
+    let pairs = [format!("(\"{function}\","), format!("::{function}\",")];
+    if pairs.iter().any(|pair| source.contains(pair)) {
+        return true;
+    }
     let lines: Vec<&str> = source.lines().map(str::trim).collect();
     let of_rust = |at: usize| {
         lines[..at].iter().rev().take_while(|line| line.starts_with("#[")).any(|line| *line == "#[test]")
@@ -110,6 +123,28 @@ fn has_test(source: &str, function: &str) -> bool {
     let listed = source.split_once("tests![").and_then(|(_, rest)| rest.split_once("];"));
     let in_list = listed.is_some_and(|(list, _)| list.split([',', '\n']).any(|name| name.trim() == function));
     of_rust(at) || in_list
+}
+
+/// Whether one of these files is called so and has such a test.
+fn is_in(files: &[PathBuf], file: &str, function: &str) -> bool {
+    let end = format!("/{file}.rs");
+    let mut like = files.iter().filter(|path| path.to_string_lossy().ends_with(&end));
+    like.any(|path| has_test(&fs::read_to_string(path).expect("a source"), function))
+}
+
+#[test]
+fn what_attacks_found_has_tests() {
+    let mut files = Vec::new();
+    sources(&root(), &mut files);
+    let rows = rows_of::<3>("docs/attacks.md");
+    assert!(rows.len() > 30, "only {} rows", rows.len());
+    for [what, _, tests] in rows {
+        assert!(names(&tests).count() > 0, "{what}");
+        for name in names(&tests) {
+            let (file, function) = name.split_once("::").expect("a file and a function");
+            assert!(is_in(&files, file, function), "{what}: there is no test {name}");
+        }
+    }
 }
 
 #[test]
@@ -124,11 +159,7 @@ fn the_named_tests_are_there() {
         for name in names(&tests) {
             count += 1;
             let found = match (name.split_once("::"), name.strip_suffix('*')) {
-                (Some((file, function)), _) => {
-                    let end = format!("/{file}.rs");
-                    let mut like = files.iter().filter(|path| path.to_string_lossy().ends_with(&end));
-                    like.any(|path| has_test(&fs::read_to_string(path).expect("a source"), function))
-                }
+                (Some((file, function)), _) => is_in(&files, file, function),
                 (None, Some(beginning)) => cases.iter().any(|case| case.starts_with(beginning)),
                 (None, None) => cases.contains(&name),
             };
