@@ -108,11 +108,12 @@ fn event(text: &mut String, process: u32, Record { thread, what }: &Record) {
             *text += "}}";
         }
         What::Between { category, name, begun, ended, number } => {
+            // A number of this process: those of all processes are drawn apart from it.
             for (phase, time, end) in [('b', begun, ",\n"), ('e', ended, "")] {
                 let time = Micros(*time);
                 let _ = write!(
                     text,
-                    "{{\"ph\":\"{phase}\",\"cat\":\"{category}\",\"id\":{number},{place},\"ts\":{time},\"name\":"
+                    "{{\"ph\":\"{phase}\",\"cat\":\"{category}\",\"id2\":{{\"local\":\"{number:#x}\"}},{place},\"ts\":{time},\"name\":"
                 );
                 string(text, name);
                 let _ = write!(text, "}}{end}");
@@ -154,6 +155,6 @@ mod tests {
         text.clear();
         let between = What::Between { category: "c", name: "n".into(), begun: 1000, ended: 2000, number: 7 };
         event(&mut text, 1, &Record { thread: 2, what: between });
-        assert_eq!(text.matches(r#""id":7,"pid":1,"tid":2,"ts":"#).count(), 2, "{text}");
+        assert_eq!(text.matches(r#""id2":{"local":"0x7"},"pid":1,"tid":2,"ts":"#).count(), 2, "{text}");
     }
 }
