@@ -26,8 +26,21 @@ impl Input {
         let kind = kind(&bytes).ok_or_else(|| {
             format!("{}: neither SPIR nor SPIR-V, nor the text of OpenCL C", path.display())
         })?;
+        let bytes = if kind == Kind::OpenClC { named(path, &bytes) } else { bytes };
         Ok(Input { kind, bytes })
     }
+}
+
+/// A source that says which file it is, for what is told of its lines.
+fn named(path: &Path, source: &[u8]) -> Vec<u8> {
+    let name = path.display().to_string();
+    if name.contains(|character: char| character.is_control()) {
+        return source.to_vec();
+    }
+    let name = name.replace('\\', "\\\\").replace('"', "\\\"");
+    // A byte order mark is none behind a line.
+    let source = source.strip_prefix(b"\xef\xbb\xbf").unwrap_or(source);
+    [format!("#line 1 \"{name}\"\n").as_bytes(), source].concat()
 }
 
 fn kind(bytes: &[u8]) -> Option<Kind> {
@@ -48,6 +61,14 @@ fn kind(bytes: &[u8]) -> Option<Kind> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn sources_say_which_file_they_are() {
+        let named = |path: &str| String::from_utf8(named(Path::new(path), b"\xef\xbb\xbfint i;")).unwrap();
+        assert_eq!(named("a/b.cl"), "#line 1 \"a/b.cl\"\nint i;");
+        assert_eq!(named("a\"\\.cl"), "#line 1 \"a\\\"\\\\.cl\"\nint i;");
+        assert_eq!(named("a\nb.cl"), "\u{feff}int i;");
+    }
 
     #[test]
     fn kinds_are_told_by_the_first_bytes() {
