@@ -83,6 +83,12 @@ pub(crate) fn power_of_two(k: i32) -> f32 {
     f32::from_bits((k.wrapping_add(127) as u32) << 23)
 }
 
+/// 2^k of the k that `shifted` holds.
+#[inline(always)]
+fn power_of_two_shifted(shifted: f32) -> f32 {
+    f32::from_bits((shifted.to_bits() << 23).wrapping_add(127 << 23))
+}
+
 /// NaN stays NaN.
 #[inline(always)]
 pub(crate) fn bounded(x: f32, limit: f32) -> f32 {
@@ -102,6 +108,13 @@ pub(crate) fn remainder(x: f32, inverse: f32, (high, low): (f32, f32)) -> (f32, 
 #[inline(always)]
 fn exp_of_rest(r: f32) -> f32 {
     1.0 + (r * r).mul_add(polynomial(r, EXP_SINGLE), r)
+}
+
+/// e^x as (1 + a) 2^k, for moderate x: a and 2^k.
+#[inline(always)]
+pub(crate) fn exp_parts(x: f32) -> (f32, f32) {
+    let (r, shifted) = remainder(x, LOG2_E as f32, LN_2_PARTS);
+    ((r * r).mul_add(polynomial(r, EXP_SINGLE), r), power_of_two_shifted(shifted))
 }
 
 #[inline(always)]

@@ -1,12 +1,13 @@
 //! Hyperbolic functions and their inverses, from exponentials and logarithms; near zero by polynomials, where
 //! those would cancel.
 
-use crate::exp::{LN_2_PARTS, ROUND_SINGLE, assembled, expm1, power_of_two, remainder};
+use crate::exp::{LN_2_PARTS, ROUND_SINGLE, assembled, exp_parts, power_of_two, remainder};
 use crate::export;
 use crate::log::{log1p_narrow, log2_narrow};
 use crate::polynomial::polynomial;
 use std::f32::consts::LOG2_E;
 use std::f64::consts::LN_2;
+use std::hint::select_unpredictable;
 
 /// (sinh(r) / r - 1) / r² and (cosh(r) - 1) / r² over r² for |r| <= 0.347; relative errors 2^-34 and 2^-33.
 const SINH: [f32; 3] = [0.16666667, 0.008333176, 0.0001997301];
@@ -33,17 +34,20 @@ impl Parts {
         Parts { size: x.abs(), rest: (sinh, square * polynomial(square, COSH)), shifted }
     }
 
-    /// sinh for -1, cosh for 1.
+    /// sinh for -1, cosh for 1. (From k = 12 on cosh's larger factor would be rounded: its halves are added one by one.)
     #[inline(always)]
     fn result(&self, sign: f32) -> f32 {
         let (sinh, above) = self.rest;
         let k = self.shifted.to_bits().wrapping_sub(ROUND_SINGLE.to_bits()) as i32;
         let (rising, falling) = (power_of_two(k.wrapping_sub(1)), power_of_two((-1i32).wrapping_sub(k)));
         let (a, b) = (sign.mul_add(falling, rising), (-sign).mul_add(falling, rising));
-        if self.size < LARGE {
-            return a + a.mul_add(above, b * sinh);
+        if self.size >= LARGE {
+            return assembled(0.5 + 0.5 * (above + sinh), self.shifted, self.size, 0.0, 95.0);
         }
-        assembled(0.5 + 0.5 * (above + sinh), self.shifted, self.size, 0.0, 95.0)
+        if sign < 0.0 {
+            return a + b.mul_add(sinh, a * above);
+        }
+        rising + a.mul_add(above, b.mul_add(sinh, falling))
     }
 }
 
@@ -57,12 +61,19 @@ fn cosh(x: f32) -> f32 {
     Parts::new(x).result(1.0)
 }
 
-/// (e² - 1) / (e² + 1); 1 to float's precision from 10 on.
+/// (tanh(x) / x - 1) / x² over x² for |x| <= 0.55; relative error 2^-29.7 of all.
+const TANH: [f32; 5] = [-0.33333316, 0.13332544, -0.053847548, 0.021050714, -0.0062428494];
+
+/// 1 - 2 / (e^2x + 1), whose errors count for less than half; near zero, where they would not, a polynomial. 1 to float's
+/// precision from 10 on.
 #[inline(always)]
 fn tanh(x: f32) -> f32 {
     let size = if x.abs() > 10.0 { 10.0 } else { x.abs() };
-    let below = expm1(2.0 * size);
-    (below / (below + 2.0)).copysign(x)
+    let square = size * size;
+    let near = (size * square).mul_add(polynomial(square, TANH), size);
+    let (above, power) = exp_parts(2.0 * size);
+    let far = 1.0 - 2.0 / power.mul_add(above, power + 1.0);
+    select_unpredictable(size < 0.55, near, far).copysign(x)
 }
 
 #[inline(always)]

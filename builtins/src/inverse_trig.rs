@@ -12,10 +12,13 @@ const ASIN: [f32; 5] = [0.16666752, 0.074953094, 0.045469154, 0.024184741, 0.042
 /// What is missing of π/2 in float; π misses twice that.
 const PI_2_REST: f32 = -4.371139e-8;
 
-/// x / π, rounded once but for a little: 1 / π as a sum.
+/// π/2 - 3/2.
+const FRAC_PI_2_ABOVE: f32 = 0.070_796_33;
+
+/// (high + low) / π of a smaller low, rounded once but for a little: 1 / π as a sum.
 #[inline(always)]
-fn over_pi(x: f32) -> f32 {
-    x.mul_add(single::FRAC_1_PI, x * 1.2841276e-8)
+fn over_pi(high: f32, low: f32) -> f32 {
+    high.mul_add(single::FRAC_1_PI, low.mul_add(single::FRAC_1_PI, high * 1.2841276e-8))
 }
 
 /// (atan(t) / t - 1) / t² over t² for |t| <= 1; relative error 2^-27.
@@ -63,8 +66,8 @@ impl Arc {
 #[inline(always)]
 fn asin(x: f32) -> f32 {
     let arc = Arc::new(x);
-    // π/2 - 2 s is exact where the result is small.
-    let outer = (-2.0f32).mul_add(arc.s, single::FRAC_PI_2) - 2.0f32.mul_add(arc.above, -PI_2_REST);
+    // 3/2 - 2 s is exact where the result is below 1.
+    let outer = (-2.0f32).mul_add(arc.s, 1.5) + (-2.0f32).mul_add(arc.above, FRAC_PI_2_ABOVE);
     select_unpredictable(arc.inner, arc.value(), outer).copysign(x)
 }
 
@@ -78,21 +81,49 @@ fn acos(x: f32) -> f32 {
     select_unpredictable(arc.inner, middle, outer)
 }
 
-/// The arc tangent of the smaller of y and x by the larger, and whether that is y, for y and x not negative, not both
-/// zero or infinite.
+/// asin(x) / π.
 #[inline(always)]
-fn flat_arc(y: f32, x: f32) -> (f32, bool) {
+fn asinpi(x: f32) -> f32 {
+    let arc = Arc::new(x);
+    let part = over_pi(arc.s, arc.above);
+    select_unpredictable(arc.inner, part, (-2.0f32).mul_add(part, 0.5)).copysign(x)
+}
+
+/// acos(x) / π.
+#[inline(always)]
+fn acospi(x: f32) -> f32 {
+    let arc = Arc::new(x);
+    let part = over_pi(arc.s, arc.above);
+    let outer = select_unpredictable(x < 0.0, (-2.0f32).mul_add(part, 1.0), 2.0 * part);
+    select_unpredictable(arc.inner, 0.5 - part.copysign(x), outer)
+}
+
+/// The smaller of y and x by the larger, its arc tangent's summand above it as two factors, and whether the larger is y, for y and
+/// x not negative, not both zero or infinite.
+#[inline(always)]
+fn flat_arc(y: f32, x: f32) -> (f32, (f32, f32), bool) {
     let steep = y > x;
     let ratio = select_unpredictable(steep, x, y) / select_unpredictable(steep, y, x);
     let square = ratio * ratio;
-    ((ratio * square).mul_add(polynomial(square, ATAN), ratio), steep)
+    (ratio, (ratio * square, polynomial(square, ATAN)), steep)
 }
 
 /// atan(y / x) for such y and x.
 #[inline(always)]
 fn atan_quotient(y: f32, x: f32) -> f32 {
-    let (arc, steep) = flat_arc(y, x);
-    select_unpredictable(steep, single::FRAC_PI_2 - (arc - PI_2_REST), arc)
+    let (ratio, (cube, factor), steep) = flat_arc(y, x);
+    // π/2 minus the arc, of which the first difference is exact where the result is below 1.
+    let base = select_unpredictable(steep, single::FRAC_PI_2 - ratio, ratio);
+    let cube = select_unpredictable(steep, -cube, cube);
+    base + cube.mul_add(factor, select_unpredictable(steep, PI_2_REST, 0.0))
+}
+
+/// The same in half-turns.
+#[inline(always)]
+fn atanpi_quotient(y: f32, x: f32) -> f32 {
+    let (ratio, (cube, factor), steep) = flat_arc(y, x);
+    let arc = over_pi(ratio, cube * factor);
+    select_unpredictable(steep, 0.5 - arc, arc)
 }
 
 #[inline(always)]
@@ -123,9 +154,7 @@ fn atan2(y: f32, x: f32) -> f32 {
 #[inline(always)]
 fn atan2pi(y: f32, x: f32) -> f32 {
     let (rise, run) = rise_and_run(y, x);
-    let (arc, steep) = flat_arc(rise, run);
-    let arc = if rise == run { 0.25 } else { over_pi(arc) };
-    let first = select_unpredictable(steep, 0.5 - arc, arc);
+    let first = if rise == run { 0.25 } else { atanpi_quotient(rise, run) };
     let size = if x.is_sign_negative() { 1.0 - first } else { first };
     let size = if x.is_nan() { x } else { size };
     size.copysign(y)
@@ -141,11 +170,11 @@ export! {
     /// atan2; 6 ULP allowed.
     spirula_atan2_f32(y: f32, x: f32) -> f32 = atan2(y, x);
     /// asinpi; 5 ULP allowed.
-    spirula_asinpi_f32(x: f32) -> f32 = over_pi(asin(x));
+    spirula_asinpi_f32(x: f32) -> f32 = asinpi(x);
     /// acospi; 5 ULP allowed.
-    spirula_acospi_f32(x: f32) -> f32 = over_pi(acos(x));
+    spirula_acospi_f32(x: f32) -> f32 = acospi(x);
     /// atanpi; 5 ULP allowed.
-    spirula_atanpi_f32(x: f32) -> f32 = over_pi(atan(x));
+    spirula_atanpi_f32(x: f32) -> f32 = atanpi_quotient(x.abs(), 1.0).copysign(x);
     /// atan2pi; 6 ULP allowed.
     spirula_atan2pi_f32(y: f32, x: f32) -> f32 = atan2pi(y, x);
 }

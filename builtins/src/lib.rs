@@ -35,6 +35,7 @@ macro_rules! export {
         $(
             $(#[$doc])*
             #[cfg_attr(spirula_bitcode, unsafe(no_mangle))]
+            #[cfg_attr(not(spirula_bitcode), inline)]
             pub extern "C" fn $symbol($($parameter: $type),*) -> $result {
                 $body
             }

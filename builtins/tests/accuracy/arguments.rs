@@ -103,7 +103,9 @@ pub fn pairs(format: Format, integer: bool, count: u32) -> Vec<(f64, f64)> {
     let firsts: Vec<f64> = special.iter().chain(&few).map(|&x| rounded(format, x)).collect();
     let mut pairs: Vec<_> = firsts.iter().flat_map(|&x| seconds.iter().map(move |&y| (x, y))).collect();
     for index in 0..count {
-        let x = draws.number(format);
+        // Powers of numbers near 1 show what a logarithm loses.
+        let near_one = !integer && index % 8 == 5;
+        let x = if near_one { rounded(format, draws.between(0.7, 1.42)) } else { draws.number(format) };
         let y = match (integer, index % 4) {
             (true, _) => draws.integer(),
             // Close to each other; a power that neither overflows nor is trivial.

@@ -1,6 +1,7 @@
 //! The functions under test: each in float and double, with MPFR's value and, where one float argument allows to
 //! walk all of them, a quick reference in double precision, good to a few ULP of double.
 
+use super::walk::{self, Walk};
 use rug::Float;
 use rug::ops::Pow;
 use spirula_builtins as library;
@@ -24,7 +25,7 @@ pub struct Function {
     /// The true value, at the precision of the arguments.
     pub truth: fn(Float, Float) -> Float,
     /// For functions of one argument.
-    pub quick: Option<fn(f64) -> f64>,
+    pub walk: Option<Walk>,
 }
 
 /// One argument: name, float, double, truth, quick reference.
@@ -39,7 +40,10 @@ macro_rules! unary {
                 let truth: fn(Float) -> Float = $truth;
                 truth(x)
             },
-            quick: Some($quick),
+            walk: Some(Walk {
+                results: |bits, found| walk::fill(bits, found, |x| library::$single(x)),
+                quick: $quick,
+            }),
         }
     };
 }
@@ -53,7 +57,7 @@ macro_rules! binary {
             single: |x, y| library::$single(x as f32, y as $y1).into(),
             double: |x, y| library::$double(x, y as $y2),
             truth: $truth,
-            quick: None,
+            walk: None,
         }
     };
 }

@@ -3,16 +3,17 @@
 //!
 //! `SPIRULA_UPDATE=1 cargo test --release -p spirula-builtins --test accuracy` records what it measures
 //! (`SPIRULA_PATTERNS=30000` at ten times the usual places);
-//! `cargo test --release -p spirula-builtins --test accuracy -- --ignored --nocapture` walks all floats, for minutes a
-//! function (`SPIRULA_FUNCTIONS=sin,cos` chooses), and records as well.
+//! `cargo test --release -p spirula-builtins --test accuracy -- --ignored --nocapture` walks all floats, a minute or
+//! two for each function (`SPIRULA_FUNCTIONS=sin,cos` chooses), and records as well.
 
 mod arguments;
 mod functions;
 mod measure;
 mod record;
+mod walk;
 
 use functions::{FUNCTIONS, Function, Second};
-use measure::{DOUBLE, Format, SINGLE, error, quick_error};
+use measure::{DOUBLE, Format, SINGLE, error};
 use rayon::prelude::*;
 use record::Record;
 use rug::Float;
@@ -94,23 +95,6 @@ fn every_function_with_a_limit_is_tested() {
     assert_eq!(tested, LIMITS.iter().map(|limit| limit.name).collect::<Vec<_>>());
 }
 
-/// The worst of 2^20 floats. The quick reference finds it, MPFR says how bad it is.
-fn walk_block(function: &Function, quick: fn(f64) -> f64, block: u32) -> Worst {
-    let limit = limit(function.name, SINGLE);
-    let (mut suspect, mut confirmed) = (Worst::NONE, Worst::NONE);
-    for bits in block << 20..=(block << 20) + 0xF_FFFF {
-        let x = f64::from(f32::from_bits(bits));
-        let place = Worst { error: quick_error((function.single)(x, 0.0), quick(x)), arguments: (x, 0.0) };
-        if place.error > limit {
-            // A failure, or a place where the quick reference is no good.
-            confirmed = confirmed.or(error_at(function, SINGLE, place.arguments));
-        } else {
-            suspect = suspect.or(place);
-        }
-    }
-    confirmed.or(error_at(function, SINGLE, suspect.arguments))
-}
-
 #[test]
 #[ignore = "takes minutes for each function"]
 fn all_floats() {
@@ -118,12 +102,10 @@ fn all_floats() {
     let is_wanted = |name: &str| wanted.is_empty() || wanted.split(',').any(|one| one == name);
     let mut failures = Vec::new();
     for function in FUNCTIONS.iter().filter(|function| is_wanted(function.name)) {
-        let Some(quick) = function.quick else { continue };
+        let Some(walk) = &function.walk else { continue };
         let start = Instant::now();
-        let worst = (0..1u32 << 12)
-            .into_par_iter()
-            .map(|block| walk_block(function, quick, block))
-            .reduce(|| Worst::NONE, Worst::or);
+        let worst =
+            walk::worst_of_all(walk, limit(function.name, SINGLE), |x| error_at(function, SINGLE, (x, 0.0)));
         let (name, limit) = (function.name, limit(function.name, SINGLE));
         let (x, seconds) = (worst.arguments.0 as f32, start.elapsed().as_secs());
         println!("{name:8} {:.3} ULP of {limit} at {x:e} ({:#010x}), {seconds} s", worst.error, x.to_bits());
