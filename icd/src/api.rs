@@ -14,6 +14,7 @@ pub mod platform;
 pub mod program;
 pub mod queue;
 pub mod sampler;
+pub mod semaphore;
 pub mod sharing;
 pub mod sub_device;
 pub mod svm;

@@ -13,6 +13,7 @@ use crate::api::memory::{self, Mem};
 use crate::api::program::{self, Program};
 use crate::api::queue::{self, Queue};
 use crate::api::sampler::{self, Sampler};
+use crate::api::semaphore::{self, Semaphore};
 use crate::api::{device, image, pipe, platform, release, retain, sharing, sub_device, svm, usm};
 use std::ffi::c_void;
 
@@ -254,6 +255,13 @@ extensions! {
     clCommandNDRangeKernelKHR: clCommandNDRangeKernelKHR_t = plain(record::ndrange_kernel);
     clCommandSVMMemcpyKHR: clCommandSVMMemcpyKHR_t = plain(record::svm_memcpy);
     clCommandSVMMemFillKHR: clCommandSVMMemFillKHR_t = plain(record::svm_mem_fill);
+    clCreateSemaphoreWithPropertiesKHR: clCreateSemaphoreWithPropertiesKHR_t = creates(semaphore::create);
+    clEnqueueSignalSemaphoresKHR: clEnqueueSignalSemaphoresKHR_t = plain(semaphore::enqueue_signal);
+    clEnqueueWaitSemaphoresKHR: clEnqueueWaitSemaphoresKHR_t = plain(semaphore::enqueue_wait);
+    clGetSemaphoreInfoKHR: clGetSemaphoreInfoKHR_t = plain(semaphore::get_info);
+    clRetainSemaphoreKHR: clRetainSemaphoreKHR_t = plain(retain::<Semaphore>);
+    clReleaseSemaphoreKHR: clReleaseSemaphoreKHR_t = plain(release::<Semaphore>);
+    clGetSemaphoreHandleForTypeKHR: clGetSemaphoreHandleForTypeKHR_t = plain(semaphore::get_handle_for_type);
     clHostMemAllocINTEL: clHostMemAllocINTEL_t = creates(usm::alloc_host);
     clDeviceMemAllocINTEL: clDeviceMemAllocINTEL_t = creates(usm::alloc_device);
     clSharedMemAllocINTEL: clSharedMemAllocINTEL_t = creates(usm::alloc_shared);

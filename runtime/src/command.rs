@@ -62,6 +62,8 @@ command_types! {
     SvmMap = 0x120C, "CL_COMMAND_SVM_MAP";
     SvmUnmap = 0x120D, "CL_COMMAND_SVM_UNMAP";
     SvmMigrateMem = 0x120E, "CL_COMMAND_SVM_MIGRATE_MEM";
+    SemaphoreWait = 0x2042, "CL_COMMAND_SEMAPHORE_WAIT_KHR";
+    SemaphoreSignal = 0x2043, "CL_COMMAND_SEMAPHORE_SIGNAL_KHR";
     CommandBuffer = 0x12A8, "CL_COMMAND_COMMAND_BUFFER_KHR";
     MemFill = 0x4204, "CL_COMMAND_MEMFILL_INTEL";
     Memcpy = 0x4205, "CL_COMMAND_MEMCPY_INTEL";
@@ -187,7 +189,7 @@ impl Command {
     }
 
     /// A call that takes as long as moving `bytes`.
-    fn call(
+    pub(crate) fn call(
         command_type: CommandType,
         context: Option<Arc<Context>>,
         bytes: usize,

@@ -95,6 +95,7 @@ statuses! {
     InvalidCommandBuffer = -1138, "CL_INVALID_COMMAND_BUFFER_KHR";
     InvalidSyncPointWaitList = -1139, "CL_INVALID_SYNC_POINT_WAIT_LIST_KHR";
     IncompatibleCommandQueue = -1140, "CL_INCOMPATIBLE_COMMAND_QUEUE_KHR";
+    InvalidSemaphore = -1142, "CL_INVALID_SEMAPHORE_KHR";
     InvalidGlSharegroupReference = -1000, "CL_INVALID_GL_SHAREGROUP_REFERENCE_KHR";
 }
 

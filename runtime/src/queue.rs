@@ -11,6 +11,7 @@ mod callbacks;
 pub mod event;
 mod front;
 pub mod on_device;
+pub mod semaphore;
 
 use crate::command::{Command, CommandType, Work};
 use crate::context::Context;

@@ -1,4 +1,5 @@
-//! `docs/spir.md`: it has every section of both specifications, and the tests that it names are there. So are those of `docs/attacks.md`.
+//! `docs/spir.md`: it has every section of both specifications, and the tests that it names are there. So are those of `docs/attacks.md`
+//! and of `docs/extensions.md`, which has every extension.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -65,7 +66,7 @@ fn rows_of<const CELLS: usize>(page: &str) -> Vec<[String; CELLS]> {
     let cells = |line: &str| -> Vec<String> {
         line.trim_matches('|').split(" | ").map(|cell| cell.trim().to_string()).collect()
     };
-    lines.map(|line| cells(line).try_into().unwrap_or_else(|_| panic!("four cells: {line}"))).collect()
+    lines.map(|line| cells(line).try_into().unwrap_or_else(|_| panic!("{CELLS} cells: {line}"))).collect()
 }
 
 /// The names between backticks.
@@ -133,6 +134,21 @@ fn is_in(files: &[PathBuf], file: &str, function: &str) -> bool {
 }
 
 #[test]
+fn each_extension_has_a_test() {
+    let source = fs::read_to_string(root().join("jit/interface/src/extensions.rs")).expect("the list");
+    let list = source.split_once("EXTENSIONS: &[Extension] = &[").and_then(|(_, rest)| rest.split_once("];"));
+    let quoted = list.expect("the list").0.split('"').skip(1).step_by(2);
+    let reported: BTreeSet<String> = quoted.map(String::from).collect();
+    assert!(reported.len() > 30, "{reported:?}");
+    let rows = rows_of::<3>("docs/extensions.md");
+    let listed: BTreeSet<String> = rows.iter().map(|[name, ..]| name.clone()).collect();
+    assert_eq!(listed, reported);
+    for [name, _, tests] in &rows {
+        assert!(names(tests).count() > 0, "{name}");
+    }
+}
+
+#[test]
 fn what_attacks_found_has_tests() {
     let mut files = Vec::new();
     sources(&root(), &mut files);
@@ -155,7 +171,9 @@ fn the_named_tests_are_there() {
     let cases: Vec<serde_json::Value> = serde_json::from_slice(&cases).expect("JSON");
     let cases: Vec<&str> = cases.iter().filter_map(|case| case["name"].as_str()).collect();
     let mut count = 0;
-    for [number, _, _, tests] in rows() {
+    let of_sections = rows().into_iter().map(|[number, _, _, tests]| (number, tests));
+    let of_extensions = rows_of("docs/extensions.md").into_iter().map(|[name, _, tests]| (name, tests));
+    for (place, tests) in of_sections.chain(of_extensions) {
         for name in names(&tests) {
             count += 1;
             let found = match (name.split_once("::"), name.strip_suffix('*')) {
@@ -163,7 +181,7 @@ fn the_named_tests_are_there() {
                 (None, Some(beginning)) => cases.iter().any(|case| case.starts_with(beginning)),
                 (None, None) => cases.contains(&name),
             };
-            assert!(found, "section {number}: there is no test {name}");
+            assert!(found, "{place}: there is no test {name}");
         }
     }
     assert!(count > 100, "only {count} tests");

@@ -3,6 +3,7 @@
 use crate::abi::{Handle, HostMut, Out};
 use crate::api::command_buffer;
 use crate::api::platform::{PLATFORM, Platform, names};
+use crate::api::semaphore;
 use crate::api::sub_device::{self, Partition};
 use crate::api::usm;
 use crate::error::{Status, fail_if};
@@ -300,12 +301,13 @@ fn newer_info(info: &DeviceInfo, param_name: cl::cl_device_info, answer: Answer)
     }
 }
 
-/// What extensions added: cl_khr_command_buffer, cl_khr_integer_dot_product, cl_ext_float_atomics and cl_intel_unified_shared_memory.
+/// What extensions added: cl_khr_command_buffer, cl_khr_semaphore, cl_khr_integer_dot_product, cl_ext_float_atomics and cl_intel_unified_shared_memory.
 fn extension_info(info: &DeviceInfo, param_name: cl::cl_device_info, answer: Answer) -> Status<Answered> {
     match param_name {
         cl::CL_DEVICE_COMMAND_BUFFER_CAPABILITIES_KHR => answer.value(command_buffer::CAPABILITIES),
         cl::CL_DEVICE_COMMAND_BUFFER_SUPPORTED_QUEUE_PROPERTIES_KHR => answer.value(QUEUE_PROPERTIES),
         cl::CL_DEVICE_COMMAND_BUFFER_REQUIRED_QUEUE_PROPERTIES_KHR => answer.value(0 as cl::cl_bitfield),
+        cl::CL_DEVICE_SEMAPHORE_TYPES_KHR => answer.list(&semaphore::TYPES),
         cl::CL_DEVICE_INTEGER_DOT_PRODUCT_CAPABILITIES_KHR => answer.value(
             cl::CL_DEVICE_INTEGER_DOT_PRODUCT_INPUT_4x8BIT_PACKED_KHR
                 | cl::CL_DEVICE_INTEGER_DOT_PRODUCT_INPUT_4x8BIT_KHR,

@@ -2,6 +2,7 @@
 
 use crate::abi::{Handle, HostMut, Out, Text};
 use crate::api::device::Device;
+use crate::api::semaphore;
 use crate::dispatch;
 use crate::error::Status;
 use crate::handle::{ClObject, Link};
@@ -76,6 +77,7 @@ pub fn get_info(
         cl::CL_PLATFORM_NUMERIC_VERSION => answer.version(Core::NUMERIC_VERSION),
         cl::CL_PLATFORM_EXTENSIONS_WITH_VERSION => answer.versions(Core::get().extensions()),
         cl::CL_PLATFORM_HOST_TIMER_RESOLUTION => answer.value(1_u64),
+        cl::CL_PLATFORM_SEMAPHORE_TYPES_KHR => answer.list(&semaphore::TYPES),
         cl::CL_PLATFORM_ICD_SUFFIX_KHR => answer.text(Core::ICD_SUFFIX),
         _ => unknown(param_name),
     })

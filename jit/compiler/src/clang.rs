@@ -42,14 +42,25 @@ const OPTIONS: &[&str] = &[
     "-cl-kernel-arg-info",
 ];
 
+/// What clang 22 does not declare of the device's extensions: cl_khr_extended_async_copies.
+const DECLARATIONS: &str = "\
+#define __spirula_copies(name, ...) \\
+  event_t __attribute__((overloadable, convergent, nothrow)) name(local void *, size_t, const global void *, __VA_ARGS__, event_t); \\
+  event_t __attribute__((overloadable, convergent, nothrow)) name(global void *, size_t, const local void *, __VA_ARGS__, event_t);
+__spirula_copies(async_work_group_copy_2D2D, size_t, size_t, size_t, size_t, size_t, size_t)
+__spirula_copies(async_work_group_copy_3D3D, size_t, size_t, size_t, size_t, size_t, size_t, size_t, size_t, size_t)
+#undef __spirula_copies
+";
+
 /// What other compilers of OpenCL C, clang's own earlier versions among them, warn about, and this one takes for errors.
 const RECOVERABLE: &[&str] = &["implicit-int", "incompatible-pointer-types", "int-conversion"];
 
 /// Translates. Errors: [`CompileError::Failed`] with clang's diagnostics, [`CompileError::Crashed`] if it died or took too long.
 /// The limit is on the processor time of the whole request.
 pub fn translate(translation: &Translation, limit: Duration) -> Result<Translated, CompileError> {
-    // The first line only names the file in diagnostics.
-    let source = format!("# 1 \"{SOURCE_NAME}\"\n{}", translation.source);
+    // The lines with a number only name the file in diagnostics.
+    let source =
+        format!("# 1 \"declarations.h\"\n{DECLARATIONS}# 1 \"{SOURCE_NAME}\"\n{}", translation.source);
     // In time for the failure to be told before the process that waits for it is ended too.
     let limit = limit.mul_f64(0.9);
     let ended = match spare::translate(translation, source.as_bytes(), limit) {

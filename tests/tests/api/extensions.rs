@@ -7,7 +7,7 @@ use spirula_tests::cl::sys::*;
 use spirula_tests::cl::{Buffer, Kernel, NdRange};
 use spirula_tests::isolate::Outcome;
 
-tests![queries, bits, dot_products, float_sums, float_extremes, expectations];
+tests![queries, bits, dot_products, float_sums, float_extremes, expectations, copies_of_lines_and_planes];
 
 const SINGLE_FP_ATOMICS: cl_device_info = 0x4231;
 const DOUBLE_FP_ATOMICS: cl_device_info = 0x4232;
@@ -191,5 +191,55 @@ fn expectations() -> Outcome {
     let found: Vec<i32> = apply(&setup, &program, "k", &input, input.len())?;
     let expected: Vec<i32> = input.iter().map(|&x| if x % 3 == 0 { x / 4 } else { x * 2 }).collect();
     assert_eq!(found, expected);
+    Ok(())
+}
+
+/// Elements of this many bytes, of lines in planes: what `async_work_group_copy_3D3D` copies, given in its order.
+fn copy_box(bytes: usize, (to, start): (&mut [u8], usize), (from, first): (&[u8], usize), sizes: [usize; 7]) {
+    let [length, lines, planes, from_line, from_plane, to_line, to_plane] = sizes;
+    for (plane, line) in (0..planes).flat_map(|plane| (0..lines).map(move |line| (plane, line))) {
+        let target = (start + plane * to_plane + line * to_line) * bytes;
+        let source = (first + plane * from_plane + line * from_line) * bytes;
+        to[target..target + length * bytes].copy_from_slice(&from[source..source + length * bytes]);
+    }
+}
+
+fn copies_of_lines_and_planes() -> Outcome {
+    const LOCAL: usize = 8192;
+    let setup = setup_with("cl_khr_extended_async_copies")?;
+    let source = "#pragma OPENCL EXTENSION cl_khr_extended_async_copies : enable\n\
+                  kernel void k(global const uchar *in, global uchar *out, uint n) {\n\
+                  local uchar l[8192]; in += 8192 * get_group_id(0); out += 8192 * get_group_id(0);\n\
+                  for (uint i = get_local_id(0); i < 8192; i += get_local_size(0)) l[i] = 0;\n\
+                  barrier(CLK_LOCAL_MEM_FENCE);\n\
+                  event_t e[2];\n\
+                  e[0] = async_work_group_copy_2D2D(l, 2, in, 5, n, 7, 4, 11, 9, 0);\n\
+                  e[1] = async_work_group_copy_3D3D(l, 100, in, 3, n, 5, 3, 4, 8, 40, 6, 20, e[0]);\n\
+                  wait_group_events(2, e);\n\
+                  e[0] = async_work_group_copy_2D2D(out, 1, l, 2, n, 6, 3, 9, 13, 0);\n\
+                  e[1] = async_work_group_copy_3D3D(out, 64, l, 101, n, 4, 2, 4, 6, 20, 5, 11, 0);\n\
+                  wait_group_events(2, e); }";
+    for options in ["-cl-std=CL1.2", "-cl-std=CL3.0"] {
+        let program = program_of_2_0(&setup, source, options)?;
+        let kernel = Kernel::new(&program, "k")?;
+        let input: Vec<u8> = random(LOCAL).into_iter().map(|bits| bits as u8).collect();
+        for (bytes, group) in [(1, 1), (3, 5), (4, 64), (16, 32), (21, 7)] {
+            let twice = [&input[..], &input[..]].concat();
+            let from = Buffer::copy_of(&setup.context, &twice)?;
+            let to = Buffer::copy_of(&setup.context, &vec![0u8; 2 * LOCAL])?;
+            kernel.set_object(0, Some(&from))?;
+            kernel.set_object(1, Some(&to))?;
+            kernel.set(2, bytes as u32)?;
+            setup.queue.launch(&kernel, NdRange::new(&[2 * group], &[group]))?;
+            let mut found = vec![0u8; 2 * LOCAL];
+            setup.queue.read(&to, &mut found)?;
+            let (mut local, mut expected) = (vec![0u8; LOCAL], vec![0u8; LOCAL]);
+            copy_box(bytes, (&mut local, 2), (&input, 5), [7, 4, 1, 11, 0, 9, 0]);
+            copy_box(bytes, (&mut local, 100), (&input, 3), [5, 3, 4, 8, 40, 6, 20]);
+            copy_box(bytes, (&mut expected, 1), (&local, 2), [6, 3, 1, 9, 0, 13, 0]);
+            copy_box(bytes, (&mut expected, 64), (&local, 101), [4, 2, 4, 6, 20, 5, 11]);
+            assert!(found == [&expected[..], &expected[..]].concat(), "{bytes} bytes, {group} work-items");
+        }
+    }
     Ok(())
 }

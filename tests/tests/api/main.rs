@@ -17,6 +17,7 @@ mod forged;
 mod generic;
 mod half;
 mod handles;
+mod host_extensions;
 mod images;
 mod images_of_2_0;
 mod indices;
@@ -31,6 +32,7 @@ mod pipes;
 mod platform;
 mod printf;
 mod programs;
+mod semaphores;
 mod setup;
 mod sources;
 mod sub_devices;
@@ -48,7 +50,7 @@ use std::process::ExitCode;
 
 /// Whether a test tells more if it is run in the isolated mode, too: of its module memory, launches or their ends are the subject.
 fn is_for_isolation(test: &str) -> bool {
-    const MODULES: [&str; 19] = [
+    const MODULES: [&str; 20] = [
         "atomics",
         "command_buffers",
         "commands",
@@ -62,6 +64,7 @@ fn is_for_isolation(test: &str) -> bool {
         "memory",
         "pipes",
         "printf",
+        "semaphores",
         "sub_devices",
         "svm",
         "threads",
@@ -75,7 +78,7 @@ fn is_for_isolation(test: &str) -> bool {
 
 /// Whether a test is of what kernels compute and use, which the device of 32 bits computes and has as well.
 fn is_for_32_bits(test: &str) -> bool {
-    const MODULES: [&str; 19] = [
+    const MODULES: [&str; 20] = [
         "atomics",
         "command_buffers",
         "commands",
@@ -90,6 +93,7 @@ fn is_for_32_bits(test: &str) -> bool {
         "memory",
         "pipes",
         "printf",
+        "semaphores",
         "sub_groups",
         "svm",
         "threads",
@@ -136,10 +140,12 @@ fn main() -> ExitCode {
         half::tests(),
         events::tests(),
         extensions::tests(),
+        host_extensions::tests(),
         faults::tests(),
         timeouts::tests(),
         usm::tests(),
         command_buffers::tests(),
+        semaphores::tests(),
         commands::tests(),
         sub_devices::tests(),
         svm::tests(),
