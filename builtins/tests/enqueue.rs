@@ -39,9 +39,14 @@ struct Setup {
 
 impl Setup {
     fn new(slots: usize, events: u32) -> Setup {
+        Setup::of(slots, events, KernelFacts { max_group_size: 64, ..Default::default() })
+    }
+
+    /// With four kernels of which the same is so.
+    fn of(slots: usize, events: u32, facts: KernelFacts) -> Setup {
         let queue = OwnedQueue::new(3, (slots * SLOT_BYTES) as u32, &zeros).unwrap();
         let events = OwnedEvents::new(events, &zeros).unwrap();
-        let facts = vec![KernelFacts { max_group_size: 64, ..Default::default() }; 4];
+        let facts = vec![facts; 4];
         let parent = Parent {
             default_queue: queue.address(),
             events: events.address(),
@@ -182,6 +187,28 @@ fn narrow_sizes_and_events() {
         let opened = setup.queue.open(child);
         assert_eq!((&opened.locals[..], opened.head.event), (&[16, 20][..], u64::from(events[0])));
         assert_eq!((opened.head.range.offset, opened.head.range.local), ([3, 4, 0], [2, 3, 1]));
+    }
+}
+
+/// Sub-groups of 8: a group of several rows has them where its rows are multiples of 8, or end within them.
+#[test]
+fn kernels_are_asked_about_sub_groups() {
+    const COUNT: u32 = 2;
+    const SIZE: u32 = 3;
+    for rows_end_sub_groups in [0, 1] {
+        let facts =
+            KernelFacts { max_group_size: 64, sub_group_size: 8, rows_end_sub_groups, ..Default::default() };
+        let setup = Setup::of(1, 1, facts);
+        let ask = |what, local: [u64; 3]| {
+            let range: [u64; 10] = [3, 0, 0, 0, 60, 60, 60, local[0], local[1], local[2]];
+            // SAFETY: a parent whose kernels are there, and a range.
+            unsafe { spirula_kernel_query(&setup.parent, 8, what, range.as_ptr().cast(), 3) }
+        };
+        let both = |local| (ask(COUNT, local), ask(SIZE, local));
+        assert_eq!(both([12, 1, 1]), (2, 8), "the last one of a single row may be smaller");
+        assert_eq!(both([16, 2, 1]), (4, 8));
+        assert_eq!(both([12, 2, 1]), if rows_end_sub_groups == 0 { (24, 1) } else { (4, 8) });
+        assert_eq!(both([0, 0, 0]), (8, 8), "the largest group, as a row");
     }
 }
 

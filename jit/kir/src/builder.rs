@@ -1,8 +1,8 @@
 //! Writes instructions at the end of a block, and rewrites functions block by block.
 
 use crate::{
-    BinaryOp, Block, CastOp, Constant, Flags, FloatPredicate, Function, Inst, IntPredicate, Intrinsic, Op,
-    Predicate, Target, Terminator, Type, Value, ValueDef,
+    BinaryOp, Block, CastOp, Constant, Flags, FloatPredicate, Function, Inst, IntPredicate, Intrinsic,
+    LocationId, LoopHints, Op, Predicate, Target, Terminator, Type, Value, ValueDef,
 };
 use std::collections::HashMap;
 
@@ -116,14 +116,39 @@ impl Builder<'_> {
     }
 }
 
+/// How a block ends, while its instructions are written anew: it may end as another block.
+pub(crate) struct Ending {
+    pub terminator: Terminator,
+    hints: Option<LoopHints>,
+    pub location: Option<LocationId>,
+    fences: u8,
+}
+
+impl Ending {
+    /// Takes a block's instructions and its end out of it.
+    pub fn take(function: &mut Function, block: Block) -> (Vec<Inst>, Ending) {
+        let data = &mut function.blocks[block.index()];
+        let ending = Ending {
+            terminator: std::mem::replace(&mut data.terminator, Terminator::Unreachable),
+            hints: data.loop_hints.take(),
+            location: data.location.take(),
+            fences: data.fences,
+        };
+        (std::mem::take(&mut data.insts), ending)
+    }
+
+    pub fn put(self, function: &mut Function, block: Block) {
+        let data = &mut function.blocks[block.index()];
+        data.terminator = self.terminator;
+        (data.loop_hints, data.location, data.fences) = (self.hints, self.location, self.fences);
+    }
+}
+
 /// Shows each instruction to `rewrite`, which writes what is to stand in its place, or says false to keep it. It may go on
 /// in a block of its own: what follows stands there.
 pub(crate) fn rewrite(function: &mut Function, mut rewrite: impl FnMut(&mut Builder, Inst) -> bool) {
     for block in function.block_ids() {
-        let data = &mut function.blocks[block.index()];
-        let insts = std::mem::take(&mut data.insts);
-        let terminator = std::mem::replace(&mut data.terminator, Terminator::Unreachable);
-        let (hints, location, fences) = (data.loop_hints.take(), data.location.take(), data.fences);
+        let (insts, ending) = Ending::take(function, block);
         let mut builder = Builder { function, at: block };
         for inst in insts {
             builder.function.at_location = builder.function.location(inst);
@@ -133,9 +158,7 @@ pub(crate) fn rewrite(function: &mut Function, mut rewrite: impl FnMut(&mut Buil
         }
         let end = builder.at;
         function.at_location = None;
-        function.set_terminator(end, terminator);
-        let data = &mut function.blocks[end.index()];
-        (data.loop_hints, data.location, data.fences) = (hints, location, fences);
+        ending.put(function, end);
     }
 }
 

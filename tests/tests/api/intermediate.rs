@@ -69,6 +69,14 @@ fn assembled(instructions: &[&[u32]]) -> Vec<u8> {
     header.into_iter().chain(counted).flat_map(u32::to_le_bytes).collect()
 }
 
+fn built(setup: &Setup, il: &[u8]) -> Result<Program, Box<dyn std::error::Error>> {
+    let program = Program::from_il(&setup.context, il)?;
+    program
+        .build("")
+        .map_err(|error| format!("{error}: {}", program.log(setup.device).unwrap_or_default()))?;
+    Ok(program)
+}
+
 /// `kernel void k(global uint *p) { *p = C; }`, where C is the specialization constant 5, which is 40 if nobody says otherwise.
 fn specializable(capability: u32) -> Vec<u8> {
     assembled(&[
@@ -251,10 +259,7 @@ fn built_in_variables_of_old_translators() -> Outcome {
             &[op::RETURN],
             &[op::FUNCTION_END],
         ]);
-        let program = Program::from_il(&setup.context, &il)?;
-        program
-            .build("")
-            .map_err(|error| format!("{error}: {}", program.log(setup.device).unwrap_or_default()))?;
+        let program = built(&setup, &il)?;
         let buffer = Buffer::copy_of(&setup.context, &[0u32; 1])?;
         let kernel = Kernel::new(&program, "k")?;
         kernel.set_object(0, Some(&buffer))?;
@@ -346,10 +351,7 @@ fn groups_as_dpcpp_has_them() -> Outcome {
         &[op::RETURN],
         &[op::FUNCTION_END],
     ]);
-    let program = Program::from_il(&setup.context, &il)?;
-    program
-        .build("")
-        .map_err(|error| format!("{error}: {}", program.log(setup.device).unwrap_or_default()))?;
+    let program = built(&setup, &il)?;
     let kernel = Kernel::new(&program, "k")?;
     let given: [u32; 16] = [3, 5, 7, 9, 11, 2, 1, 1, 1, 1, 1, 1, 1, 13, 1, 1];
     let mut numbers = [given.to_vec(), vec![99; 48]].concat();

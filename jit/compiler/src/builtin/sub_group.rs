@@ -2,8 +2,8 @@
 //! Kernel IR has: reductions and scans, another work-item's value, and a ballot.
 
 use super::emit::{Emitter, Ir, Lane, Value};
-use super::table::{ANY, Call, Effect, FIXED, Rows, SCALARS, nothing};
-use super::work_group::{LOGICAL, combine, combine_truth, combine_with, truth, typed};
+use super::table::{ANY, FIXED, Rows, SCALARS, nothing};
+use super::work_group::{FORMS, combinations, synchronizing};
 
 const BIT: Ir = Ir::scalar(Lane::Int(1));
 const INT: Ir = Ir::scalar(Lane::Int(32));
@@ -86,18 +86,6 @@ fn all_ones(e: &Emitter) -> Value {
     e.int(INT, -1)
 }
 
-/// Rows of what must not be moved to where other work-items come.
-fn synchronizing(
-    rows: &mut Rows,
-    names: &str,
-    generic: super::pattern::Generic,
-    pattern: &str,
-    how: impl Fn(&mut Emitter, &Call) -> Value + Send + Sync + Clone + 'static,
-) {
-    rows.expand(names, generic, pattern.to_string(), how);
-    rows.mark(names, Effect::Barrier);
-}
-
 fn votes(rows: &mut Rows) {
     for prefix in ["sub_group", "sub_group_non_uniform"] {
         synchronizing(rows, &format!("{prefix}_all"), FIXED, "int(int)", |e, call| {
@@ -126,57 +114,17 @@ fn votes(rows: &mut Rows) {
 }
 
 fn reductions(rows: &mut Rows) {
-    let forms = [
-        ("reduce", "sub_group_reduce"),
-        ("scan_inclusive", "sub_group_scan_inclusive"),
-        ("scan_exclusive", "sub_group_scan_exclusive"),
-    ];
-    for (form, primitive) in forms {
-        for op in ["add", "min", "max"] {
-            let names = format!("sub_group_{form}_{op} sub_group_non_uniform_{form}_{op}");
-            synchronizing(rows, &names, SCALARS, "T(T)", move |e, call| {
-                combine(e, &format!("{primitive}.{}", typed(op, call)), &call.arguments[0])
-            });
-        }
-        synchronizing(rows, &format!("sub_group_non_uniform_{form}_mul"), SCALARS, "T(T)", move |e, call| {
-            combine(e, &format!("{primitive}.{}", typed("mul", call)), &call.arguments[0])
-        });
-        for op in ["and", "or", "xor"] {
-            synchronizing(
-                rows,
-                &format!("sub_group_non_uniform_{form}_{op}"),
-                INTEGER_SCALARS,
-                "T(T)",
-                move |e, call| combine(e, &format!("{primitive}.{op}"), &call.arguments[0]),
-            );
-        }
-        for (name, op) in LOGICAL {
-            synchronizing(
-                rows,
-                &format!("sub_group_non_uniform_{form}_{name}"),
-                FIXED,
-                "int(int)",
-                move |e, call| combine_truth(e, &format!("{primitive}.{op}"), &call.arguments[0]),
-            );
-        }
+    let types = (SCALARS, INTEGER_SCALARS);
+    for form in FORMS {
+        let names = |op: &str| {
+            // Those for which all work-items come have three operations only.
+            let uniform = ["add", "min", "max"].contains(&op).then(|| format!("sub_group_{form}_{op} "));
+            uniform.unwrap_or_default() + &format!("sub_group_non_uniform_{form}_{op}")
+        };
+        combinations(rows, names, types, "", &format!("sub_group_{form}"));
     }
-    let clustered = |op: &str| format!("sub_group_clustered_reduce_{op}");
-    for op in ["add", "min", "max", "mul"] {
-        synchronizing(rows, &clustered(op), SCALARS, "T(T,uint)", move |e, call| {
-            cluster(e, &typed(op, call), &call.arguments[0], &call.arguments[1])
-        });
-    }
-    for op in ["and", "or", "xor"] {
-        synchronizing(rows, &clustered(op), INTEGER_SCALARS, "T(T,uint)", move |e, call| {
-            cluster(e, op, &call.arguments[0], &call.arguments[1])
-        });
-    }
-    for (name, op) in LOGICAL {
-        synchronizing(rows, &clustered(name), FIXED, "int(int,uint)", move |e, call| {
-            let condition = truth(e, &call.arguments[0]);
-            cluster(e, op, &condition, &call.arguments[1])
-        });
-    }
+    let names = |op: &str| format!("sub_group_clustered_reduce_{op}");
+    combinations(rows, names, types, ",uint", "sub_group_clustered_reduce");
 }
 
 const INTEGER_SCALARS: super::pattern::Generic =
@@ -348,8 +296,4 @@ pub(super) fn shuffle(e: &mut Emitter, value: &Value, index: &Value) -> Value {
         })
         .collect();
     e.gather(&lanes)
-}
-
-fn cluster(e: &mut Emitter, op: &str, value: &Value, size: &Value) -> Value {
-    combine_with(e, &format!("sub_group_clustered_reduce.{op}"), value, std::slice::from_ref(size))
 }

@@ -20,77 +20,88 @@ const INTEGERS: Generic = {
     Generic { elements: &[Int, UInt, Long, ULong], widths: &[1] }
 };
 
-/// What functions begin with, and the primitives.
-const FORMS: [(&str, &str); 3] = [
-    ("work_group_reduce", "group_reduce"),
-    ("work_group_scan_inclusive", "group_scan_inclusive"),
-    ("work_group_scan_exclusive", "group_scan_exclusive"),
-];
+/// How work-items combine values.
+pub const FORMS: [&str; 3] = ["reduce", "scan_inclusive", "scan_exclusive"];
 
 /// Of conditions that are 0 or 1.
-pub const LOGICAL: [(&str, &str); 3] =
-    [("logical_and", "umin"), ("logical_or", "umax"), ("logical_xor", "xor")];
+const LOGICAL: [(&str, &str); 3] = [("logical_and", "umin"), ("logical_or", "umax"), ("logical_xor", "xor")];
 
 pub fn rows(rows: &mut Rows) {
     // Of conditions, which are 0 or 1.
     for (name, op) in [("work_group_all", "umin"), ("work_group_any", "umax")] {
         synchronizing(rows, name, FIXED, "int(int)", move |e, call| {
-            combine_truth(e, &format!("group_reduce.{op}"), &call.arguments[0])
+            combine_truth(e, &format!("group_reduce.{op}"), call.arguments)
         });
     }
     for pattern in ["T(T,size_t)", "T(T,size_t,size_t)", "T(T,size_t,size_t,size_t)"] {
         rows.expand("work_group_broadcast", COMBINED, pattern, broadcast);
     }
     rows.mark("work_group_broadcast", Effect::Barrier);
-    for (form, primitive) in FORMS {
+    for form in FORMS {
         // Products, bits and logic are those of `cl_khr_work_group_uniform_arithmetic`.
-        for op in ["add", "min", "max", "mul"] {
-            synchronizing(rows, &format!("{form}_{op}"), COMBINED, "T(T)", move |e, call| {
-                combine(e, &format!("{primitive}.{}", typed(op, call)), &call.arguments[0])
-            });
-        }
-        for op in ["and", "or", "xor"] {
-            synchronizing(rows, &format!("{form}_{op}"), INTEGERS, "T(T)", move |e, call| {
-                combine(e, &format!("{primitive}.{op}"), &call.arguments[0])
-            });
-        }
-        for (name, op) in LOGICAL {
-            synchronizing(rows, &format!("{form}_{name}"), FIXED, "int(int)", move |e, call| {
-                combine_truth(e, &format!("{primitive}.{op}"), &call.arguments[0])
-            });
-        }
+        let names = |op: &str| format!("work_group_{form}_{op}");
+        combinations(rows, names, (COMBINED, INTEGERS), "", &format!("group_{form}"));
     }
 }
 
-/// Rows of what all work-items of a group must reach.
-fn synchronizing(
+/// Rows of what all work-items of a group must reach, or what must not be moved to where others of them come.
+pub fn synchronizing(
     rows: &mut Rows,
-    name: &str,
+    names: &str,
     generic: Generic,
     pattern: &str,
     how: impl Fn(&mut Emitter, &Call) -> Value + Send + Sync + Clone + 'static,
 ) {
-    rows.expand(name, generic, pattern.to_string(), how);
-    rows.mark(name, Effect::Barrier);
+    rows.expand(names, generic, pattern.to_string(), how);
+    rows.mark(names, Effect::Barrier);
+}
+
+/// Rows of one primitive with each operation: on numbers, on bits and on conditions. `others` are the types behind the value's.
+pub fn combinations(
+    rows: &mut Rows,
+    names: impl Fn(&str) -> String,
+    (numbers, integers): (Generic, Generic),
+    others: &str,
+    primitive: &str,
+) {
+    let pattern = format!("T(T{others})");
+    for op in ["add", "min", "max", "mul"] {
+        let primitive = primitive.to_string();
+        synchronizing(rows, &names(op), numbers, &pattern, move |e, call| {
+            combine(e, &format!("{primitive}.{}", typed(op, call)), call.arguments)
+        });
+    }
+    for op in ["and", "or", "xor"] {
+        let primitive = primitive.to_string();
+        synchronizing(rows, &names(op), integers, &pattern, move |e, call| {
+            combine(e, &format!("{primitive}.{op}"), call.arguments)
+        });
+    }
+    for (name, op) in LOGICAL {
+        let primitive = primitive.to_string();
+        synchronizing(rows, &names(name), FIXED, &format!("int(int{others})"), move |e, call| {
+            combine_truth(e, &format!("{primitive}.{op}"), call.arguments)
+        });
+    }
 }
 
 /// 1 if the number isn't 0, else 0.
-pub fn truth(e: &mut Emitter, number: &Value) -> Value {
+fn truth(e: &mut Emitter, number: &Value) -> Value {
     let zero = e.int(number.ir, 0);
     let condition = e.compare("icmp ne", number, &zero);
     e.cast("zext", &condition, INT.lane)
 }
 
-/// What the conditions of all combine to.
-pub fn combine_truth(e: &mut Emitter, primitive: &str, condition: &Value) -> Value {
-    let condition = truth(e, condition);
-    let all = combine(e, primitive, &condition);
+/// What the conditions of all combine to: the first argument is one.
+fn combine_truth(e: &mut Emitter, primitive: &str, arguments: &[Value]) -> Value {
+    let condition = truth(e, &arguments[0]);
+    let all = combine(e, primitive, &[&[condition], &arguments[1..]].concat());
     // What is true of nobody is all ones.
     truth(e, &all)
 }
 
 /// `add`, `mul`, `min` or `max` of the call's type, as Kernel IR names it.
-pub fn typed(op: &str, call: &Call) -> String {
+fn typed(op: &str, call: &Call) -> String {
     match (call.element.is_float(), op) {
         (true, op) => format!("f{op}"),
         (false, "min" | "max") => format!("{}{op}", call.sign()),
@@ -98,16 +109,13 @@ pub fn typed(op: &str, call: &Call) -> String {
     }
 }
 
-/// What the work-items combine; all of them call it.
-pub fn combine(e: &mut Emitter, primitive: &str, value: &Value) -> Value {
-    combine_with(e, primitive, value, &[])
-}
-
-/// The same of a primitive that takes more than the value. Halves in float, so that a sum of many does not lose the last ones.
-pub fn combine_with(e: &mut Emitter, primitive: &str, value: &Value, others: &[Value]) -> Value {
+/// What the work-items combine; all of them call it, each with its value before other arguments. Halves in float, so that a sum
+/// of many does not lose the last ones.
+fn combine(e: &mut Emitter, primitive: &str, arguments: &[Value]) -> Value {
+    let value = &arguments[0];
     let wide = e.half_to_float(value);
     let name = format!("spirula.{primitive}.{}", wide.ir.suffix());
-    let arguments = [std::slice::from_ref(&wide), others].concat();
+    let arguments = [std::slice::from_ref(&wide), &arguments[1..]].concat();
     let all = e.call(&name, wide.ir, &arguments, "convergent nounwind");
     e.cast("fptrunc", &all, value.ir.lane)
 }
@@ -124,6 +132,6 @@ fn broadcast(e: &mut Emitter, call: &Call) -> Value {
     let bits = e.bits(value);
     let none = e.int(bits.ir, 0);
     let part = e.select(&chosen, &bits, &none);
-    let all = combine(e, "group_reduce.or", &part);
+    let all = combine(e, "group_reduce.or", &[part]);
     e.cast("bitcast", &all, value.ir.lane)
 }

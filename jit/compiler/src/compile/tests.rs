@@ -84,6 +84,20 @@ fn a_kernel_is_built_loaded_and_right() {
     }
 }
 
+/// A kernel like `scale` makes the same of 256 numbers and each of the factors.
+fn same_in_both_tiers(text: &str, data: &[i32], factors: &[i32]) {
+    let [baseline, optimized] = [Tier::Baseline, Tier::Optimized].map(|tier| {
+        let mut inputs = host_inputs();
+        inputs.tier = tier;
+        let program = built(text, &inputs).unwrap();
+        let loaded = crate::loaded(&program).unwrap();
+        let results =
+            factors.iter().map(|&factor| ran(&program.kernels[0], loaded[0].entry, data.to_vec(), factor));
+        results.collect::<Vec<_>>()
+    });
+    assert_eq!(baseline, optimized);
+}
+
 /// Which of two zeros, and of a number and NaN: the second operand is known to be a number where it was an integer, which LLVM
 /// makes use of.
 #[test]
@@ -110,14 +124,7 @@ fn minima_are_the_same_bits_in_both_tiers() {
     let numbers = [0.0, -0.0, 1.0, -1.0, f32::NAN, -f32::NAN, f32::INFINITY, 1e-40_f32]
         .map(|number| number.to_bits() as i32);
     let data: Vec<i32> = (0..256).map(|at| numbers[at % numbers.len()]).collect();
-    let results = [Tier::Baseline, Tier::Optimized].map(|tier| {
-        let mut inputs = host_inputs();
-        inputs.tier = tier;
-        let program = built(&text, &inputs).unwrap();
-        let loaded = crate::loaded(&program).unwrap();
-        [0, 1, -1].map(|factor| ran(&program.kernels[0], loaded[0].entry, data.clone(), factor))
-    });
-    assert_eq!(results[0], results[1]);
+    same_in_both_tiers(&text, &data, &[0, 1, -1]);
 }
 
 /// Of two zeros that differ in sign an atomic minimum keeps the same one, too, where LLVM knows the operand and where it doesn't.
@@ -147,14 +154,7 @@ fn atomic_minima_are_the_same_bits_in_both_tiers() {
     let bits = |number: f32| number.to_bits() as i32;
     let numbers = [0.0, -0.0, 1.0, -1.0, f32::NAN, -f32::NAN, f32::INFINITY, 1e-40_f32].map(bits);
     let data: Vec<i32> = (0..256).map(|at| numbers[at % numbers.len()]).collect();
-    let results = [Tier::Baseline, Tier::Optimized].map(|tier| {
-        let mut inputs = host_inputs();
-        inputs.tier = tier;
-        let program = built(&text, &inputs).unwrap();
-        let loaded = crate::loaded(&program).unwrap();
-        numbers.map(|factor| ran(&program.kernels[0], loaded[0].entry, data.clone(), factor))
-    });
-    assert_eq!(results[0], results[1]);
+    same_in_both_tiers(&text, &data, &numbers);
 }
 
 /// A kernel that sees its sub-groups is optimized in the baseline's build, and what the host sees is the same in both.

@@ -2,6 +2,7 @@
 
 use super::super::emit::{Emitter, Value};
 use super::super::types::{Element, Type};
+use super::super::work_group::FORMS;
 use super::{
     Call, INT, Ir, LONG, VOID, as_int, as_result, by_number, forward, number, opaque, pointer, resized,
 };
@@ -28,9 +29,6 @@ const OPERATIONS: [(&str, &str, bool); 16] = [
     ("LogicalOr", "logical_or", true),
     ("LogicalXor", "logical_xor", true),
 ];
-
-/// Group operations in the order of their numbers, as OpenCL C calls them.
-const FORMS: [&str; 3] = ["reduce", "scan_inclusive", "scan_exclusive"];
 
 /// Instructions of sub-groups that hand values to others: the type of the operand besides the value, and OpenCL C's name.
 const EXCHANGES: [(&str, &str, bool); 6] = [
@@ -167,7 +165,7 @@ fn combine(
             };
             let all =
                 forward(e, &format!("{prefix}_{form}_{op}"), argument.1.ir, std::slice::from_ref(&argument));
-            Some(if all.ir == result { all } else { as_result(e, &all, result) })
+            Some(as_result(e, &all, result))
         })
     })
 }
@@ -248,13 +246,13 @@ fn non_uniform(e: &mut Emitter, name: &str, call: &Call) -> Option<Value> {
             if let [size] = cluster {
                 let arguments = [argument, (uint, size.value.clone())];
                 let all = forward(e, &format!("sub_group_clustered_reduce_{op}"), ir, &arguments);
-                return Some(if all.ir == result { all } else { as_result(e, &all, result) });
+                return Some(as_result(e, &all, result));
             }
             by_number(e, &form.value, &[1, 2], |e, way| {
                 let form = FORMS[(way + 1) % FORMS.len()];
                 let name = format!("sub_group_non_uniform_{form}_{op}");
                 let all = forward(e, &name, ir, std::slice::from_ref(&argument));
-                Some(if all.ir == result { all } else { as_result(e, &all, result) })
+                Some(as_result(e, &all, result))
             })
         }
         _ => None,

@@ -5,10 +5,9 @@ use super::bounds::{Bounds, Root};
 use super::provenance::Provenance;
 use super::{Checker, Context};
 use crate::analysis::ControlFlow;
-use crate::builder::{Builder, replace_uses};
+use crate::builder::{Builder, Ending, replace_uses};
 use crate::{
-    BinaryOp, Block, CastOp, Constant, Function, Inst, IntPredicate, Intrinsic, Op, Shape, Terminator, Type,
-    Value,
+    BinaryOp, Block, CastOp, Constant, Function, Inst, IntPredicate, Intrinsic, Op, Shape, Type, Value,
 };
 use spirula_interface::check::{self, Checked};
 use std::collections::HashMap;
@@ -45,10 +44,7 @@ pub(super) fn check(function: &mut Function, checker: &mut Checker, context: &Co
     let mut bounds = Bounds::new(function, checker, context, provenance, &all);
     let mut replaced = HashMap::new();
     for block in order {
-        let data = &mut function.blocks[block.index()];
-        let insts = std::mem::take(&mut data.insts);
-        let terminator = std::mem::replace(&mut data.terminator, Terminator::Unreachable);
-        let (hints, location, fences) = (data.loop_hints.take(), data.location.take(), data.fences);
+        let (insts, ending) = Ending::take(function, block);
         let mut builder = Builder { function, at: block };
         if block.index() == 0 {
             bounds.begin(&mut builder);
@@ -66,9 +62,7 @@ pub(super) fn check(function: &mut Function, checker: &mut Checker, context: &Co
             }
         }
         let end = builder.at;
-        let data = &mut function.blocks[end.index()];
-        (data.terminator, data.loop_hints) = (terminator, hints);
-        (data.location, data.fences) = (location, fences);
+        ending.put(function, end);
     }
     bounds.pass(function);
     replace_uses(function, &replaced);

@@ -9,7 +9,7 @@ use super::shadow::{self, Shadows};
 use super::shadow_memory::ShadowMemory;
 use super::{Checker, Context, call};
 use crate::analysis::ControlFlow;
-use crate::builder::Builder;
+use crate::builder::{Builder, Ending};
 use crate::{
     BinaryOp, Block, CastOp, Constant, Function, Inst, IntPredicate, LocationId, Op, RmwOp, Scalar, Shape,
     SubGroupOp, Terminator, Type, Value, ValueDef,
@@ -134,10 +134,7 @@ struct Pass<'c, 'm> {
 
 impl Pass<'_, '_> {
     fn block(&mut self, function: &mut Function, block: Block) {
-        let data = &mut function.blocks[block.index()];
-        let insts = std::mem::take(&mut data.insts);
-        let terminator = std::mem::replace(&mut data.terminator, Terminator::Unreachable);
-        let (hints, location, fences) = (data.loop_hints.take(), data.location.take(), data.fences);
+        let (insts, mut ending) = Ending::take(function, block);
         let mut builder = Builder { function, at: block };
         if block.index() == 0 {
             self.memory.begin(&mut builder, self.checker);
@@ -145,12 +142,10 @@ impl Pass<'_, '_> {
         for inst in insts {
             self.instruction(&mut builder, block, inst);
         }
-        self.decision(&mut builder, &terminator, location);
-        let terminator = self.with_shadows(&mut builder, terminator);
+        self.decision(&mut builder, &ending.terminator, ending.location);
+        ending.terminator = self.with_shadows(&mut builder, ending.terminator);
         let end = builder.at;
-        let data = &mut function.blocks[end.index()];
-        (data.terminator, data.loop_hints) = (terminator, hints);
-        (data.location, data.fences) = (location, fences);
+        ending.put(function, end);
     }
 
     fn instruction(&mut self, builder: &mut Builder, block: Block, inst: Inst) {

@@ -22,21 +22,39 @@ pub(super) enum Pattern {
 
 /// An access of each lane to so many elements of so many bytes, or to a number of them with padding.
 #[derive(Clone, Copy)]
-struct Elements {
-    size: i64,
+pub(super) struct Elements {
+    pub size: i64,
     count: u32,
     padded: Option<u32>,
 }
 
+/// Elements that follow on those of the lane before.
+#[derive(Clone, Copy)]
+pub(super) enum Neighbours {
+    /// One of each lane, of so many bytes.
+    Single(i64),
+    /// So many of each lane.
+    Several(u32),
+}
+
 impl Elements {
-    /// How lanes that lie so many bytes apart access neighbours; none if they don't. `first` is the first lane's pointer.
-    fn neighbours(self, stride: i64, first: Value) -> Option<Pattern> {
+    /// How lanes that lie so many bytes apart access neighbours; none if they don't.
+    pub fn neighbours(self, stride: i64) -> Option<Neighbours> {
         if stride == self.size && self.count == 1 {
-            return Some(Pattern::Planes(first, self.size));
+            return Some(Neighbours::Single(self.size));
         }
         let fits = |n: &u32| stride == self.size * i64::from(*n);
         let elements = [Some(self.count), self.padded].into_iter().flatten().find(fits)?;
-        Some(Pattern::Block(first, elements))
+        Some(Neighbours::Several(elements))
+    }
+}
+
+impl Neighbours {
+    pub fn from(self, first: Value) -> Pattern {
+        match self {
+            Neighbours::Single(size) => Pattern::Planes(first, size),
+            Neighbours::Several(elements) => Pattern::Block(first, elements),
+        }
     }
 }
 
@@ -49,7 +67,7 @@ impl Widener<'_> {
             let first = self.first_lane(pointer);
             let neighbours = match interleaved {
                 true => (stride == size).then_some(Pattern::Planes(first, plane)),
-                false => elements.neighbours(stride, first),
+                false => elements.neighbours(stride).map(|neighbours| neighbours.from(first)),
             };
             if let Some(pattern) = neighbours {
                 return pattern;
@@ -131,8 +149,7 @@ impl Widener<'_> {
                 None => widener.load_by(pattern, (scalar, count), align),
             }
         };
-        let neighbours = |stride, first| elements.neighbours(stride, first);
-        if let Some(parts) = self.unless_wrapping(pointer, neighbours, size, by) {
+        if let Some(parts) = self.unless_wrapping(pointer, elements, by) {
             return Some(parts);
         }
         let pattern = self.pattern(pointer, elements);
@@ -185,8 +202,7 @@ impl Widener<'_> {
             widener.store_by(pattern, &lanes, align);
             Vec::new()
         };
-        let neighbours = |stride, first| elements.neighbours(stride, first);
-        if self.unless_wrapping(pointer, neighbours, size, by).is_none() {
+        if self.unless_wrapping(pointer, elements, by).is_none() {
             let pattern = self.pattern(pointer, elements);
             self.store_by(pattern, &lanes, align);
         }

@@ -3,7 +3,7 @@
 //! access is: neighbours become one wide access, and what wraps a gather or scatter.
 
 use super::Widener;
-use super::memory::Pattern;
+use super::memory::{Elements, Pattern};
 use crate::analysis::{Shape, Shapes};
 use crate::{Block, CastOp, Constant, Function, IntPredicate, Op, Scalar, Target, Terminator, Type, Value};
 
@@ -75,16 +75,14 @@ impl Widener<'_> {
     pub(super) fn unless_wrapping(
         &mut self,
         pointer: Value,
-        neighbours: impl Fn(i64, Value) -> Option<Pattern>,
-        plane: i64,
+        elements: Elements,
         mut access: impl FnMut(&mut Self, Pattern) -> Vec<Value>,
     ) -> Option<Vec<Value>> {
         if self.shape(pointer) != Shape::Varying || self.facts.slots.is_interleaved(pointer) {
             return None;
         }
         let way = Wrapping::of(self.body, &self.facts.shapes, pointer, self.user)?;
-        // Whether there is a pattern for it doesn't depend on the pointer.
-        neighbours(way.stride(), pointer)?;
+        let neighbours = elements.neighbours(way.stride())?;
         let first = self.first_lane(way.index);
         let Type::Scalar(Scalar::Int(bits)) = self.ty(first) else { return None };
         let (predicate, limit) = way.condition(bits, self.lanes)?;
@@ -103,8 +101,7 @@ impl Widener<'_> {
         self.at = near;
         let index = self.cast(extension, Type::I64, first);
         let at = self.push(self.ty(base), address(index));
-        let pattern = neighbours(way.stride(), at)?;
-        let parts = access(self, pattern);
+        let parts = access(self, neighbours.from(at));
         let variables: Vec<_> = parts.iter().map(|_| self.new_variable()).collect();
         for (&variable, part) in variables.iter().zip(parts) {
             self.out.write(self.at, variable, part);
@@ -116,7 +113,7 @@ impl Widener<'_> {
         let index = self.cast(extension, self.wide(Scalar::Int(64)), lanes);
         let pointers = self.ty(base).scalar().map(|scalar| self.wide(scalar))?;
         let at = self.push(pointers, address(index));
-        let parts = access(self, Pattern::Scattered(at, plane));
+        let parts = access(self, Pattern::Scattered(at, elements.size));
         for (&variable, part) in variables.iter().zip(parts) {
             self.out.write(self.at, variable, part);
         }
