@@ -5,7 +5,6 @@ use spirula_tests::cl::{self, Context, Device, Kernel, Program, Queue, SPIR12, c
 use spirula_tests::isolate::Failure;
 use spirula_tests::{fixtures, isolate, supervise};
 use std::ffi::CStr;
-use std::mem::transmute_copy;
 use std::time::Duration;
 
 /// A device with a context and a profiling in-order queue.
@@ -67,13 +66,7 @@ pub fn setup_with(extension: &str) -> Result<Setup, Failure> {
 
 /// A function of an extension that the device has, of the type that its name has in the headers.
 pub fn function<F>(setup: &Setup, name: &CStr) -> F {
-    assert_eq!(size_of::<F>(), size_of::<*mut c_void>());
-    let platform: cl_platform_id = setup.device.info::<usize>(CL_DEVICE_PLATFORM).expect("a platform") as _;
-    // SAFETY: the platform lives, and the name ends with a zero.
-    let address = unsafe { clGetExtensionFunctionAddressForPlatform(platform, name.as_ptr()) };
-    assert!(!address.is_null(), "{name:?}");
-    // SAFETY: the callers name the type that the extension gives this function, a pointer to one.
-    unsafe { transmute_copy(&address) }
+    setup.device.function(name)
 }
 
 /// The status's name, for comparison.
