@@ -37,7 +37,7 @@ use std::sync::Arc;
 pub struct LoadedProgram {
     /// Until the code goes; so it stands before that.
     #[cfg(target_arch = "x86_64")]
-    _known: debug::Known,
+    known: debug::Known,
     code: Arc<Mapped>,
     /// What the code refers to.
     variables: Option<Arc<Variables>>,
@@ -47,6 +47,20 @@ impl LoadedProgram {
     /// Where its code lies, and nothing else's.
     pub fn addresses(&self) -> Range<usize> {
         self.code.range()
+    }
+
+    /// The line of the source that the code so far into it is of, as `FILE:LINE`, if that is known.
+    pub fn line(&self, offset: usize) -> Option<String> {
+        let address = self.addresses().start.checked_add(offset)?;
+        #[cfg(target_arch = "x86_64")]
+        {
+            self.known.line(address)
+        }
+        #[cfg(not(target_arch = "x86_64"))]
+        {
+            let _ = address;
+            None
+        }
     }
 
     /// Where its variables lie, which its code may write to; nowhere if it has none.
@@ -111,7 +125,7 @@ fn link(
     Ok((
         LoadedProgram {
             #[cfg(target_arch = "x86_64")]
-            _known: debug::tell(&compiled.objects, &layout, (address, &bytes), whom),
+            known: debug::tell(&compiled.objects, &layout, (address, &bytes), whom),
             code,
             variables: None,
         },

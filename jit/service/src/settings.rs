@@ -72,10 +72,11 @@ pub const VARIABLES: &[Variable] = &[
     },
     Variable {
         name: "SPIRULA_DEBUG",
-        values: "`gdb`, `perf`, or both with a comma",
+        values: "`lines`, `gdb`, `perf`, or several with commas",
         meaning: "kernels are known by their names, and by the lines of their source if the program has them, and have frame pointers: to GDB \
                   through its JIT interface, to `perf` by `/tmp/perf-PID.map` and `/tmp/jit-PID.dump`, for which all code stays in memory. \
-                  Code is compiled anew for it. Not with `SPIRULA_ISOLATE`. See [debugging](debugging.md)",
+                  With each of them a kernel's fault tells the line. Code is compiled anew for it. Not with `SPIRULA_ISOLATE`. \
+                  See [debugging](debugging.md)",
     },
     Variable {
         name: "SPIRULA_DEVICES",
@@ -156,6 +157,8 @@ pub const VARIABLES: &[Variable] = &[
 /// Who is told where code lies.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Debuggers {
+    /// The user, of a fault's line; so with each of the others.
+    pub lines: bool,
     /// GDB.
     pub gdb: bool,
     /// `perf`.
@@ -167,7 +170,8 @@ impl Debuggers {
     fn named(list: Option<&OsStr>) -> Debuggers {
         let list = list.and_then(OsStr::to_str).unwrap_or_default();
         let has = |name: &str| list.split(',').any(|named| named.trim() == name);
-        Debuggers { gdb: has("gdb"), perf: has("perf") }
+        let (gdb, perf) = (has("gdb"), has("perf"));
+        Debuggers { lines: gdb || perf || has("lines"), gdb, perf }
     }
 }
 
@@ -236,7 +240,7 @@ impl UserSettings {
         let check = check.to_string_lossy();
         let (checks, unknown) = Checks::parse(&check);
         let compiler = Settings {
-            debug_info: debug.gdb || debug.perf,
+            debug_info: debug.lines,
             vector_width: number("SPIRULA_VECTOR_WIDTH").filter(|n| n.is_power_of_two() && *n <= 64),
             remarks: variable("SPIRULA_REMARKS").is_some(),
             verify: variable("SPIRULA_VERIFY").map_or(VERIFY_BY_DEFAULT, |value| value != "0"),
@@ -375,8 +379,9 @@ mod tests {
     #[test]
     fn debuggers_are_listed() {
         let debug = |value: &str| read(&[("SPIRULA_DEBUG", value)]).debug;
-        assert_eq!(debug("gdb"), Debuggers { gdb: true, perf: false });
-        assert_eq!(debug("perf, gdb,lldb"), Debuggers { gdb: true, perf: true });
+        assert_eq!(debug("lines"), Debuggers { lines: true, gdb: false, perf: false });
+        assert_eq!(debug("gdb"), Debuggers { lines: true, gdb: true, perf: false });
+        assert_eq!(debug("perf, gdb,lldb"), Debuggers { lines: true, gdb: true, perf: true });
         assert_eq!(debug("1"), Debuggers::default());
         assert!(read(&[("SPIRULA_DEBUG", "perf")]).compiler.debug_info);
     }

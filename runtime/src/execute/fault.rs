@@ -19,7 +19,6 @@ mod watch;
 
 use spirula_interface::program::{Launch, RawWorkGroupFn};
 use std::cell::OnceCell;
-use std::fmt::{self, Display, Formatter};
 use std::mem::offset_of;
 use std::ops::Range;
 use std::ptr::null_mut;
@@ -39,30 +38,32 @@ pub(crate) struct Fault {
     at: usize,
 }
 
-impl Display for Fault {
-    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+impl Fault {
+    /// How far into the program's code it is.
+    pub(crate) fn offset(&self) -> usize {
+        self.at
+    }
+
+    /// What happened, where; with the line of the source if it is known.
+    pub(crate) fn told(&self, line: Option<&str>) -> String {
+        let line = line.map(|line| format!(" ({line})")).unwrap_or_default();
+        let at = format!("at {:#x} of its code{line}", self.at);
         let what = if self.writes { "wrote to" } else { "read" };
-        match (self.signal, self.address) {
+        let happened = match (self.signal, self.address) {
             (signal::LIMIT, _) => {
-                let at = self.at;
-                return write!(
-                    f,
-                    "ran for longer than SPIRULA_TIMEOUT allows, and was at {at:#x} of its code"
-                );
+                return format!("ran for longer than SPIRULA_TIMEOUT allows, and was {at}");
             }
             (libc::SIGSEGV, Some(address)) => {
-                write!(f, "{what} address {address:#x}, which is no memory of its own (SIGSEGV)")?
+                format!("{what} address {address:#x}, which is no memory of its own (SIGSEGV)")
             }
-            (libc::SIGSEGV, None) => write!(f, "used an address that no memory can have (SIGSEGV)")?,
-            (libc::SIGBUS, address) => write!(
-                f,
-                "{what} address {:#x}, behind which there is nothing (SIGBUS)",
-                address.unwrap_or(0)
-            )?,
-            (libc::SIGFPE, _) => write!(f, "calculated what the processor can't (SIGFPE)")?,
-            _ => write!(f, "ran an instruction that the processor doesn't have (SIGILL)")?,
-        }
-        write!(f, " at {:#x} of its code; memory that it could write to may be damaged", self.at)
+            (libc::SIGSEGV, None) => "used an address that no memory can have (SIGSEGV)".into(),
+            (libc::SIGBUS, address) => {
+                format!("{what} address {:#x}, behind which there is nothing (SIGBUS)", address.unwrap_or(0))
+            }
+            (libc::SIGFPE, _) => "calculated what the processor can't (SIGFPE)".into(),
+            _ => "ran an instruction that the processor doesn't have (SIGILL)".into(),
+        };
+        format!("{happened} {at}; memory that it could write to may be damaged")
     }
 }
 
@@ -378,7 +379,8 @@ mod tests {
             let fault = run_until(never_ends, deadline).unwrap_err();
             assert_eq!(fault.signal, signal::LIMIT);
             let words = "ran for longer than SPIRULA_TIMEOUT allows, and was at 0x0 of its code";
-            assert_eq!(fault.to_string(), words);
+            assert_eq!(fault.told(None), words);
+            assert_eq!(fault.told(Some("a.cl:3")), format!("{words} (a.cl:3)"));
             assert!(deadline.is_over());
             // Too late to begin.
             assert_eq!(run_until(is_fine, deadline).unwrap_err().signal, signal::LIMIT);

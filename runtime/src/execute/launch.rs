@@ -266,7 +266,8 @@ impl Invocation {
             } else {
                 format!("work-groups {first} to {}", end - 1)
             };
-            Status::OutOfResources.because(format!("one of its {groups} {fault}"))
+            let line = code.program.as_ref().and_then(|program| program.line(fault.offset()));
+            Status::OutOfResources.because(format!("one of its {groups} {}", fault.told(line.as_deref())))
         })
     }
 }

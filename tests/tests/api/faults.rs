@@ -1,10 +1,11 @@
 //! Kernels that fault: their command ends with an error, the application lives on, and its own signal handlers with it.
 
-use crate::setup::{Setup, tests};
+use crate::setup::{Setup, again_with, tests};
 use spirula_tests::cl::sys::*;
 use spirula_tests::cl::{Buffer, Context, Event, Handle, Kernel, NdRange, Object, Program, Queue};
 use spirula_tests::isolate::{self, Failure, Outcome};
 use spirula_tests::{call, create};
+use std::env;
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::mem::MaybeUninit;
 use std::ptr::{null, null_mut};
@@ -17,6 +18,7 @@ tests![
     faults_in_copies,
     the_applications_handler_gets_its_own,
     a_fault_of_the_application_ends_it,
+    a_fault_names_its_line,
 ];
 
 /// Writes to an address and fills memory, as the arguments say.
@@ -275,6 +277,41 @@ fn a_fault_of_the_application_ends_it() -> Outcome {
         // SAFETY: our own child.
         assert_eq!(unsafe { libc::waitpid(child, &mut status, 0) }, child);
         assert!(libc::WIFSIGNALED(status) && libc::WTERMSIG(status) == signal, "{status:#x}");
+    }
+    Ok(())
+}
+
+/// With `SPIRULA_DEBUG` the line of the source is told, where it is known: of the function that was called, too.
+fn a_fault_names_its_line() -> Outcome {
+    const VARIABLE: &str = "SPIRULA_DEBUG";
+    // An executor knows no lines.
+    if env::var_os("SPIRULA_ISOLATE").is_some() {
+        return Ok(());
+    }
+    if env::var_os(VARIABLE).is_none() {
+        machine()?;
+        for tier in ["baseline", "optimized"] {
+            let variables = [(VARIABLE, "lines"), ("SPIRULA_TIER", tier)];
+            again_with("faults::a_fault_names_its_line", &variables);
+        }
+        return Ok(());
+    }
+    let source = "#line 1 \"stray.cl\"
+        void store(ulong address) {
+            *(volatile global int *)address = 1;
+        }
+        kernel void stray(ulong address, ulong other) {
+            if (other) *(volatile global int *)other = 2;
+            store(address);
+        }";
+    let machine = machine_of(source, "")?;
+    let kernel = Kernel::new(&machine.program, "stray")?;
+    for (address, other, line) in [(nowhere(), 0, "(stray.cl:2)"), (0, nowhere(), "(stray.cl:5)")] {
+        kernel.set(0, address)?;
+        kernel.set(1, other)?;
+        failure(&launch(&machine.queues[0], &kernel, 1, 1)?)?;
+        let message = told("stray");
+        assert!(message.contains(line), "{line}: {message}");
     }
     Ok(())
 }

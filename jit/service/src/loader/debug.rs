@@ -18,10 +18,20 @@ use object::pod::slice_from_all_bytes;
 use object::read::elf::{FileHeader, SectionHeader, Sym};
 use std::ffi::CStr;
 
-/// Code that debuggers know, as long as this lives.
+/// Code that debuggers know, as long as this lives, and its lines, in its order.
 #[derive(Debug, Default)]
 pub(super) struct Known {
     _objects: Vec<gdb::Registered>,
+    lines: Vec<lines::Line>,
+}
+
+impl Known {
+    /// The line that the code at an address is of, as `FILE:LINE`.
+    pub(super) fn line(&self, address: usize) -> Option<String> {
+        let behind = self.lines.partition_point(|line| line.address <= address);
+        let line = self.lines.get(behind.checked_sub(1)?).filter(|line| line.line != 0)?;
+        Some(format!("{}:{}", line.file, line.line))
+    }
 }
 
 /// A function in memory.
@@ -43,29 +53,28 @@ pub(super) fn tell(
     whom: Debuggers,
 ) -> Known {
     let mut known = Known::default();
-    if !whom.gdb && !whom.perf {
+    if !whom.lines {
         return known;
     }
-    let (mut functions, mut lines) = (Vec::new(), Vec::new());
+    let mut functions = Vec::new();
     for (number, bytes) in objects.iter().enumerate() {
         let place = |section| layout.section(number, section).map(|offset| address + offset);
         // What was loaded was checked before; what it is called is nobody's problem if not.
         let Some((image, here)) = placed(bytes, place) else { continue };
         functions.extend(here);
-        if whom.perf {
-            lines.extend(lines::lines(bytes, place));
-        }
+        known.lines.extend(lines::lines(bytes, place));
         if whom.gdb {
             known._objects.push(gdb::Registered::new(image));
         }
     }
+    known.lines.sort_by_key(|line| line.address);
     if whom.perf {
         perf::write(&functions);
         let code = |function: &Function| {
             let start = function.address.checked_sub(address)?;
             bytes.get(start..start.checked_add(function.size)?).map(<[u8]>::to_vec)
         };
-        jitdump::write(&functions, code, &lines);
+        jitdump::write(&functions, code, &known.lines);
     }
     known
 }
@@ -124,6 +133,15 @@ mod tests {
         assert_eq!(plain("spirula.group.12."), "spirula.group.12.");
         assert_eq!(plain("helper"), "helper");
         assert_eq!(plain("spirula.group"), "spirula.group");
+    }
+
+    #[test]
+    fn code_is_of_the_line_that_begins_before_it() {
+        let line = |address, line| lines::Line { address, file: "a.cl".into(), line };
+        let known = Known { lines: vec![line(10, 3), line(20, 0), line(30, 7)], ..Known::default() };
+        let of = |address| known.line(address);
+        assert_eq!((of(9), of(10), of(19)), (None, Some("a.cl:3".into()), Some("a.cl:3".into())));
+        assert_eq!((of(25), of(99)), (None, Some("a.cl:7".into())));
     }
 
     #[test]
