@@ -1,9 +1,10 @@
 //! Kernels: what they say of themselves and their arguments, setting arguments, launch checks.
 
+use crate::faults::machine_of;
 use crate::setup::{Setup, status, tests};
 use spirula_tests::call;
 use spirula_tests::cl::sys::*;
-use spirula_tests::cl::{Buffer, Event, Kernel, NdRange, Object, Sampler};
+use spirula_tests::cl::{Buffer, Device, Event, Kernel, NdRange, Object, Sampler};
 use spirula_tests::isolate::Outcome;
 use std::ptr::{null, null_mut};
 
@@ -21,6 +22,7 @@ tests![
     required_size,
     global_without_local,
     private_size,
+    stacks_of_functions_that_stay_calls,
     sizes_that_get_code_of_their_own,
     groups_that_nobody_sees,
 ];
@@ -282,6 +284,46 @@ fn private_size() -> Outcome {
     let setup = Setup::new();
     let kernel = setup.kernel("spir12/vadd.bc64", "vadd");
     kernel.work_group_info::<u64>(setup.device, CL_KERNEL_PRIVATE_MEM_SIZE)?;
+    Ok(())
+}
+
+/// What functions that stay calls have on the stack is private memory, too, and is there, whatever stack the thread that waits for
+/// the kernel has.
+fn stacks_of_functions_that_stay_calls() -> Outcome {
+    let source = |count: usize| {
+        format!(
+            "__attribute__((noinline)) int inner(int n) {{
+                volatile int a[{count}];
+                for (int i = 0; i < {count}; i += 500) a[i] = i + n;
+                return a[1000];
+            }}
+            __attribute__((noinline)) int outer(int n) {{
+                volatile int a[{count}];
+                for (int i = 0; i < {count}; i += 500) a[i] = i + 2 * n;
+                return inner(a[500]) + a[1000];
+            }}
+            kernel void k(global int *p) {{ p[get_global_id(0)] = outer(p[get_global_id(0)]); }}"
+        )
+    };
+    for count in [25_000, 4_000_000] {
+        let machine = machine_of(&source(count), "")?;
+        let kernel = Kernel::new(&machine.program, "k")?;
+        let size = kernel.work_group_info::<u64>(Device::first(), CL_KERNEL_PRIVATE_MEM_SIZE)?;
+        assert!(size >= 8 * count as u64, "{size} bytes");
+        let buffer = Buffer::copy_of(&machine.context, &[0, 1, 2, 3])?;
+        kernel.set_object(0, Some(&buffer))?;
+        let small = std::thread::Builder::new().stack_size(128 << 10);
+        let waits =
+            || machine.queues[0].launch(&kernel, NdRange::new(&[4], &[4])).and_then(|event| event.wait());
+        std::thread::scope(|scope| {
+            let thread = small.spawn_scoped(scope, waits).expect("a thread");
+            thread.join().expect("no panic")
+        })?;
+        let mut got = [0; 4];
+        machine.queues[0].read(&buffer, &mut got)?;
+        // inner: 1000 + (500 + 2 n); outer: 1000 + 2 n more.
+        assert_eq!(got, [2500, 2504, 2508, 2512]);
+    }
     Ok(())
 }
 
