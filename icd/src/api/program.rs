@@ -81,10 +81,13 @@ impl Program {
         self.cores().find(|core| core.kernel_names().is_ok()).unwrap_or(self.core())
     }
 
-    /// Whether it was built, or tried to, for a device.
+    /// Whether it was built, or tried to, for a device, or for one that it is a part of: what runs there runs on its parts.
     pub fn is_asked_for(&self, device: &Link<Device>) -> bool {
-        let own = self.devices.iter().position(|own| own.handle() == device.handle());
-        own.is_some_and(|index| self.asked_for[index].load(Ordering::Relaxed) > 0)
+        let was_listed = |device: &Link<Device>| {
+            let own = self.devices.iter().position(|own| own.handle() == device.handle());
+            own.is_some_and(|index| self.asked_for[index].load(Ordering::Relaxed) > 0)
+        };
+        std::iter::successors(Some(device), |device| device.parent()).any(was_listed)
     }
 
     /// Does a build for these devices; all if there are none. One that could not begin leaves the others' state alone. If there are

@@ -18,6 +18,13 @@ pub struct Partition {
     properties: Vec<cl::cl_device_partition_property>,
 }
 
+impl Device {
+    /// What it is a part of.
+    pub fn parent(&self) -> Option<&Link<Device>> {
+        self.partition.as_ref().map(|partition| &partition.parent)
+    }
+}
+
 /// What [`info`] answers.
 pub const PARAMETERS: [cl::cl_device_info; 6] = [
     cl::CL_DEVICE_PARENT_DEVICE,

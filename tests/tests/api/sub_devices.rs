@@ -19,7 +19,8 @@ tests![
     lives_of_their_own,
     of_many_units,
     a_program_is_for_its_devices,
-    a_build_is_for_its_devices
+    a_build_is_for_its_devices,
+    a_build_for_a_device_is_for_its_parts,
 ];
 
 /// The constants that begin `properties`, in their type.
@@ -287,5 +288,36 @@ fn a_build_is_for_its_devices() -> Outcome {
     assert_eq!(state(both[1], CL_PROGRAM_BUILD_STATUS)?, success);
     let kernel = Kernel::new(&program, "daxpy")?;
     assert_eq!(status(launch(both[1], &kernel)), "CL_INVALID_KERNEL_ARGS");
+    Ok(())
+}
+
+/// A program that is built for a device alone runs on its parts, as Khronos's tests have it.
+fn a_build_for_a_device_is_for_its_parts() -> Outcome {
+    let (_setup, device, _) = divisible()?;
+    let parts = part(device, &[EQUALLY, 1, 0])?;
+    let all = [parts.0[0], parts.0[1], device];
+    let context = create!(clCreateContext(null(), 3, all.as_ptr(), None, null_mut()))?;
+    let context = Context::from_raw(context);
+    let binary = fixtures::load("spir12/vadd.bc64");
+    let (lengths, starts, mut loaded) = ([binary.len(); 3], [binary.as_ptr(); 3], [0; 3]);
+    let (list, lengths, starts) = (all.as_ptr(), lengths.as_ptr(), starts.as_ptr());
+    let (context, loaded) = (context.raw(), loaded.as_mut_ptr());
+    let program = create!(clCreateProgramWithBinary(context, 3, list, lengths, starts, loaded))?;
+    let program = Program::from_raw(program);
+    call!(clBuildProgram(program.raw(), 1, &device, c"-x spir".as_ptr(), None, null_mut()))?;
+    let kernel = Kernel::new(&program, "daxpy")?;
+    for device in all {
+        let state: i32 = query(|size, value, needed| {
+            let name = CL_PROGRAM_BUILD_STATUS;
+            call!(clGetProgramBuildInfo(program.raw(), device, name, size, value, needed))
+        })?;
+        assert_eq!(state, 0);
+        let queue = create!(clCreateCommandQueue(context, device, 0)).map(Queue::from_raw)?;
+        let (one, kernel, none) = (1usize, kernel.raw(), null_mut());
+        let launch =
+            call!(clEnqueueNDRangeKernel(queue.raw(), kernel, 1, null(), &one, null(), 0, null(), none));
+        // It has arguments, which are missing: the program is built here.
+        assert_eq!(status(launch), "CL_INVALID_KERNEL_ARGS");
+    }
     Ok(())
 }
