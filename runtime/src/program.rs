@@ -461,7 +461,7 @@ impl Program {
 
     /// CL_PROGRAM_BUILD_GLOBAL_VARIABLE_TOTAL_SIZE: bytes of the variables in program scope that an executable has.
     pub fn variables_size(&self) -> usize {
-        self.state().compiled.as_ref().map_or(0, |compiled| compiled.data.size as usize)
+        self.state().compiled.as_ref().map_or(0, |compiled| compiled.data.variables as usize)
     }
 
     /// CL_PROGRAM_BINARIES: our container, or the SPIR as it was given while nothing is built; empty for an unbuilt source.

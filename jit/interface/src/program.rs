@@ -65,6 +65,8 @@ pub const MAX_ALIGNMENT: u32 = 4096;
 pub struct ProgramData {
     /// Bytes; 0 if nothing refers to [`DATA_SYMBOL`].
     pub size: u64,
+    /// How many of them, at the beginning, are variables; behind them lie constants that pointers lead to.
+    pub variables: u64,
     /// What the block's address is a multiple of; a power of two of at most [`MAX_ALIGNMENT`].
     pub align: u32,
     /// The first bytes at the beginning; the rest up to `size` is zero.

@@ -28,10 +28,14 @@ impl Display for ConstantData {
 impl Display for Module {
     fn fmt(&self, f: &mut Formatter) -> fmt::Result {
         self.constants.iter().try_for_each(|constant| write!(f, "{constant}"))?;
-        let ProgramData { size, align, image, pointers, addresses } = &self.data;
+        let ProgramData { size, variables, align, image, pointers, addresses } = &self.data;
         if *size > 0 {
             let offsets = if addresses.is_linear() { "offsets " } else { "" };
-            writeln!(f, "variables size {size} align {align} {offsets}{}", Hex(image))?;
+            write!(f, "variables size {size} ")?;
+            if variables != size {
+                write!(f, "changing {variables} ")?;
+            }
+            writeln!(f, "align {align} {offsets}{}", Hex(image))?;
             pointers.iter().try_for_each(|(at, target)| writeln!(f, "  pointer {at} {target}"))?;
         }
         self.functions.iter().try_for_each(|function| write!(f, "{function}"))?;
@@ -134,7 +138,11 @@ fn constant(chunk: &str) -> Option<ConstantData> {
 
 fn variables(chunk: &str) -> Option<ProgramData> {
     let (head, lines) = words(chunk)?;
-    let ["size", size, "align", align, rest @ ..] = &head[..] else { return None };
+    let (size, variables, align, rest) = match &head[..] {
+        ["size", size, "align", align, rest @ ..] => (size, size, align, rest),
+        ["size", size, "changing", variables, "align", align, rest @ ..] => (size, variables, align, rest),
+        _ => return None,
+    };
     let (addresses, data) = match rest {
         ["offsets", data] => (AddressBits::Bits32, data),
         [data] => (AddressBits::Bits64, data),
@@ -146,6 +154,7 @@ fn variables(chunk: &str) -> Option<ProgramData> {
     };
     Some(ProgramData {
         size: size.parse().ok()?,
+        variables: variables.parse().ok()?,
         align: align.parse().ok()?,
         image: bytes(data)?,
         pointers: lines.iter().map(pointer).collect::<Option<_>>()?,

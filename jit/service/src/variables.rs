@@ -64,7 +64,7 @@ pub enum VariablesError {
 impl Variables {
     /// The block as the program wants it at first; for code that runs in an executor or in linear memory, there.
     pub fn new(data: &ProgramData, shared: Option<&Arc<Shared>>) -> Result<Variables, VariablesError> {
-        let ProgramData { size, align, image, pointers, addresses } = data;
+        let ProgramData { size, align, image, pointers, addresses, .. } = data;
         let whole = usize::try_from(*size).ok().filter(|_| *size <= MAX_PROGRAM_DATA);
         let whole = whole.ok_or(VariablesError::Size(*size))?;
         if whole > 0 && !(align.is_power_of_two() && *align <= MAX_ALIGNMENT) {
@@ -143,7 +143,7 @@ mod tests {
 
     fn data(size: u64, image: &[u8], pointers: &[(u64, u64)]) -> ProgramData {
         let (image, pointers) = (image.to_vec(), pointers.to_vec());
-        ProgramData { size, align: 16, image, pointers, addresses: Default::default() }
+        ProgramData { size, variables: size, align: 16, image, pointers, addresses: Default::default() }
     }
 
     fn bytes(variables: &Variables) -> Vec<u8> {

@@ -101,7 +101,7 @@ fn is_for_32_bits(test: &str) -> bool {
         "work_groups",
     ];
     // These need what is there for 64 bits only, or the application's own memory, or tell what is otherwise there.
-    const OTHERS: [&str; 11] = [
+    const OTHERS: [&str; 10] = [
         "commands::native_kernels",
         "commands::native_kernel_errors",
         "events::profiling_times",
@@ -112,7 +112,6 @@ fn is_for_32_bits(test: &str) -> bool {
         "svm::capabilities",
         "svm::kernels_take_addresses",
         "svm::argument_errors",
-        "variables::sizes_are_told",
     ];
     !OTHERS.contains(&test) && MODULES.iter().any(|module| test.starts_with(&format!("{module}::")))
 }

@@ -197,6 +197,9 @@ fn data(data: &ProgramData) -> Result<(), String> {
     if data.image.len() as u64 > data.size || data.size > MAX_PROGRAM_DATA {
         return Err(format!("it has {} bytes, {} of them given", data.size, data.image.len()));
     }
+    if data.variables > data.size {
+        return Err(format!("{} of its {} bytes change", data.variables, data.size));
+    }
     let mut end = 0;
     for &(at, target) in &data.pointers {
         let bytes = u64::from(data.addresses.bytes());

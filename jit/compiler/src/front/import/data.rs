@@ -60,6 +60,8 @@ pub(super) fn lay_out<'m>(
             .map_err(|what| format!("has the variable `{}`, which {what}", global.name()))?;
         list.push((***global, datum));
     }
+    // Behind the variables lie the constants.
+    list.sort_by_key(|(_, datum)| !datum.mutable);
     let index: HashMap<Value, usize> = list.iter().enumerate().map(|(i, (global, _))| (*global, i)).collect();
     for (_, datum) in &list {
         if let Some((_, target, _)) =
@@ -87,6 +89,9 @@ pub(super) fn lay_out<'m>(
         let place = if in_block {
             let at = u64::next_multiple_of(end, datum.align);
             end = at.saturating_add(datum.size);
+            if datum.mutable {
+                data.block.variables = end;
+            }
             data.block.align = data.block.align.max(datum.align as u32);
             data.variables.push(Variable { name: datum.name.to_string(), offset: at, size: datum.size });
             Place::Block(at)

@@ -226,7 +226,10 @@ fn what_points_to_variables_lies_beside_them() {
         @near = internal addrspace(2) constant half 0xH3C00
         define spir_kernel void @k() {\n%a = load ptr, ptr addrspace(2) @px\n%b = load ptr, ptr addrspace(2) @far\nret void\n}";
     let whole = imported(text).unwrap().1;
-    assert!(whole.contains("variables size 16 align 8 \"0100000002\"\n  pointer 8 4\n"), "{whole}");
+    assert!(
+        whole.contains("variables size 16 changing 8 align 8 \"0100000002\"\n  pointer 8 4\n"),
+        "{whole}"
+    );
     let far =
         "constant \"spirula.data.2.far\" size 16 align 8 \"03\"\n  pointer 8 \"spirula.data.3.near\" 0\n";
     assert!(
