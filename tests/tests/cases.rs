@@ -39,7 +39,7 @@ fn main() -> ExitCode {
     let of = |form| {
         cases.iter().filter(move |case| is_there(case, form)).map(move |case| test(case.clone(), form))
     };
-    let forms = [Form::SpirV, Form::Friendly, Form::Spir, Form::Spir32];
+    let forms = [Form::SpirV, Form::SpirV32, Form::Friendly, Form::Spir, Form::Spir32];
     let mut tests: Vec<Test> = forms.into_iter().flat_map(of).collect();
     tests.push(Test::new("expected_failures_are_in_order", move || match complaints.as_slice() {
         [] => Ok(()),
@@ -52,10 +52,12 @@ fn test(case: Case, form: Form) -> Test {
     let prefix = match form {
         Form::Spir => "",
         Form::SpirV => "il_",
+        Form::SpirV32 => "cpu32_il_",
         Form::Friendly => "friendly_",
         Form::Spir32 => "cpu32_",
     };
-    let variables = if form == Form::Spir32 { vec![DEVICE_OF_32_BITS] } else { Vec::new() };
+    let is_of_32_bits = [Form::Spir32, Form::SpirV32].contains(&form);
+    let variables = if is_of_32_bits { vec![DEVICE_OF_32_BITS] } else { Vec::new() };
     let (name, stdout) = (format!("{prefix}{}", case.name), case.stdout.clone());
     let limit = Duration::from_secs(30);
     Test { stdout, limit, variables, ..Test::new(name, move || cases::run(&case, form)) }

@@ -21,6 +21,8 @@ pub enum Form {
     Spir32,
     /// An intermediate language: SPIR-V.
     SpirV,
+    /// The same with 32-bit addressing, on a device of as many.
+    SpirV32,
     /// A binary: SPIR-V as LLVM IR.
     Friendly,
 }
@@ -32,6 +34,7 @@ impl Form {
             Form::Spir => format!("{file}.bc64"),
             Form::Spir32 => format!("{file}.bc32"),
             Form::SpirV => format!("spirv/{file}.spv"),
+            Form::SpirV32 => format!("spirv/addresses32/{file}.spv"),
             Form::Friendly => format!("spirv/friendly/{file}.bc"),
         }
     }
@@ -128,7 +131,7 @@ impl Session<'_> {
                 Form::Spir | Form::Spir32 | Form::Friendly => {
                     Program::from_binary(&self.context, self.device, &binary)
                 }
-                Form::SpirV => Program::from_il(&self.context, &binary),
+                Form::SpirV | Form::SpirV32 => Program::from_il(&self.context, &binary),
             };
             program.map_err(|e| e.to_string())
         };
