@@ -414,20 +414,4 @@ fn a_mutable_variable_is_one_for_all_objects_and_variants() {
     }
 }
 
-/// All fixtures of 32 bits, in each tier and in lanes: the verifier finds each access within the linear memory.
-#[test]
-fn modules_of_32_bits_stay_in_linear_memory() {
-    let mut fixtures = testing::fixtures_of("bc32");
-    fixtures.retain(|(name, _)| !["unresolved", "_main", "_lib"].iter().any(|part| name.contains(part)));
-    for (name, bytes) in fixtures {
-        for (tier, width) in [(Tier::Baseline, None), (Tier::Optimized, None), (Tier::Optimized, Some(8))] {
-            let mut inputs = host_inputs();
-            inputs.options.addresses = AddressBits::Bits32;
-            (inputs.settings.verify, inputs.settings.vector_width, inputs.tier) = (true, width, tier);
-            let program = build(&[&bytes], &inputs, Dump::default(), &mut Stages::begin());
-            let program = program.unwrap_or_else(|error| panic!("{name}: {error}"));
-            assert_eq!(program.data.addresses, AddressBits::Bits32, "{name}");
-            assert!(program.kernels.iter().all(|kernel| kernel.code.tier == tier || tier == Tier::Baseline));
-        }
-    }
-}
+mod machine_code;

@@ -1,0 +1,163 @@
+//! Which values are no larger than others: loops that count until a number is reached end there only if they can't step over it.
+
+use super::state::Known;
+use super::value::Value;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+
+/// What is known of values by their names.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Facts {
+    /// A value is what a mask leaves of another one, which is not negative.
+    masked: BTreeMap<u64, (u64, i64)>,
+    /// What a mask leaves of a value is not zero.
+    nonzero: BTreeSet<(u64, i64)>,
+    /// The first value is at most the second one and so much.
+    at_most: BTreeMap<(u64, u64), i64>,
+}
+
+/// Larger distances are of no use.
+const FAR: i64 = 1 << 33;
+
+/// Values by their names.
+pub type Named = HashMap<u64, Known>;
+
+impl Facts {
+    /// The name is given to something new.
+    pub fn forget(&mut self, name: u64) {
+        self.masked.retain(|of, (source, _)| *of != name && *source != name);
+        self.nonzero.retain(|(of, _)| *of != name);
+        self.at_most.retain(|(a, b), _| *a != name && *b != name);
+    }
+
+    /// `name` is what `mask` leaves of `source`.
+    pub fn mask(&mut self, name: u64, source: Known, mask: i64) {
+        if name != 0 && source.name != 0 && name != source.name && source.value.is_within(0, i64::MAX) {
+            self.masked.insert(name, (source.name, mask));
+        }
+    }
+
+    pub fn is_nonzero(&mut self, name: u64, mask: i64) {
+        if name != 0 {
+            self.nonzero.insert((name, mask));
+        }
+    }
+
+    /// `sum` is a value and a number.
+    pub fn add(&mut self, sum: u64, of: u64, number: i64) {
+        if sum == of || of == 0 || sum == 0 {
+            return;
+        }
+        let new = self.at_most.iter().filter_map(|(&(a, b), c)| match (a == of, b == of) {
+            (true, false) => Some(((sum, b), c.saturating_add(number))),
+            (false, true) => Some(((a, sum), c.saturating_sub(number))),
+            _ => None,
+        });
+        let new: Vec<_> = new.collect();
+        self.at_most.extend(new);
+    }
+
+    /// What is left of a value that is at least so much: those names, and what they are at least.
+    pub fn left_of(&self, source: Known, low: i64) -> Vec<(u64, i64)> {
+        let left = self.masked.iter().filter(|(_, (of, _))| *of == source.name);
+        let high = source.value.high;
+        let rounds = |mask: i64| {
+            let below = (1_i64 << mask.trailing_zeros().min(62)) - 1;
+            let all = if high <= 0 { 0 } else { i64::MAX >> (high.leading_zeros() - 1) };
+            ((mask | below) & all == all).then_some(!below)
+        };
+        left.filter_map(|(name, (_, mask))| Some((*name, low.max(0) & rounds(*mask)?))).collect()
+    }
+
+    /// By how much the first value is above the second at most, as far as is known.
+    pub fn distance(&self, a: Known, b: Known) -> Option<i64> {
+        let told = self.at_most.get(&(a.name, b.name)).copied();
+        let seen = match a.value.is_number() && b.value.is_number() {
+            true => a.value.high.checked_sub(b.value.low),
+            false => None,
+        };
+        let by_masks = match (self.masked.get(&a.name), self.masked.get(&b.name)) {
+            (Some((source, _)), _) if *source == b.name => Some(0),
+            (Some((source, mask)), Some((also, other))) if source == also && mask & other == *mask => {
+                // The second has bits besides, of which some are set.
+                let besides = |(of, bits): &&(u64, i64)| of == source && bits & other & !mask == *bits;
+                let least = self.nonzero.iter().filter(besides).map(|(_, bits)| bits & bits.wrapping_neg());
+                Some(-least.max().unwrap_or(0))
+            }
+            _ => None,
+        };
+        [told, seen, by_masks].into_iter().flatten().min()
+    }
+
+    /// Two values differ: the first can't be above the second by what was left, if it may not be above it at all.
+    pub fn differ(&mut self, a: Known, b: Known) -> Option<i64> {
+        let distance = self.distance(a, b).filter(|distance| *distance <= 0 && a.name != 0 && b.name != 0)?;
+        let step = 1 << a.zeros().min(b.zeros()).min(32);
+        let distance = if distance == 0 { -step } else { distance };
+        self.at_most.insert((a.name, b.name), distance);
+        Some(distance)
+    }
+
+    /// What holds on both ways to a place where values meet; names are given to those that differ.
+    pub fn join(ways: [(&Facts, &Named); 2], met: &[(u64, [Known; 2])], is_loop: bool) -> Facts {
+        let [(a, named_a), (b, named_b)] = ways;
+        let is_known = |name: &u64| named_a.contains_key(name) && named_b.contains_key(name);
+        let masked = a.masked.iter().filter(|(name, how)| is_known(name) && b.masked.get(name) == Some(how));
+        let mut facts = Facts {
+            masked: masked.map(|(name, how)| (*name, *how)).collect(),
+            nonzero: a.nonzero.intersection(&b.nonzero).copied().collect(),
+            at_most: BTreeMap::new(),
+        };
+        for &(of, than) in a.at_most.keys().chain(b.at_most.keys()) {
+            if is_known(&of) && is_known(&than) {
+                let distances = ways.map(|(facts, named)| facts.distance(named[&of], named[&than]));
+                facts.put((of, than), distances, (a, is_loop), FAR);
+            }
+        }
+        let others = [a, b].map(|facts| {
+            let masked = facts.masked.iter().flat_map(|(name, (source, _))| [*name, *source]);
+            masked.chain(facts.at_most.keys().map(|(_, than)| *than))
+        });
+        let others: BTreeSet<u64> = others.into_iter().flatten().filter(is_known).collect();
+        for (name, [one, other]) in met {
+            for than in others.iter().filter(|than| *than != name) {
+                let distances = [a.distance(*one, named_a[than]), b.distance(*other, named_b[than])];
+                facts.put((*name, *than), distances, (a, is_loop), 0);
+            }
+        }
+        // Counters that go up to zero beside others.
+        let counts = |known: &Known| known.value.is_within(i32::MIN.into(), 0);
+        for (than, [c, d]) in met.iter().filter(|(_, both)| both.iter().all(counts)) {
+            for (name, [one, other]) in met.iter().filter(|(name, _)| name != than) {
+                let distances = [a.distance(*one, *c), b.distance(*other, *d)];
+                facts.put((*name, *than), distances, (a, is_loop), FAR);
+            }
+        }
+        facts
+    }
+
+    fn put(
+        &mut self,
+        key: (u64, u64),
+        distances: [Option<i64>; 2],
+        (old, is_loop): (&Facts, bool),
+        limit: i64,
+    ) {
+        let [Some(a), Some(b)] = distances else { return };
+        let distance = a.max(b);
+        // In a loop it may only stay what it is, so that it settles.
+        let grows = is_loop && old.at_most.get(&key).is_some_and(|old| *old < distance);
+        if distance <= limit && !grows {
+            self.at_most.insert(key, distance);
+        }
+    }
+
+    /// What a value is at most by the others.
+    pub fn most(&self, name: u64, named: &Named) -> Option<i64> {
+        let others = self.at_most.range((name, 0)..=(name, u64::MAX));
+        let most = others.filter_map(|((_, than), distance)| {
+            let Value { high, .. } = named.get(than).filter(|than| than.value.is_number())?.value;
+            high.checked_add(*distance)
+        });
+        most.min()
+    }
+}
