@@ -253,8 +253,9 @@ mod tests {
         // Where work-items have places of their own, and nobody else's argument leads.
         signature.places = vec![Places { argument: Some(2), strides: Vec::new() }];
         assert_eq!(shared(&signature, &objects(96), &[false]), []);
-        assert_eq!(shared(&signature, &objects(96), &[true]), [64..96]);
-        assert_eq!(shared(&signature, &objects(90), &[false]), [64..124]);
+        let (alone, overlapping) = (64..96, 64..124);
+        assert_eq!(shared(&signature, &objects(96), &[true]), [alone]);
+        assert_eq!(shared(&signature, &objects(90), &[false]), [overlapping]);
         signature.places.clear();
         let variable = Object::Variable { space: Space::Global, name: None, size: 4 };
         signature.sites.push(site(Access::Write, variable));
