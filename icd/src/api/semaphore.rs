@@ -118,6 +118,9 @@ pub fn create(
     }))
 }
 
+/// Semaphores, and events to wait for before.
+type Checked = (Vec<Arc<Core>>, Vec<Arc<CoreEvent>>);
+
 /// What signal and wait check alike: the semaphores, and the events before.
 ///
 /// Errors: CL_INVALID_VALUE if there are no semaphores; CL_INVALID_SEMAPHORE_KHR; CL_INVALID_CONTEXT if the queue is of another context,
@@ -126,7 +129,7 @@ fn checked(
     queue: &Queue,
     (num_sema_objects, sema_objects): (u32, Handles<Semaphore>),
     (num_events, event_wait_list): (u32, Handles<Event>),
-) -> Status<(Vec<Arc<Core>>, Vec<Arc<CoreEvent>>)> {
+) -> Status<Checked> {
     let none = num_sema_objects == 0 || sema_objects.is_null();
     fail_if(none, cl::CL_INVALID_VALUE, "num_sema_objects is 0 or sema_objects is NULL")?;
     let core = queue.host()?;
