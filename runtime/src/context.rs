@@ -100,6 +100,11 @@ impl Context {
         self.devices.iter().find(|device| device.info.addresses.is_linear()).unwrap_or(&self.devices[0])
     }
 
+    /// Whether any of its devices has shared virtual memory.
+    pub fn shares_addresses(&self) -> bool {
+        self.devices.iter().any(|device| device.info.shares_addresses())
+    }
+
     /// A device of each kind, all devices of which run the same code.
     pub fn kinds(&self) -> Vec<Arc<Device>> {
         let mut kinds: Vec<Arc<Device>> = Vec::new();
@@ -126,6 +131,8 @@ fn place(devices: &[Arc<Device>]) -> Result<Place> {
                 "SPIRULA_CHECK: kernels can't be checked on a device of 32 bits; have SPIRULA_DEVICES name cpu64"
             }
         };
+        // Who asked for checks reads them there.
+        eprintln!("spirula: {why}");
         return Err(Status::OutOfResources.because(why));
     }
     if info.isolated {

@@ -57,13 +57,21 @@ fn parse_quota(text: &str, period: Option<&str>) -> Option<usize> {
 
 /// Bytes of memory that this process can use.
 pub(crate) fn memory_size() -> u64 {
-    let total = fs::read_to_string("/proc/meminfo").unwrap_or_default();
-    let total = total.lines().find_map(|line| {
-        let kib: u64 = line.strip_prefix("MemTotal:")?.trim().strip_suffix("kB")?.trim().parse().ok()?;
-        Some(kib * 1024)
-    });
+    let total = meminfo("MemTotal:");
     let limits = cgroup_values("memory.max", "memory", "memory.limit_in_bytes");
     limits.iter().filter_map(|(text, _)| text.trim().parse().ok()).fold(total.unwrap_or(1 << 30), u64::min)
+}
+
+/// Bytes of memory that this process could still use now, without what it has already.
+pub(crate) fn available_memory() -> u64 {
+    meminfo("MemAvailable:").map_or(u64::MAX, |available| available.min(memory_size()))
+}
+
+fn meminfo(name: &str) -> Option<u64> {
+    fs::read_to_string("/proc/meminfo").unwrap_or_default().lines().find_map(|line| {
+        let kib: u64 = line.strip_prefix(name)?.trim().strip_suffix("kB")?.trim().parse().ok()?;
+        Some(kib * 1024)
+    })
 }
 
 /// The contents and paths of a limit's file in this process's cgroup and all above it, whichever version is mounted.
@@ -157,6 +165,7 @@ mod tests {
     fn the_machine_has_cpus_and_memory() {
         assert!((1..=4096).contains(&usable_cpus()));
         assert!(memory_size() > 64 << 20);
+        assert!((1 << 20..=memory_size()).contains(&available_memory()));
     }
 
     #[test]

@@ -46,25 +46,32 @@ fn main() -> ExitCode {
         },
         Test {
             variables: vec![("SPIRULA_CHECK", "all"), ("SPIRULA_ISOLATE", "1")],
-            ..Test::new("not_in_the_isolated_mode", refused)
+            ..Test::new("not_in_the_isolated_mode", || refused("unset SPIRULA_ISOLATE"))
         },
         Test {
             variables: vec![("SPIRULA_CHECK", "all"), isolate::DEVICE_OF_32_BITS],
-            ..Test::new("not_on_a_device_of_32_bits", refused)
+            ..Test::new("not_on_a_device_of_32_bits", || refused("have SPIRULA_DEVICES name cpu64"))
         },
     ];
     isolate::main(tests.into_iter().chain(here).collect(), ExpectedFailures::default())
 }
 
-fn source() -> String {
-    String::from_utf8_lossy(&fixtures::load("checks/kernels.cl")).into_owned()
+/// A program each.
+const FILES: [&str; 2] = ["checks/kernels.cl", "checks/blocks.cl"];
+
+fn source(file: &str) -> String {
+    String::from_utf8_lossy(&fixtures::load(file)).into_owned()
 }
 
 /// The kernels' names, and the lines of their faults.
 fn faults() -> BTreeMap<String, u64> {
+    FILES.into_iter().flat_map(faults_of).collect()
+}
+
+fn faults_of(file: &str) -> BTreeMap<String, u64> {
     let (mut faults, mut line_of_function) = (BTreeMap::new(), None);
     let mut kernel = None;
-    for (number, line) in (1..).zip(source().lines().map(str::to_owned).collect::<Vec<_>>()) {
+    for (number, line) in (1..).zip(source(file).lines().map(str::to_owned).collect::<Vec<_>>()) {
         if let Some(name) = line.strip_prefix("KERNEL(") {
             kernel = Some(name.split(')').next().unwrap_or("").to_owned());
             // Whose function stands in front of it.
@@ -91,20 +98,42 @@ fn run(which: &str) -> Outcome {
     }
     let context = Context::new(device)?;
     let queue = Queue::new(&context, device)?;
-    let program = Program::from_source(&context, &source())?;
+    // Some 30 kernels can wait in it.
+    let properties = [CL_QUEUE_PROPERTIES.into(), ON_DEVICE_BY_DEFAULT, CL_QUEUE_SIZE.into(), 8 << 10, 0_u64];
+    let _on_device = Queue::from_raw(create!(clCreateCommandQueueWithProperties(
+        context.raw(),
+        device.raw(),
+        properties.as_ptr()
+    ))?);
     let options = if mended { "-cl-std=CL2.0 -DMENDED" } else { "-cl-std=CL2.0" };
-    program.build(options).inspect_err(|_| eprintln!("{}", program.log(device).unwrap_or_default()))?;
-    let numbers: Vec<i32> = (0..64).collect();
     let wanted = |name: &&String| which.split(',').any(|kind| name.starts_with(kind));
-    for name in faults().keys().filter(wanted) {
-        let kernel = Kernel::new(&program, name)?;
-        let out = Buffer::copy_of(&context, &[0_i32; 64])?;
-        let input = Buffer::new(&context, CL_MEM_READ_ONLY, 256)?;
+    for file in FILES {
+        let program = Program::from_source(&context, &source(file))?;
+        program.build(options).inspect_err(|_| eprintln!("{}", program.log(device).unwrap_or_default()))?;
+        run_all(&context, &queue, &program, faults_of(file).keys().filter(wanted))?;
+    }
+    Ok(())
+}
+
+const ON_DEVICE_BY_DEFAULT: u64 =
+    CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE | CL_QUEUE_ON_DEVICE | CL_QUEUE_ON_DEVICE_DEFAULT;
+
+fn run_all<'a>(
+    context: &Context,
+    queue: &Queue,
+    program: &Program,
+    names: impl Iterator<Item = &'a String>,
+) -> Outcome {
+    let numbers: Vec<i32> = (0..64).collect();
+    for name in names {
+        let kernel = Kernel::new(program, name)?;
+        let out = Buffer::copy_of(context, &[0_i32; 64])?;
+        let input = Buffer::new(context, CL_MEM_READ_ONLY, 256)?;
         queue.write(&input, &numbers)?;
-        let whole = Buffer::copy_of(&context, &[0_i32; 192])?;
+        let whole = Buffer::copy_of(context, &[0_i32; 192])?;
         let part = whole.sub_buffer(CL_MEM_READ_WRITE, 256, 128)?;
         let objects: [(u32, &dyn Object); 4] = [(0, &out), (1, &input), (2, &part), (4, &input)];
-        let fresh = Buffer::new(&context, CL_MEM_READ_WRITE, 256)?;
+        let fresh = Buffer::new(context, CL_MEM_READ_WRITE, 256)?;
         kernel.set_object(6, Some(&fresh))?;
         for (index, object) in objects {
             kernel.set_object(index, Some(object))?;
@@ -173,7 +202,9 @@ fn misplaced(list: &[Value], expected: &BTreeMap<String, u64>, kind: impl Fn(&st
         let text = |name: &str| finding[name].as_str().unwrap_or("");
         assert_eq!(text("file"), "source.cl", "{finding}");
         let place = (text("kind"), finding["line"].as_u64().unwrap_or(0));
-        places.entry(text("kernel")).or_default().push(place);
+        // A block's name begins with that of what it stands in.
+        let kernel = text("kernel").split("_block_invoke").next().unwrap_or("").trim_start_matches('_');
+        places.entry(kernel).or_default().push(place);
     }
     let mut wrong = Vec::new();
     for (kernel, line) in expected {
@@ -350,11 +381,16 @@ fn shared_memory() -> Outcome {
 
 /// Reads and writes of the texel at `at`, in an image of 4 x 3 and a row of 4: with samplers that say what is outside, and without.
 const TEXELS: &str = "constant sampler_t edge = CLK_ADDRESS_CLAMP_TO_EDGE | CLK_FILTER_NEAREST, none = CLK_ADDRESS_NONE | CLK_FILTER_NEAREST;
+constant sampler_t mean = CLK_NORMALIZED_COORDS_TRUE | CLK_ADDRESS_NONE | CLK_FILTER_LINEAR;
 kernel void edge_read(read_only image2d_t a, read_only image1d_t b, int4 at, global float *o) { o[0] = read_imagef(a, edge, at.xy).x; }
 kernel void none_read(read_only image2d_t a, read_only image1d_t b, int4 at, global float *o) { o[0] = read_imagef(a, none, at.xy).x; }
 kernel void plain_read(read_only image2d_t a, read_only image1d_t b, int4 at, global float *o) { o[0] = read_imagef(a, at.xy).x; }
 kernel void row_read(read_only image2d_t a, read_only image1d_t b, int4 at, global float *o) { o[0] = read_imagef(b, at.x).x; }
 kernel void plain_write(write_only image2d_t a, write_only image1d_t b, int4 at, global float *o) { write_imagef(a, at.xy, (float4)(1)); }
+kernel void edge_near(read_only image2d_t a, read_only image1d_t b, int4 at, global float *o) { o[0] = read_imagef(a, edge, convert_float2(at.xy)).x; }
+kernel void none_near(read_only image2d_t a, read_only image1d_t b, int4 at, global float *o) { o[0] = read_imagef(a, none, convert_float2(at.xy) + 0.9f).x; }
+kernel void none_mean(read_only image2d_t a, read_only image1d_t b, int4 at, global float *o) { o[0] = read_imagef(a, mean, (convert_float2(at.xy) + 0.1f) / (float2)(4, 3)).x; }
+kernel void row_near(read_only image2d_t a, read_only image1d_t b, int4 at, global float *o) { o[0] = read_imagef(b, none, (float)at.x).x; }
 kernel void row_write(write_only image2d_t a, write_only image1d_t b, int4 at, global float *o) { write_imagef(b, at.x, (float4)(1)); }";
 
 fn texels() -> Outcome {
@@ -376,6 +412,11 @@ fn texels() -> Outcome {
         ("none_read", false, false),
         ("plain_read", false, false),
         ("row_read", false, true),
+        ("edge_near", true, true),
+        ("none_near", false, false),
+        // It takes texels beside the image for a place on its edge as well, which is right.
+        ("none_mean", false, false),
+        ("row_near", false, true),
         ("plain_write", false, false),
         ("row_write", false, true),
     ] {
@@ -392,13 +433,17 @@ fn texels() -> Outcome {
             }
         }
     }
-    told("kernel plain_write, source.cl:6:");
+    told("kernel plain_write, source.cl:7:");
     told("writes the texel at (4, 0, 0) of argument 0, `a`, which has 4 x 3 x 1");
     told("reads the texel at (-1, 0, 0) of argument 1, `b`, which has 4 x 1 x 1");
     Ok(())
 }
 
-fn refused() -> Outcome {
-    assert!(Context::new(Device::first()).is_err());
+/// Whoever can't be checked is told what to do, on standard error and through the callback.
+fn refused(words: &str) -> Outcome {
+    let raw = Device::first().raw();
+    let context = create!(clCreateContext(null(), 1, &raw, Some(tell), null_mut()));
+    assert!(context.is_err());
+    told(words);
     Ok(())
 }

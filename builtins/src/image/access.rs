@@ -270,6 +270,21 @@ impl Kind {
         [image.width, height, slices]
     }
 
+    /// The indices of the texel that float coordinates lie in, which may be outside still; an array's layer is the nearest one.
+    #[inline(always)]
+    fn nearest(self, image: &ImageDescriptor, at: [f32; 3], sampler: Sampler) -> [i32; 3] {
+        let [width, height, slices] = self.extent(image);
+        let [x, y, z] = self.spread(at, 0.0);
+        let x = address::nearest(x, width, sampler);
+        let y = if self.axes() >= 2 { address::nearest(y, height, sampler) } else { 0 };
+        let z = match (self.is_array(), self.axes()) {
+            (true, _) => address::layer(z, slices),
+            (false, 3) => address::nearest(z, slices, sampler),
+            _ => 0,
+        };
+        [x, y, z]
+    }
+
     /// The coordinates that stand for the axes; an array's layer is the last one that it has.
     #[inline(always)]
     fn spread<T: Copy>(self, [x, y, z]: [T; 3], none: T) -> [T; 3] {
@@ -300,17 +315,8 @@ unsafe fn read_integer<C: Component>(image: &ImageDescriptor, bits: u32, kind: u
 #[inline(always)]
 unsafe fn read_nearest<C: Component>(image: &ImageDescriptor, bits: u32, kind: u32, at: [f32; 3]) -> [C; 4] {
     let (kind, sampler) = (Kind(kind), Sampler(bits));
-    let extent = kind.extent(image);
-    let [x, y, z] = kind.spread(at, 0.0);
-    let x = address::nearest(x, extent[0], sampler);
-    let y = if kind.axes() >= 2 { address::nearest(y, extent[1], sampler) } else { 0 };
-    let z = match (kind.is_array(), kind.axes()) {
-        (true, _) => address::layer(z, extent[2]),
-        (false, 3) => address::nearest(z, extent[2], sampler),
-        _ => 0,
-    };
     // SAFETY: the caller's promise.
-    unsafe { fetch(image, sampler, [x, y, z], extent) }
+    unsafe { fetch(image, sampler, kind.nearest(image, at, sampler), kind.extent(image)) }
 }
 
 /// # Safety
@@ -343,17 +349,15 @@ unsafe extern "C" {
     fn image_outside(image: u64, writes: u32, x: i32, y: i32, z: i32, width: u32, height: u32, slices: u32);
 }
 
-/// Tells of integer coordinates that are outside. Where a sampler says what is there, a read of it is right; writes have none.
+/// Tells of indices along the image's axes that are outside. Where a sampler says what is there, a read of it is right; writes have none.
 ///
 /// # Safety
 /// `image` must be a descriptor.
 #[cfg(spirula_bitcode)]
 #[inline(always)]
-unsafe fn look(image: *const ImageDescriptor, kind: u32, at: [i32; 3], sampler: Option<Sampler>) {
-    let kind = Kind(kind);
+unsafe fn look(image: *const ImageDescriptor, kind: Kind, [x, y, z]: [i32; 3], sampler: Option<Sampler>) {
     // SAFETY: the caller's promise.
     let extent @ [width, height, slices] = kind.extent(unsafe { &*image });
-    let [x, y, z] = kind.spread(at, 0);
     // The layer of an array that is read is the nearest one in any case.
     let z = if kind.is_array() && sampler.is_some() { clamped(z, slices) } else { z };
     let (_, is_inside) = Position::nearest([x, y, z], extent);
@@ -416,19 +420,36 @@ accesses! {
 /// The functions that checked kernels call.
 #[cfg(spirula_bitcode)]
 macro_rules! checked_accesses {
-    ($($component:ty: $at_integer:ident as $checked_read:ident, $write:ident as $checked_write:ident;)*) => {$(
+    ($($component:ty: $at_integer:ident as $checked_integer:ident, $at_float:ident as $checked_float:ident,
+       $write:ident as $checked_write:ident;)*) => {$(
         /// The same behind a look at the coordinates: what checked kernels call instead.
         ///
         /// # Safety
         /// As for that.
         #[unsafe(no_mangle)]
-        pub unsafe extern "C" fn $checked_read(
+        pub unsafe extern "C" fn $checked_integer(
             image: *const ImageDescriptor, sampler: u32, kind: u32, x: i32, y: i32, z: i32, colour: *mut $component,
         ) {
             // SAFETY: the caller's promise.
             unsafe {
-                look(image, kind, [x, y, z], Some(Sampler(sampler)));
+                look(image, Kind(kind), Kind(kind).spread([x, y, z], 0), Some(Sampler(sampler)));
                 $at_integer(image, sampler, kind, x, y, z, colour)
+            }
+        }
+
+        /// The same behind a look at the texel that the coordinates lie in: filters may take others beside it.
+        ///
+        /// # Safety
+        /// As for that.
+        #[unsafe(no_mangle)]
+        pub unsafe extern "C" fn $checked_float(
+            image: *const ImageDescriptor, sampler: u32, kind: u32, x: f32, y: f32, z: f32, colour: *mut $component,
+        ) {
+            // SAFETY: the caller's promise.
+            unsafe {
+                let at = Kind(kind).nearest(&*image, [x, y, z], Sampler(sampler));
+                look(image, Kind(kind), at, Some(Sampler(sampler)));
+                $at_float(image, sampler, kind, x, y, z, colour)
             }
         }
 
@@ -444,7 +465,7 @@ macro_rules! checked_accesses {
         ) {
             // SAFETY: the caller's promise.
             unsafe {
-                look(image, kind, [x, y, z], None);
+                look(image, Kind(kind), Kind(kind).spread([x, y, z], 0), None);
                 $write(image, kind, x, y, z, red, green, blue, alpha)
             }
         }
@@ -453,7 +474,10 @@ macro_rules! checked_accesses {
 
 #[cfg(spirula_bitcode)]
 checked_accesses! {
-    f32: spirula_read_imagef_int as spirula_checked_read_imagef_int, spirula_write_imagef as spirula_checked_write_imagef;
-    i32: spirula_read_imagei_int as spirula_checked_read_imagei_int, spirula_write_imagei as spirula_checked_write_imagei;
-    u32: spirula_read_imageui_int as spirula_checked_read_imageui_int, spirula_write_imageui as spirula_checked_write_imageui;
+    f32: spirula_read_imagef_int as spirula_checked_read_imagef_int, spirula_read_imagef_float as spirula_checked_read_imagef_float,
+        spirula_write_imagef as spirula_checked_write_imagef;
+    i32: spirula_read_imagei_int as spirula_checked_read_imagei_int, spirula_read_imagei_float as spirula_checked_read_imagei_float,
+        spirula_write_imagei as spirula_checked_write_imagei;
+    u32: spirula_read_imageui_int as spirula_checked_read_imageui_int, spirula_read_imageui_float as spirula_checked_read_imageui_float,
+        spirula_write_imageui as spirula_checked_write_imageui;
 }

@@ -45,9 +45,7 @@ impl KernelLaunch {
         let told = log::wants_info().then(|| (info.clone(), Instant::now()));
         let result = match enqueuing {
             None => run_kernel(device, &info, parts, Some(&context)),
-            Some(enqueuing) => {
-                enqueuing.run(device, &context.device_queues, Waves::new(info, parts), deadline, ended)
-            }
+            Some(enqueuing) => enqueuing.run(device, &context, Waves::new(info, parts), deadline, ended),
         };
         if let Some((info, begun)) = told {
             tell_if_slow(&info.signature.name, begun.elapsed(), &result);

@@ -95,9 +95,8 @@ impl Checking {
             return Ok(None);
         }
         let made = Checking::make(signature, objects, local_size, meets);
-        let no_memory =
-            || Status::OutOfResources.because(format!("kernel {}: no memory for its checks", signature.name));
-        made.map(Some).ok_or_else(no_memory)
+        let failed = |why| Status::OutOfResources.because(format!("kernel {}: {why}", signature.name));
+        made.map(Some).map_err(failed)
     }
 
     fn make(
@@ -105,10 +104,12 @@ impl Checking {
         objects: &Objects,
         local_size: usize,
         meets: &[bool],
-    ) -> Option<Checking> {
-        let records = Allocation::zeroed((signature.sites.len() * size_of::<Record>()).max(1))?;
+    ) -> std::result::Result<Checking, String> {
+        let no_memory = || "no memory for its checks".to_owned();
+        let records =
+            Allocation::zeroed((signature.sites.len() * size_of::<Record>()).max(1)).ok_or_else(no_memory)?;
         let others = apart(objects.others.clone());
-        let placed_objects = placed(&bytes(others.iter().flat_map(words)))?;
+        let placed_objects = placed(&bytes(others.iter().flat_map(words))).ok_or_else(no_memory)?;
         // Of memory that nobody told us of all is taken for right, but what nothing can be in.
         let start = PAGE as u64;
         let room = u64::MAX - 2 * start;
@@ -117,7 +118,7 @@ impl Checking {
             true => Some(RaceMemory::new(signature, (objects, meets), local_size, &records)?),
             false => None,
         };
-        let dummies = placed(&[[0xff_u8; DUMMY_BYTES], [0; DUMMY_BYTES]].concat())?;
+        let dummies = placed(&[[0xff_u8; DUMMY_BYTES], [0; DUMMY_BYTES]].concat()).ok_or_else(no_memory)?;
         let written = dummies.span().address() as u64;
         let block = Block {
             records: records.span().address() as u64,
@@ -147,8 +148,8 @@ impl Checking {
         let argument = |number: usize| words(objects.arguments.get(number).unwrap_or(&unknown));
         let all = head.into_iter().chain(words(&others)).chain([block.races]);
         let all = all.chain((0..signature.arguments.len()).flat_map(argument));
-        Some(Checking {
-            block: placed(&bytes(all))?,
+        Ok(Checking {
+            block: placed(&bytes(all)).ok_or_else(no_memory)?,
             records,
             _dummies: dummies,
             _objects: placed_objects,

@@ -9,6 +9,7 @@
 
 mod waves;
 
+use crate::context::Context;
 use crate::error::{Error, Result, Status, code_name};
 use crate::execute::check::Objects;
 use crate::execute::fault::Deadline;
@@ -68,11 +69,12 @@ impl Enqueuing {
     pub(crate) fn run(
         self,
         device: &Device,
-        shared: &DeviceQueues,
+        context: &Context,
         mut root: Waves,
         deadline: Deadline,
         ended: &dyn Fn(),
     ) -> Result<()> {
+        let shared = &context.device_queues;
         let no_memory = || Status::OutOfResources.because("no memory for events of kernels on the device");
         let events = shared.events().ok_or_else(no_memory)?;
         let facts: Vec<KernelFacts> = self.kernels.iter().map(|kernel| facts(kernel, device)).collect();
@@ -87,9 +89,12 @@ impl Enqueuing {
         };
         let parent = Placed::all(&shared.pool, &[parent]).ok_or_else(no_memory)?;
         root.set_parent(parent.address());
+        let objects = root.objects();
         let mut tree = Tree {
             device,
+            context,
             shared,
+            objects,
             events,
             kernels: &self.kernels,
             queues: &self.queues,
@@ -169,7 +174,10 @@ enum Step<'a> {
 /// The kernels that came of one command.
 struct Tree<'a> {
     device: &'a Device,
+    context: &'a Context,
     shared: &'a DeviceQueues,
+    /// What checked kernels may access besides their arguments: what the root may.
+    objects: Objects,
     events: &'a OwnedEvents,
     kernels: &'a [BuiltKernel],
     queues: &'a [Arc<DeviceQueue>],
@@ -263,7 +271,7 @@ impl<'a> Tree<'a> {
         let result = loop {
             let seen = self.events.changes();
             let room = self.queues.iter().map(|queue| queue.storage.room()).min();
-            let result = begun.waves.run(self.device, room.map_or(u64::MAX, u64::from));
+            let result = begun.waves.run(self.device, self.context, room.map_or(u64::MAX, u64::from));
             if self.events.changes() != seen {
                 self.shared.tell();
             }
@@ -348,7 +356,7 @@ impl<'a> Tree<'a> {
         let kernel = kernel.ok_or_else(|| Status::InvalidKernel.because("the program has no such kernel"))?;
         check(opened, &facts(kernel, self.device), &self.device.info)?;
         let parts = parts(kernel, opened, self.device).into_iter();
-        let parts = parts.map(|part| invocation(kernel, opened, part, self.deadline));
+        let parts = parts.map(|part| invocation(kernel, opened, part, (self.deadline, &self.objects)));
         let parts = parts.collect::<Result<Vec<_>>>()?;
         let mut waves = Waves::new(kernel.info.clone(), parts);
         waves.set_parent(self.parent.address());
@@ -427,7 +435,7 @@ fn invocation(
     kernel: &BuiltKernel,
     opened: &Opened,
     launch: Launch,
-    deadline: Deadline,
+    (deadline, others): (Deadline, &Objects),
 ) -> Result<Arc<Invocation>> {
     let signature = &kernel.info.signature;
     let not_a_block = || Status::InvalidKernel.because("it is no block's");
@@ -446,7 +454,7 @@ fn invocation(
     let mut block = ArgumentBlock::new(&memory, size).ok_or_else(no_memory)?;
     let mut local = LocalLayout::new(&kernel.info);
     let bounds = |&size: &u64| Bounds { readable: size, writable: size, ..Bounds::default() };
-    let objects = Objects { arguments: opened.locals.iter().map(bounds).collect(), ..Objects::default() };
+    let objects = Objects { arguments: opened.locals.iter().map(bounds).collect(), ..others.clone() };
     for (argument, &size) in signature.arguments.iter().zip(&opened.locals) {
         let place = local.place(usize::try_from(size).unwrap_or(usize::MAX));
         block.put(argument.offset as usize, &place.to_ne_bytes());

@@ -10,10 +10,18 @@ use spirula_interface::check::Checks;
 pub(super) struct Written(Allocation);
 
 impl Written {
-    /// Of so many bytes that nothing wrote; None if nobody asks, or without memory: all is taken for written then.
+    /// Of so many bytes that nothing wrote; None if nobody asks, or without memory: all is taken for written then, which is told.
     pub fn new(size: usize) -> Option<Written> {
-        let asked = spirula_service::settings::get().compiler.checks.contains(Checks::UNINITIALIZED);
-        asked.then(|| Allocation::zeroed(size).map(Written)).flatten()
+        if !spirula_service::settings::get().compiler.checks.contains(Checks::UNINITIALIZED) {
+            return None;
+        }
+        let made = Allocation::zeroed(size).map(Written);
+        if made.is_none() {
+            eprintln!(
+                "spirula: SPIRULA_CHECK=uninitialized: no memory to keep what is written to a buffer of {size} bytes; all of it counts as written"
+            );
+        }
+        made
     }
 
     /// The address of the shadow of a byte.

@@ -145,13 +145,13 @@ fn is_library_symbol(function: Function) -> bool {
     function.is_declaration() && function.name().starts_with("spirula_")
 }
 
-/// Has images accessed by the library's functions that look where: those that integer coordinates are given.
+/// Has images accessed by the library's functions that look where.
 fn look_at_images(module: &mut Module) {
     module.edit(|edit| {
         for function in edit.functions().into_iter().filter(|&function| is_library_symbol(function)) {
             let name = function.name();
             let rest = name.strip_prefix("spirula_").unwrap_or_default();
-            if rest.starts_with("write_image") || rest.starts_with("read_image") && rest.ends_with("_int") {
+            if rest.starts_with("write_image") || rest.starts_with("read_image") {
                 edit.set_name(*function, &format!("spirula_checked_{rest}"));
             }
         }

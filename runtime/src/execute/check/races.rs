@@ -1,6 +1,7 @@
 //! What a launch's data races are found by: cells for the memory that its work-items share.
 
 use super::{Objects, bytes, placed};
+use crate::machine;
 use crate::memory::raw::Allocation;
 use spirula_interface::check::races::{CELL_BYTES, GRAIN, LocalShadow, Region};
 use spirula_interface::check::{Access, Checked, Object, Space};
@@ -17,6 +18,9 @@ static SPARE: Mutex<Vec<Cells>> = Mutex::new(Vec::new());
 
 /// Bytes of cells that are kept between launches at most, each kind.
 const KEPT: usize = 1 << 30;
+
+/// From so many bytes of cells on it is asked how many there are.
+const LARGE: usize = 64 << 20;
 
 /// Threads that run a launch, at most; of more local memory isn't looked at.
 const THREADS: usize = 64;
@@ -40,14 +44,32 @@ pub(super) struct RaceMemory {
 
 impl RaceMemory {
     /// For a launch of that kernel with so many bytes of local memory, in which work-items meet at those of its places; its findings go
-    /// to `records`. None without memory.
+    /// to `records`. The error says what there is no memory for.
     pub(super) fn new(
         signature: &KernelSignature,
         (objects, meets): (&Objects, &[bool]),
         local_size: usize,
         records: &Allocation,
-    ) -> Option<RaceMemory> {
+    ) -> Result<RaceMemory, String> {
         let shared = shared(signature, objects, meets);
+        let written: u64 = shared.iter().map(|range| range.end - range.start).sum();
+        let no_memory = || {
+            format!(
+                "SPIRULA_CHECK=races keeps eight times the {written} bytes of memory that it writes, for which there is no room: \
+                 run it with less data, or check without races"
+            )
+        };
+        let made = RaceMemory::of(signature, (objects, meets), (shared, local_size), records);
+        made.ok_or_else(no_memory)
+    }
+
+    /// As [`RaceMemory::new`], for these ranges.
+    fn of(
+        signature: &KernelSignature,
+        (objects, meets): (&Objects, &[bool]),
+        (shared, local_size): (Vec<Range<u64>>, usize),
+        records: &Allocation,
+    ) -> Option<RaceMemory> {
         let grains_of = |size: u64| size.div_ceil(GRAIN);
         let local_size = if uses_local_memory(signature) { local_size as u64 } else { 0 };
         let grains: u64 = shared.iter().map(|range| grains_of(range.end - range.start)).sum();
@@ -140,7 +162,13 @@ impl Cells {
         // The next launch will find one that is large enough.
         spare.pop();
         drop(spare);
-        let bytes = size.checked_mul(GRAIN as usize).and_then(Allocation::zeroed);
+        // What is given without memory behind it would end the process where it is used.
+        let room = if size >= LARGE { machine::available_memory() / 8 * 7 } else { u64::MAX };
+        if size as u64 > room {
+            return None;
+        }
+        let all = size.checked_mul(GRAIN as usize).filter(|bytes| bytes.saturating_add(size) as u64 <= room);
+        let bytes = all.and_then(Allocation::zeroed);
         Some(Cells { grains: Allocation::zeroed(size)?, bytes })
     }
 }
@@ -265,6 +293,27 @@ mod tests {
             shared(&signature, &objects(96), &[]),
             [64..96, 96..128, 1000..1044, 5000..5008, 6000..6400]
         );
+    }
+
+    #[test]
+    fn what_there_is_no_memory_for_is_said() {
+        let mut signature = info("k", &[ArgumentKind::Buffer]).signature;
+        let what = Checked::Race { access: Access::Write, size: 4, object: Object::Argument(0) };
+        signature.sites = vec![Site { location: None, what }];
+        let records = Allocation::zeroed(1).unwrap();
+        let made = |readable| {
+            let objects = Objects {
+                arguments: vec![Bounds { base: 4096, readable, ..Bounds::default() }],
+                ..Objects::default()
+            };
+            RaceMemory::new(&signature, (&objects, &[]), 0, &records).map(drop)
+        };
+        assert_eq!(made(1 << 20), Ok(()));
+        // More than a machine has, and more than there are addresses.
+        for readable in [1 << 40, 1 << 44, 1 << 62] {
+            let why = made(readable).unwrap_err();
+            assert!(why.contains(&format!("the {readable} bytes")) && why.contains("without races"), "{why}");
+        }
     }
 
     #[test]

@@ -157,9 +157,9 @@ fn race(
         (Some(there), _) => format!("at {}", Place(there)),
         (None, _) => "elsewhere".to_owned(),
     };
-    let object = named(signature, object).map_or_else(|| "memory".to_owned(), |name| format!("of {name},"));
+    let object = named(signature, object).map_or_else(|| "memory".to_owned(), |name| format!("{name},"));
     let bytes = match size {
-        0 => "memory".to_owned(),
+        0 => "some".to_owned(),
         1 => "1 byte".to_owned(),
         size => format!("{size} bytes"),
     };
@@ -172,7 +172,7 @@ fn race(
         "and nothing orders work-groups"
     };
     let message = format!(
-        "{} {bytes} {object} that work-item ({x}, {y}, {z}) of group ({a}, {b}, {c}) {} {place}, {end}",
+        "{} {bytes} of {object} that work-item ({x}, {y}, {z}) of group ({a}, {b}, {c}) {} {place}, {end}",
         does(Some(site)),
         does(elsewhere)
     );

@@ -5,10 +5,12 @@
 //! earlier groups tell, and at most four times the last one's, so that a kernel that enqueues little is soon run whole.
 
 use crate::command::ndrange::{of_kernel, run_kernel};
+use crate::context::Context;
 use crate::error::Result;
+use crate::execute::check::{Checking, Objects};
 use crate::execute::launch::{self, Invocation};
 use crate::platform::device::Device;
-use spirula_interface::program::{HiddenKind, KernelInfo};
+use spirula_interface::program::{HiddenKind, KernelInfo, Launch};
 use std::collections::VecDeque;
 use std::sync::Arc;
 
@@ -27,13 +29,21 @@ pub(crate) struct Waves {
     last: u64,
     /// The most slots that a wave has taken for its groups.
     taken: Option<(u64, u64)>,
+    /// What a checked kernel's groups are given from the first wave to the last, and the launch as it is told of.
+    checking: Option<Box<(Checking, Launch)>>,
 }
 
 impl Waves {
     /// A launch of these parts.
     pub(crate) fn new(info: Arc<KernelInfo>, parts: impl IntoIterator<Item = Arc<Invocation>>) -> Waves {
         let parts = parts.into_iter().collect();
-        Waves { info, parts, current: None, last: 0, taken: None }
+        Waves { info, parts, current: None, last: 0, taken: None, checking: None }
+    }
+
+    /// What a checked kernel may access besides its arguments.
+    pub(super) fn objects(&self) -> Objects {
+        let Some(part) = self.parts.front() else { return Objects::default() };
+        Objects { arguments: Vec::new(), ..part.objects.clone() }
     }
 
     /// Gives the kernel the address of what it enqueues with.
@@ -45,14 +55,41 @@ impl Waves {
     }
 
     /// Runs the next groups, as many as may enqueue kernels where there are so many slots left. Whether there are more.
-    pub(super) fn run(&mut self, device: &Device, room: u64) -> Result<bool> {
+    pub(super) fn run(&mut self, device: &Device, context: &Context, room: u64) -> Result<bool> {
         let signature = &self.info.signature;
-        // What is printed, or found, is told when the kernel has ended.
-        let checked = signature.hidden_offset(HiddenKind::Checks).is_some();
-        if signature.hidden_offset(HiddenKind::Parent).is_none() || signature.printf.is_some() || checked {
-            run_kernel(device, &self.info, self.parts.drain(..), None)?;
+        // What is printed is told when the kernel has ended.
+        if signature.hidden_offset(HiddenKind::Parent).is_none() || signature.printf.is_some() {
+            run_kernel(device, &self.info, self.parts.drain(..), Some(context))?;
             return Ok(false);
         }
+        self.begin_checks()?;
+        let done = self.run_wave(device, room);
+        if let Ok(true) = done {
+            return done;
+        }
+        match self.checking.take() {
+            Some(begun) => {
+                let (checking, launch) = *begun;
+                done.and(checking.end(&self.info, &launch, Some(context)).map(|()| false))
+            }
+            None => done,
+        }
+    }
+
+    /// A checked kernel's parts are given what they check by before any of them begins.
+    fn begin_checks(&mut self) -> Result<()> {
+        let Some(first) = self.parts.front().filter(|_| self.current.is_none()) else { return Ok(()) };
+        if self.checking.is_some() {
+            return Ok(());
+        }
+        let Some(checking) = Checking::begin(&self.info, first)? else { return Ok(()) };
+        let launch = first.launch;
+        self.parts.iter_mut().for_each(|part| checking.give(&self.info, launch::prepare(part)));
+        self.checking = Some(Box::new((checking, launch)));
+        Ok(())
+    }
+
+    fn run_wave(&mut self, device: &Device, room: u64) -> Result<bool> {
         let begun = self.current.take().or_else(|| self.parts.pop_front().map(|part| (part, 0)));
         let Some((part, first)) = begun else { return Ok(false) };
         let (groups, items) = (part.groups(), part.group_items());

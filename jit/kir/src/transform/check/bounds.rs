@@ -6,7 +6,8 @@ use super::provenance::{Provenance, base, is_block};
 use super::{Checker, Context, FIND, call};
 use crate::builder::Builder;
 use crate::{
-    AddressSpace, BinaryOp, Block, CastOp, Function, IntPredicate, Intrinsic, Op, Slot, Type, Value, ValueDef,
+    AddressSpace, BinaryOp, Block, CastOp, Function, IntPredicate, Intrinsic, Op, Passing, Slot, Type, Value,
+    ValueDef,
 };
 use spirula_interface::check::{self, Object, Space};
 use spirula_interface::program::{AddressQualifier, ArgumentKind};
@@ -18,6 +19,8 @@ use std::mem::offset_of;
 pub(super) enum Root {
     /// What the runtime passes, and what that leads to: images, pipes, queues.
     Trusted,
+    /// What a block captured: a copy that is the runtime's, of values that are the program's.
+    Captures,
     /// A kernel's argument.
     Argument(u32),
     /// A variable.
@@ -125,7 +128,7 @@ impl<'c> Bounds<'c> {
             }
             Root::Nothing => Object::Nothing,
             Root::Own(space) => Object::Own(*space),
-            Root::Trusted | Root::Merged(_) | Root::Unknown => Object::Any,
+            Root::Trusted | Root::Captures | Root::Merged(_) | Root::Unknown => Object::Any,
         }
     }
 
@@ -194,6 +197,7 @@ impl<'c> Bounds<'c> {
                 }
                 _ => Root::Trusted,
             },
+            None if param.passing == Passing::ByAddress => Root::Captures,
             None => Root::Trusted,
         }
     }
@@ -223,7 +227,7 @@ impl<'c> Bounds<'c> {
                 let zero = builder.int(0);
                 Known { base: zero, readable: zero, writable: zero, start: None }
             }
-            Root::Trusted => self.everything(builder),
+            Root::Trusted | Root::Captures => self.everything(builder),
             Root::Own(Space::Private) => self.look_up_private(builder, value),
             Root::Own(space) => self.look_up_own(builder, value, space),
             Root::Merged(_) => match builder.function.defining_op(value) {

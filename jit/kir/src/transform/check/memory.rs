@@ -70,8 +70,9 @@ pub(super) fn check(function: &mut Function, checker: &mut Checker, context: &Co
 
 /// Whether nothing can be wrong with an access.
 fn is_right(function: &Function, bounds: &Bounds, access: &Access) -> bool {
-    let Size::Known(size) = access.size else { return *bounds.root(access.pointer) == Root::Trusted };
-    *bounds.root(access.pointer) == Root::Trusted
+    let is_the_runtimes = matches!(bounds.root(access.pointer), Root::Trusted | Root::Captures);
+    let Size::Known(size) = access.size else { return is_the_runtimes };
+    is_the_runtimes
         || bounds.is_within(function, access.pointer, size)
             && bounds.is_aligned(function, access.pointer, access.align.into())
 }

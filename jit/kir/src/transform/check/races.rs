@@ -112,7 +112,7 @@ fn place(
     (pointer, root): (Value, &Root),
 ) -> Option<Place> {
     match root {
-        Root::Trusted | Root::Nothing => None,
+        Root::Trusted | Root::Captures | Root::Nothing => None,
         Root::Variable(Space::Private | Space::Constant, ..) => None,
         Root::Variable(Space::Local, ..) => Some(Place::Local),
         Root::Argument(number) => {
