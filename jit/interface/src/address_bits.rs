@@ -2,6 +2,12 @@
 
 use serde::{Deserialize, Serialize};
 
+/// Bytes that a pointer of 32 bits can tell apart: a linear memory's size and alignment.
+pub const LINEAR_BYTES: usize = 1 << 32;
+/// Nothing is mapped for so many bytes on either side of a linear memory. Code adds up to 2^31 elements of 16 bytes and 1 GiB to an
+/// address within it, and copies 4 GiB from there on.
+pub const GUARD_BYTES: usize = 40 << 30;
+
 /// CL_DEVICE_ADDRESS_BITS.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum AddressBits {

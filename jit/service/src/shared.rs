@@ -15,6 +15,7 @@ use rustix::io::Errno;
 use rustix::mm::{
     Advice, MapFlags, MprotectFlags, ProtFlags, madvise, mmap, mmap_anonymous, mprotect, munmap,
 };
+use spirula_interface::address_bits::{GUARD_BYTES as GUARD, LINEAR_BYTES as LINEAR};
 use std::ffi::c_void;
 use std::io;
 use std::ops::Range;
@@ -49,11 +50,6 @@ pub struct Shared {
     process: u32,
 }
 
-/// Bytes that a pointer of 32 bits can tell apart: a linear memory's size and alignment.
-const LINEAR: usize = 1 << 32;
-/// Nothing is mapped for so many bytes on either side of a linear memory. Code adds up to 2^31 elements of 16 bytes and 1 GiB to an
-/// address within it, and copies 4 GiB from there on.
-const GUARD: usize = 40 << 30;
 /// Nothing is mapped at the beginning of a linear memory either: null leads there.
 const NULL: usize = 64 << 10;
 

@@ -12,6 +12,7 @@ use crate::{
     BinaryOp, CastOp, Constant, Flags, Function, Inst, Intrinsic, Op, Scalar, Shape, Signature, Terminator,
     Type, UnaryOp, Value, ValueDef,
 };
+use spirula_interface::address_bits::{GUARD_BYTES, LINEAR_BYTES};
 use spirula_interface::program::{DATA_SYMBOL, MEMORY_SYMBOL};
 use std::collections::{HashMap, HashSet};
 
@@ -21,6 +22,7 @@ const OFFSET: Scalar = Scalar::Int(32);
 const MAX_SCALE: i64 = 16;
 /// ... and this.
 const MAX_DISPLACEMENT: i64 = 1 << 30;
+const _: () = assert!((MAX_SCALE << 31) + MAX_DISPLACEMENT + LINEAR_BYTES as i64 <= GUARD_BYTES as i64);
 
 /// Makes pointers offsets in all of a function but what it does with `launch`, a parameter, and with its slots.
 pub fn enter_linear_memory(function: &mut Function, launch: Option<Value>) {

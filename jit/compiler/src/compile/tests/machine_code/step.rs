@@ -4,11 +4,11 @@ use super::object::Image;
 use super::state::{Compared, Known, RED_ZONE, RSP, Slot, State};
 use super::value::{Base, Value};
 use iced_x86::{Instruction, InstructionInfoFactory, Mnemonic, OpAccess, OpKind, Register, UsedMemory};
+use spirula_interface::address_bits::{GUARD_BYTES, LINEAR_BYTES};
 use spirula_interface::program::{DATA_SYMBOL, Launch, MEMORY_SYMBOL};
 
-/// Bytes on either side of a linear memory in which nothing is mapped, and of the memory: what `service/src/shared.rs` maps.
-const GUARD: i64 = 40 << 30;
-const LINEAR: i64 = 1 << 32;
+const GUARD: i64 = GUARD_BYTES as i64;
+const LINEAR: i64 = LINEAR_BYTES as i64;
 
 /// What a function is run with besides its registers.
 pub struct Machine<'a> {
