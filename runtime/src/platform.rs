@@ -46,6 +46,8 @@ impl Platform {
 
     /// CL_PLATFORM_EXTENSIONS: those of the platform itself, and those that all of its devices have.
     pub fn extensions(&self) -> &'static [Extension] {
-        EXTENSIONS
+        let lists = self.devices.iter().map(|device| device.info.extensions);
+        // Each list has all that is in a shorter one.
+        lists.min_by_key(|list| list.len()).unwrap_or(EXTENSIONS)
     }
 }

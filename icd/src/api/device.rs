@@ -238,6 +238,7 @@ fn newer_info(info: &DeviceInfo, param_name: cl::cl_device_info, answer: Answer)
         cl::CL_DEVICE_OPENCL_C_FEATURES => answer.versions(info.opencl_c_features),
         // None; a month and a day are never zero.
         cl::CL_DEVICE_LATEST_CONFORMANCE_VERSION_PASSED => answer.text("v0000-01-01-00"),
+        cl::CL_DEVICE_SVM_CAPABILITIES if !info.shares_addresses() => answer.value(0 as cl::cl_bitfield),
         // Memory that the system gave is not the executor's.
         cl::CL_DEVICE_SVM_CAPABILITIES if info.is_confined() => {
             answer.value(SVM & !cl::CL_DEVICE_SVM_FINE_GRAIN_SYSTEM)
@@ -319,6 +320,14 @@ fn extension_info(info: &DeviceInfo, param_name: cl::cl_device_info, answer: Ans
         }
         SINGLE_FP_ATOMICS | DOUBLE_FP_ATOMICS => answer.value(FLOAT_ATOMICS),
         cl::CL_DEVICE_SHARED_SYSTEM_MEM_CAPABILITIES_INTEL if info.is_confined() => {
+            answer.value(0 as cl::cl_bitfield)
+        }
+        cl::CL_DEVICE_HOST_MEM_CAPABILITIES_INTEL
+        | cl::CL_DEVICE_DEVICE_MEM_CAPABILITIES_INTEL
+        | cl::CL_DEVICE_SINGLE_DEVICE_SHARED_MEM_CAPABILITIES_INTEL
+        | cl::CL_DEVICE_CROSS_DEVICE_SHARED_MEM_CAPABILITIES_INTEL
+            if !info.shares_addresses() =>
+        {
             answer.value(0 as cl::cl_bitfield)
         }
         cl::CL_DEVICE_HOST_MEM_CAPABILITIES_INTEL

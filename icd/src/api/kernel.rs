@@ -6,6 +6,7 @@ use crate::api::memory::Mem;
 use crate::api::program::Program;
 use crate::api::queue::Queue;
 use crate::api::sampler::Sampler;
+use crate::api::svm;
 use crate::error::{OrFail, Status, fail, fail_if};
 use crate::handle::{ClObject, Link, NewHandle, Ref};
 use crate::info::{query, unknown};
@@ -332,6 +333,7 @@ pub fn get_sub_group_info(
 /// clSetKernelArgSVMPointer (OpenCL 2.0). Any address will do: CL_DEVICE_SVM_FINE_GRAIN_SYSTEM.
 pub fn set_arg_svm_pointer(kernel: Handle<Kernel>, arg_index: u32, arg_value: HostConst) -> Status {
     let kernel = kernel.get()?;
+    svm::in_context(&kernel.core().program.context)?;
     // CL_INVALID_ARG_INDEX if arg_index is not a valid argument index. CL_INVALID_ARG_VALUE if arg_value … is not a valid
     // value: such as for an argument that is no pointer to global or constant memory.
     let address = arg_value.address().expose_provenance();
@@ -349,6 +351,7 @@ pub fn set_exec_info(
     param_value: HostConst,
 ) -> Status {
     let kernel = kernel.get()?;
+    svm::in_context(&kernel.core().program.context)?;
     // (No pointers at all take back those given before.)
     let fits = match param_name {
         cl::CL_KERNEL_EXEC_INFO_SVM_PTRS | cl::CL_KERNEL_EXEC_INFO_USM_PTRS_INTEL => {

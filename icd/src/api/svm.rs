@@ -14,6 +14,20 @@ use spirula_runtime::memory::{HostPtr, MapFlags, MemFlags};
 use std::ffi::c_void;
 use std::sync::Arc;
 
+/// CL_INVALID_OPERATION "if no devices in the context support Shared Virtual Memory".
+pub(super) fn in_context(context: &CoreContext) -> Status {
+    const WHY: &str =
+        "no device of the context shares addresses with the application, as their pointers have 32 bits";
+    fail_if(!context.shares_addresses(), cl::CL_INVALID_OPERATION, WHY)
+}
+
+/// CL_INVALID_OPERATION "if the device associated with command_queue does not support Shared Virtual Memory".
+pub(super) fn of_queue(queue: &Queue) -> Status {
+    const WHY: &str =
+        "the queue's device shares no addresses with the application, as its pointers have 32 bits";
+    fail_if(!queue.host()?.device.info.shares_addresses(), cl::CL_INVALID_OPERATION, WHY)
+}
+
 /// clSVMAlloc; NULL for whatever is wrong.
 pub fn alloc(
     context: Handle<Context>,
@@ -22,6 +36,7 @@ pub fn alloc(
     alignment: u32,
 ) -> Status<*mut c_void> {
     let context = context.get()?;
+    in_context(&context.core)?;
     let (fine, atomics) = (cl::CL_MEM_SVM_FINE_GRAIN_BUFFER, cl::CL_MEM_SVM_ATOMICS);
     fail_if(
         flags & (fine | atomics) == atomics,
@@ -62,6 +77,7 @@ pub fn enqueue_free(
     event: Out<*mut c_void>,
 ) -> Status {
     let queue = command_queue.get()?;
+    of_queue(&queue)?;
     fail_if(
         (num_svm_pointers == 0) != svm_pointers.is_null(),
         cl::CL_INVALID_VALUE,
@@ -116,6 +132,7 @@ pub fn enqueue_memcpy<const UNIFIED: bool>(
     event: Out<*mut c_void>,
 ) -> Status {
     let queue = command_queue.get()?;
+    of_queue(&queue)?;
     let wait = wait_list(num_events, &event_wait_list)?;
     let mut command = copying(&queue.host()?.context, &dst_ptr, &src_ptr, size)?()?;
     if UNIFIED {
@@ -151,6 +168,7 @@ pub fn enqueue_fill<const UNIFIED: bool>(
     event: Out<*mut c_void>,
 ) -> Status {
     let queue = command_queue.get()?;
+    of_queue(&queue)?;
     let wait = wait_list(num_events, &event_wait_list)?;
     let mut command = filling(&queue.host()?.context, &svm_ptr, (&pattern, pattern_size), size)?()?;
     if UNIFIED {
@@ -172,6 +190,7 @@ pub fn enqueue_map(
     event: Out<*mut c_void>,
 ) -> Status {
     let queue = command_queue.get()?;
+    of_queue(&queue)?;
     let wait = wait_list(num_events, &event_wait_list)?;
     fail_if(svm_ptr.is_null() || size == 0, cl::CL_INVALID_VALUE, "svm_ptr is NULL or size is 0")?;
     let valid = MapFlags::from_bits(flags).is_some_and(MapFlags::is_consistent);
@@ -189,6 +208,7 @@ pub fn enqueue_unmap(
     event: Out<*mut c_void>,
 ) -> Status {
     let queue = command_queue.get()?;
+    of_queue(&queue)?;
     let wait = wait_list(num_events, &event_wait_list)?;
     fail_if(svm_ptr.is_null(), cl::CL_INVALID_VALUE, "svm_ptr is NULL")?;
     submit(&queue, svm::nothing(&queue.host()?.context, CommandType::SvmUnmap), &wait, cl::CL_FALSE, &event)
@@ -208,6 +228,7 @@ pub fn enqueue_migrate(
 ) -> Status {
     const KNOWN: u64 = cl::CL_MIGRATE_MEM_OBJECT_HOST | cl::CL_MIGRATE_MEM_OBJECT_CONTENT_UNDEFINED;
     let queue = command_queue.get()?;
+    of_queue(&queue)?;
     let wait = wait_list(num_events, &event_wait_list)?;
     let none = num_svm_pointers == 0 || svm_pointers.is_null();
     fail_if(none, cl::CL_INVALID_VALUE, "num_svm_pointers is 0 or svm_pointers is NULL")?;

@@ -75,6 +75,7 @@ fn allocate(
     device: Option<Link<Device>>,
     flags: cl::cl_mem_alloc_flags_intel,
 ) -> Status<*mut c_void> {
+    super::svm::in_context(&context.core)?;
     let most = context.core.device().info.max_mem_alloc_size;
     let possible = size > 0 && size as u64 <= most;
     fail_if(!possible, cl::CL_INVALID_BUFFER_SIZE, "size is 0 or greater than CL_DEVICE_MAX_MEM_ALLOC_SIZE")?;
@@ -215,6 +216,7 @@ fn hint(
     event: Out<*mut c_void>,
 ) -> Status {
     let queue = command_queue.get()?;
+    super::svm::of_queue(&queue)?;
     let wait = wait_list(num_events, &event_wait_list)?;
     fail_if(ptr.is_null() || size == 0, cl::CL_INVALID_VALUE, "ptr is NULL or size is 0")?;
     submit(&queue, svm::nothing(&queue.host()?.context, command_type), &wait, cl::CL_FALSE, &event)

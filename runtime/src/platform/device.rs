@@ -1,6 +1,6 @@
 //! The CPU device: what `clGetDeviceInfo` tells, found out from the machine once.
 
-use super::extensions::{EXTENSIONS, Extension, OPENCL_C_FEATURES, OPENCL_C_VERSIONS, SPIR_VERSIONS};
+use super::extensions::{Extension, OPENCL_C_FEATURES, OPENCL_C_VERSIONS, SPIR_VERSIONS, extensions_of};
 use crate::execute::output::buffer::Buffers;
 use crate::execute::scheduler::Scheduler;
 use crate::machine::affinity::{self, Cpus, Domain};
@@ -244,6 +244,11 @@ impl DeviceInfo {
         self.isolated || self.addresses.is_linear()
     }
 
+    /// Whether the application's pointers mean the same to kernels: without it there is no shared virtual memory.
+    pub fn shares_addresses(&self) -> bool {
+        !self.addresses.is_linear()
+    }
+
     /// Whether it has a feature of OpenCL C 3.0, by its name.
     pub fn has_feature(&self, name: &str) -> bool {
         self.opencl_c_features.iter().any(|feature| feature.name == name)
@@ -292,7 +297,7 @@ impl DeviceInfo {
             compiler_available: spirula_service::find_clang().is_some(),
             linker_available: true,
             spir_versions: SPIR_VERSIONS,
-            extensions: EXTENSIONS,
+            extensions: extensions_of(addresses),
             opencl_c_versions: OPENCL_C_VERSIONS,
             opencl_c_features: OPENCL_C_FEATURES,
             uuid: uuid(&[vendor, model, kind][..if kind.is_empty() { 2 } else { 3 }]),

@@ -1,6 +1,18 @@
 //! The names and versions of languages that the device reports; its extensions are the compiler's business, too.
 
+use spirula_interface::address_bits::AddressBits;
 pub use spirula_interface::extensions::{EXTENSIONS, Extension};
+use std::sync::LazyLock;
+
+/// CL_DEVICE_EXTENSIONS of a device with such pointers.
+pub(crate) fn extensions_of(addresses: AddressBits) -> &'static [Extension] {
+    /// What is about pointers that the application and kernels share.
+    const SHARES_ADDRESSES: &str = "cl_intel_unified_shared_memory";
+    static LINEAR: LazyLock<Vec<Extension>> = LazyLock::new(|| {
+        EXTENSIONS.iter().filter(|extension| extension.name != SHARES_ADDRESSES).copied().collect()
+    });
+    if addresses.is_linear() { &LINEAR } else { EXTENSIONS }
+}
 
 /// CL_DEVICE_OPENCL_C_ALL_VERSIONS.
 pub(crate) const OPENCL_C_VERSIONS: &[Extension] = &[

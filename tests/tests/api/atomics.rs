@@ -4,11 +4,12 @@
 
 use crate::setup::{Setup, again, program_of_2_0, status, tests};
 use crate::svm::Shared;
-use spirula_tests::call;
 use spirula_tests::cl::sys::*;
 use spirula_tests::cl::{Buffer, Event, Kernel, NdRange, Object, Program};
 use spirula_tests::isolate::{Failure, Outcome};
+use spirula_tests::{call, create};
 use std::hint::spin_loop;
+use std::ptr::{null, null_mut};
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release, SeqCst};
 use std::sync::atomic::{AtomicI32, AtomicU32, AtomicU64};
 
@@ -29,27 +30,61 @@ const WIDTH: &str = "SPIRULA_VECTOR_WIDTH";
 const PATIENCE: &str = "#define PATIENCE (1L << 32)\n#define ALL memory_scope_all_svm_devices\n";
 
 /// Words that the host and kernels share.
-struct Words<'a>(Shared<'a>, usize);
+struct Words<'a> {
+    memory: Memory<'a>,
+    start: *mut c_void,
+    count: usize,
+}
+
+enum Memory<'a> {
+    Shared(Shared<'a>),
+    /// Kernels of 32 bits have other addresses for it; it is the same memory all the while.
+    Mapped(Buffer),
+}
 
 impl Words<'_> {
     fn new(setup: &Setup, count: usize) -> Result<Words<'_>, Failure> {
         let flags = CL_MEM_SVM_FINE_GRAIN_BUFFER | CL_MEM_SVM_ATOMICS;
-        let words = Words(Shared::new(setup, flags, 4 * count, 128).ok_or("no shared memory")?, count);
+        let (memory, start) = match setup.device.info::<u64>(CL_DEVICE_SVM_CAPABILITIES)? {
+            0 => {
+                let buffer = Buffer::new(&setup.context, CL_MEM_ALLOC_HOST_PTR, 4 * count)?;
+                let (queue, raw) = (setup.queue.raw(), buffer.raw());
+                let map = CL_MAP_READ | CL_MAP_WRITE;
+                let start = create!(clEnqueueMapBuffer(
+                    queue,
+                    raw,
+                    CL_TRUE,
+                    map,
+                    0,
+                    4 * count,
+                    0,
+                    null(),
+                    null_mut()
+                ))?;
+                (Memory::Mapped(buffer), start)
+            }
+            _ => {
+                let shared = Shared::new(setup, flags, 4 * count, 128).ok_or("no shared memory")?;
+                let start = shared.1;
+                (Memory::Shared(shared), start)
+            }
+        };
+        let words = Words { memory, start, count };
         (0..count).for_each(|index| words.at(index).store(0, Relaxed));
         Ok(words)
     }
 
     fn at(&self, index: usize) -> &AtomicI32 {
-        assert!(index < self.1);
+        assert!(index < self.count);
         // SAFETY: one of the words that were allocated.
-        unsafe { &*self.0.1.cast::<AtomicI32>().add(index) }
+        unsafe { &*self.start.cast::<AtomicI32>().add(index) }
     }
 
     /// Two of them as one number.
     fn wide_at(&self, index: usize) -> &AtomicU64 {
-        assert!(index.is_multiple_of(2) && index + 1 < self.1);
+        assert!(index.is_multiple_of(2) && index + 1 < self.count);
         // SAFETY: two of the words that were allocated, aligned to both; whoever calls it uses them as one only.
-        unsafe { &*self.0.1.cast::<AtomicU64>().add(index / 2) }
+        unsafe { &*self.start.cast::<AtomicU64>().add(index / 2) }
     }
 
     /// A word that only one thread writes, which others read when they were told to.
@@ -67,7 +102,12 @@ impl Words<'_> {
         items: usize,
     ) -> Result<Event, Failure> {
         let kernel = Kernel::new(program, name)?;
-        call!(clSetKernelArgSVMPointer(kernel.raw(), 0, self.0.1.cast_const()))?;
+        match &self.memory {
+            Memory::Shared(shared) => {
+                call!(clSetKernelArgSVMPointer(kernel.raw(), 0, shared.1.cast_const()))?
+            }
+            Memory::Mapped(buffer) => kernel.set_object(0, Some(buffer))?,
+        }
         kernel.set(1, number)?;
         let event = setup.queue.launch(&kernel, NdRange::new(&[items], &[1]))?;
         call!(clFlush(setup.queue.raw()))?;

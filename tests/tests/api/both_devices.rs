@@ -399,6 +399,14 @@ fn shared_virtual_memory() -> Outcome {
     assert!(
         numbers.iter().zip([1, 2, 3, 4].into_iter().cycle()).all(|(&number, step)| number == 7 + 2 * step)
     );
+    // The device of 64 bits shares addresses with the application, and the other one does not.
+    for (queue, expected) in both.queues.iter().zip(["CL_SUCCESS", "CL_INVALID_OPERATION"]) {
+        let (queue, zero) = (queue.raw(), [0_u8; 4].as_ptr().cast());
+        let filled = call!(clEnqueueSVMMemFill(queue, memory.cast(), zero, 4, 1024, 0, null(), null_mut()));
+        assert_eq!(status(filled), expected);
+    }
+    both.queues[0].finish()?;
+    assert_eq!(numbers, [0; 256]);
     // SAFETY: allocated above.
     unsafe { clSVMFree(both.context.raw(), memory.cast()) };
     Ok(())

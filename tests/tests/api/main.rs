@@ -78,7 +78,7 @@ fn is_for_isolation(test: &str) -> bool {
 
 /// Whether a test is of what kernels compute and use, which the device of 32 bits computes and has as well.
 fn is_for_32_bits(test: &str) -> bool {
-    const MODULES: [&str; 20] = [
+    const MODULES: [&str; 19] = [
         "atomics",
         "command_buffers",
         "commands",
@@ -95,13 +95,13 @@ fn is_for_32_bits(test: &str) -> bool {
         "printf",
         "semaphores",
         "sub_groups",
-        "svm",
         "threads",
         "variables",
         "work_groups",
     ];
     // These need what is there for 64 bits only, or the application's own memory, or tell what is otherwise there.
-    const OTHERS: [&str; 10] = [
+    const OTHERS: [&str; 8] = [
+        "command_buffers::shared_memory",
         "commands::native_kernels",
         "commands::native_kernel_errors",
         "events::profiling_times",
@@ -109,9 +109,6 @@ fn is_for_32_bits(test: &str) -> bool {
         "images::blur",
         "images::every_clangs_opaque_types",
         "images_of_2_0::depth_of_spir",
-        "svm::capabilities",
-        "svm::kernels_take_addresses",
-        "svm::argument_errors",
     ];
     !OTHERS.contains(&test) && MODULES.iter().any(|module| test.starts_with(&format!("{module}::")))
 }

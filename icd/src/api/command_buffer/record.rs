@@ -197,11 +197,13 @@ recorded! {
 
     /// clCommandSVMMemcpyKHR.
     svm_memcpy(target, dst_ptr: HostMut, src_ptr: HostConst, size: usize) {
+        svm::of_queue(&target.0.queue)?;
         svm::copying(&target.0.queue.host()?.context, &dst_ptr, &src_ptr, size)?
     }
 
     /// clCommandSVMMemFillKHR.
     svm_mem_fill(target, svm_ptr: HostMut, pattern: HostConst, pattern_size: usize, size: usize) {
+        svm::of_queue(&target.0.queue)?;
         svm::filling(&target.0.queue.host()?.context, &svm_ptr, (&pattern, pattern_size), size)?
     }
 }
