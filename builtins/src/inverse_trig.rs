@@ -15,10 +15,13 @@ const PI_2_REST: f32 = -4.371139e-8;
 /// π/2 - 3/2.
 const FRAC_PI_2_ABOVE: f32 = 0.070_796_33;
 
-/// (high + low) / π of a smaller low, rounded once but for a little: 1 / π as a sum.
+/// What is missing of 1 / π in float.
+const FRAC_1_PI_REST: f32 = 1.2841276e-8;
+
+/// (high + low) / π of a smaller low, rounded once but for a little.
 #[inline(always)]
 fn over_pi(high: f32, low: f32) -> f32 {
-    high.mul_add(single::FRAC_1_PI, low.mul_add(single::FRAC_1_PI, high * 1.2841276e-8))
+    high.mul_add(single::FRAC_1_PI, low.mul_add(single::FRAC_1_PI, high * FRAC_1_PI_REST))
 }
 
 /// (atan(t) / t - 1) / t² over t² for |t| <= 1; relative error 2^-27.
@@ -32,6 +35,19 @@ const ATAN: [f32; 9] = [
     -0.031114426,
     0.010890422,
     -0.0017915583,
+];
+
+/// The same over π.
+const ATANPI: [f32; 9] = [
+    -0.10610329,
+    0.063661404,
+    -0.045454755,
+    0.03515622,
+    -0.02768587,
+    0.020164095,
+    -0.011729181,
+    0.0044876253,
+    -0.0008061351,
 ];
 
 /// asin(s) of the s that callers make their results of: |x| for |x| <= 1/2, else √((1 - |x|) / 2).
@@ -98,31 +114,32 @@ fn acospi(x: f32) -> f32 {
     select_unpredictable(arc.inner, 0.5 - part.copysign(x), outer)
 }
 
-/// The smaller of y and x by the larger, its arc tangent's summand above it as two factors, and whether the larger is y, for y and
-/// x not negative, not both zero or infinite.
+/// The smaller of y and x by the larger, that squared, and whether the larger is y, for y and x not negative, not both zero or
+/// infinite.
 #[inline(always)]
-fn flat_arc(y: f32, x: f32) -> (f32, (f32, f32), bool) {
+fn flat_arc(y: f32, x: f32) -> (f32, f32, bool) {
     let steep = y > x;
     let ratio = select_unpredictable(steep, x, y) / select_unpredictable(steep, y, x);
-    let square = ratio * ratio;
-    (ratio, (ratio * square, polynomial(square, ATAN)), steep)
+    (ratio, ratio * ratio, steep)
 }
 
 /// atan(y / x) for such y and x.
 #[inline(always)]
 fn atan_quotient(y: f32, x: f32) -> f32 {
-    let (ratio, (cube, factor), steep) = flat_arc(y, x);
+    let (ratio, square, steep) = flat_arc(y, x);
     // π/2 minus the arc, of which the first difference is exact where the result is below 1.
     let base = select_unpredictable(steep, single::FRAC_PI_2 - ratio, ratio);
+    let cube = ratio * square;
     let cube = select_unpredictable(steep, -cube, cube);
-    base + cube.mul_add(factor, select_unpredictable(steep, PI_2_REST, 0.0))
+    base + cube.mul_add(polynomial(square, ATAN), select_unpredictable(steep, PI_2_REST, 0.0))
 }
 
 /// The same in half-turns.
 #[inline(always)]
 fn atanpi_quotient(y: f32, x: f32) -> f32 {
-    let (ratio, (cube, factor), steep) = flat_arc(y, x);
-    let arc = over_pi(ratio, cube * factor);
+    let (ratio, square, steep) = flat_arc(y, x);
+    let rest = (ratio * square).mul_add(polynomial(square, ATANPI), ratio * FRAC_1_PI_REST);
+    let arc = ratio.mul_add(single::FRAC_1_PI, rest);
     select_unpredictable(steep, 0.5 - arc, arc)
 }
 
