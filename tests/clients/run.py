@@ -19,6 +19,7 @@ ROOT = HERE.parent.parent
 DPCTL = ["dpctl==0.21.1", "numpy", "pytest", "cython", "setuptools"]
 # Name: script and arguments, what of PyPI it needs.
 CLIENTS = {
+    "clinfo": (["clinfo.py"], []),
     "hashcat": (["hashcat.py"], []),
     "hashcat-speed": (["hashcat.py", "speed"], []),
     "ffmpeg": (["ffmpeg.py"], []),
