@@ -268,6 +268,7 @@ fn lower(
         sees_group: lowered.sees_group,
         any_order: lowered.any_order,
         lanes: lowered.lanes,
+        row_dimension: lowered.row_dimension,
         operations,
         sub_group_size: lowered.sub_group_size,
         is_sub_group_size_required,

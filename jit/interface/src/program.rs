@@ -146,6 +146,8 @@ pub struct KernelCode {
     pub any_order: bool,
     /// Neighbouring work-items of a row that run together at most; 1 in scalar code.
     pub lanes: u32,
+    /// The dimension that rows lie in: in which those are neighbours.
+    pub row_dimension: u8,
     /// Operations of the kernel before it was lowered: how long it takes to make code of it goes by that.
     pub operations: u32,
     /// Work-items in a sub-group, where [`KernelCode::sub_group_size_in`] finds that they are packs; a power of two up to 64.
@@ -167,6 +169,7 @@ impl KernelCode {
             sees_group: true,
             any_order: false,
             lanes: 1,
+            row_dimension: 0,
             operations: 0,
             sub_group_size: 1,
             is_sub_group_size_required: false,

@@ -201,6 +201,8 @@ pub struct Function {
     pub local_size: u64,
     /// `reqd_work_group_size`: the local sizes are these constants.
     pub required_work_group_size: Option<[u32; 3]>,
+    /// The dimension in which a pack's work-items are neighbours.
+    pub row_dimension: u8,
     /// `intel_reqd_sub_group_size`: sub-groups are packs of so many lanes, or what is left of a row.
     pub required_sub_group_size: Option<u32>,
     /// By what groups' numbers are multiplied in indices, if by constants: packs are run only if the products are ids' size.
@@ -396,6 +398,21 @@ impl Function {
     /// A value's type.
     pub fn ty(&self, value: Value) -> &Type {
         &self.values[value.index()].ty
+    }
+
+    /// Whether groups may have more than one work-item in that dimension.
+    pub fn extends_in(&self, dimension: u8) -> bool {
+        self.required_work_group_size
+            .is_none_or(|sizes| sizes.get(usize::from(dimension)).is_none_or(|&size| size != 1))
+    }
+
+    /// The dimensions from the one that rows lie in outwards.
+    pub fn dimension_order(&self) -> [usize; 3] {
+        match self.row_dimension {
+            1 => [1, 0, 2],
+            2 => [2, 0, 1],
+            _ => [0, 1, 2],
+        }
     }
 
     /// Changes a value's type; who uses it must be changed too.

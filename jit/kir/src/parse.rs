@@ -269,6 +269,8 @@ impl<'a> Parser<'a> {
                 self.function.required_work_group_size =
                     Some([self.number()?, self.number()?, self.number()?]);
                 self.function.remainder_groups = self.accept("or_remainder");
+            } else if self.accept("rows_along") {
+                self.function.row_dimension = self.number()?;
             } else if self.accept("sub_group_size") {
                 self.function.required_sub_group_size = Some(self.number()?);
             } else if self.accept("id_factor") {

@@ -42,7 +42,7 @@ enum Run {
 }
 
 /// The passes in order.
-pub const PASSES: [Pass; 14] = [
+pub const PASSES: [Pass; 15] = [
     Pass {
         name: "spaces",
         reason: "first: what else is decided goes by who may share the memory that a pointer leads to",
@@ -57,6 +57,11 @@ pub const PASSES: [Pass; 14] = [
         name: "small-parameters",
         reason: "before `regions`, which keeps ids and indices apart: what is added to an id is still seen",
         run: Run::Function(|function, _| transform::find_small_parameters(function)),
+    },
+    Pass {
+        name: "row-dimension",
+        reason: "behind what makes lanes' indices neighbours, before `loop-loads`, which one tier does without, and all that speaks of packs",
+        run: Run::Function(|function, _| transform::choose_row_dimension(function)),
     },
     Pass {
         name: "loop-loads",
@@ -255,6 +260,8 @@ pub struct Lowered {
     pub lanes: u32,
     /// See [`spirula_interface::program::KernelCode::sub_group_size`].
     pub sub_group_size: u32,
+    /// See [`spirula_interface::program::KernelCode::row_dimension`].
+    pub row_dimension: u8,
     /// What was decided, a line each.
     pub remarks: Vec<String>,
 }
@@ -270,7 +277,7 @@ pub fn run(
     let (sees_group, any_order) = (sees_group(&kernel), any_order(&kernel));
     let mut decisions = Vec::new();
     let mut remarks = Vec::new();
-    let (mut lanes, mut sub_group_size) = (1, 1);
+    let (mut lanes, mut sub_group_size, mut row_dimension) = (1, 1, 0);
     let required = kernel.required_sub_group_size.map(|size| (size, sees_sub_groups(&kernel)));
     let mut form = Form::Function(kernel);
     if options.verify {
@@ -285,6 +292,7 @@ pub fn run(
             let wide = group.regions.iter().filter_map(|region| region.wide.as_ref());
             lanes = wide.map(|wide| wide.lanes).max().unwrap_or(1);
             sub_group_size = group.sub_group_size;
+            row_dimension = group.regions.first().map_or(0, |region| region.body.row_dimension);
         }
     }
     match required {
@@ -298,7 +306,19 @@ pub fn run(
     remarks.extend(decisions.iter().map(|decision| format!("kernel {name}: {decision}")));
     match form {
         Form::Lowered(group) => {
-            Ok(Lowered { group, static_local_size, sees_group, any_order, lanes, sub_group_size, remarks })
+            if row_dimension > 0 && lanes > 1 {
+                remarks.push(format!("kernel {name}: its rows lie along dimension {row_dimension}"));
+            }
+            Ok(Lowered {
+                group,
+                static_local_size,
+                sees_group,
+                any_order,
+                lanes,
+                sub_group_size,
+                row_dimension,
+                remarks,
+            })
         }
         _ => unreachable!("the passes yield a work-group function"),
     }

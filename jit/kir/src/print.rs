@@ -321,6 +321,9 @@ impl Display for Function {
             let remainder = if self.remainder_groups { " or_remainder" } else { "" };
             writeln!(f, "  work_group_size {x} {y} {z}{remainder}")?;
         }
+        if self.row_dimension > 0 {
+            writeln!(f, "  rows_along {}", self.row_dimension)?;
+        }
         if let Some(size) = self.required_sub_group_size {
             writeln!(f, "  sub_group_size {size}")?;
         }

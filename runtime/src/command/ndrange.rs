@@ -297,14 +297,15 @@ fn regrouped(range: &Range, kernel: &Kernel, device: &Device) -> Vec<Launch> {
         return Vec::new();
     }
     let threads = device.scheduler.threads() as u64;
+    let rows = group_size::Rows::along(kernel.info.code.row_dimension);
+    let global_size = rows.first(range.global_size);
     let local_size = match range.is_uniform() {
-        true => range.local_size,
-        false => group_size::good(range.global_size, kernel.max_group_size() as u64, threads),
+        true => rows.first(range.local_size),
+        false => group_size::good(global_size, kernel.max_group_size() as u64, threads),
     };
-    let local_size =
-        group_size::unseen(range.global_size, local_size, threads, kernel.built.tiers.lanes().into());
-    let launch = Range { local_size, ..*range }.whole();
-    group_size::split(&launch, threads).map_or_else(|| vec![launch], |(most, rest)| vec![most, rest])
+    let local_size = group_size::unseen(global_size, local_size, threads, kernel.built.tiers.lanes().into());
+    let launch = Range { local_size: rows.back(local_size), ..*range }.whole();
+    group_size::split(&launch, rows, threads).map_or_else(|| vec![launch], |(most, rest)| vec![most, rest])
 }
 
 /// The application's work-group size, if it can be.

@@ -11,6 +11,29 @@ const LONGEST_ROW: u64 = 1 << 16;
 /// Work-items at most in a group that was made wider.
 const WIDENED_GROUP: u64 = 1024;
 
+/// The dimension that rows lie in, which the functions below have as the first.
+#[derive(Clone, Copy)]
+pub(crate) struct Rows(usize);
+
+impl Rows {
+    /// Of code that says so.
+    pub fn along(dimension: u8) -> Rows {
+        Rows(usize::from(dimension).min(2))
+    }
+
+    /// Sizes with that of rows as the first.
+    pub fn first(self, mut sizes: [u64; 3]) -> [u64; 3] {
+        sizes[..=self.0].rotate_right(1);
+        sizes
+    }
+
+    /// The inverse.
+    pub fn back(self, mut sizes: [u64; 3]) -> [u64; 3] {
+        sizes[..=self.0].rotate_left(1);
+        sizes
+    }
+}
+
 /// Divides `global` into groups of at most `most` work-items for `threads` CPUs.
 pub(crate) fn good(global: [u64; 3], most: u64, threads: u64) -> [u64; 3] {
     let wanted = wanted(global, threads).min(most);
@@ -102,17 +125,17 @@ fn count(global: [u64; 3], local: &[u64; 3]) -> u64 {
 
 /// For a kernel that does not see its groups, in place of a launch whose rows no good divisor fills: one that runs the
 /// larger part of each row in groups of such a size, and one for what is left of it.
-pub(crate) fn split(launch: &Launch, threads: u64) -> Option<(Launch, Launch)> {
-    let [width, height, depth] = launch.global_size;
+pub(crate) fn split(launch: &Launch, rows: Rows, threads: u64) -> Option<(Launch, Launch)> {
+    let [width, height, depth] = rows.first(launch.global_size);
     let wanted = wanted(launch.global_size, threads);
-    if launch.local_size[0] >= LANES || width <= wanted {
+    if rows.first(launch.local_size)[0] >= LANES || width <= wanted {
         return None;
     }
     let part = |done: u64, local: u64, groups: u64| {
-        let [x, y, z] = launch.global_offset;
-        let (local_size, group_count) = ([local, 1, 1], [groups, height, depth]);
+        let [x, y, z] = rows.first(launch.global_offset);
+        let (local_size, group_count) = (rows.back([local, 1, 1]), rows.back([groups, height, depth]));
         Launch {
-            global_offset: [x + done, y, z],
+            global_offset: rows.back([x + done, y, z]),
             local_size,
             group_count,
             enqueued_local_size: local_size,
@@ -163,7 +186,7 @@ mod tests {
             Launch::whole(2, [5, 6, 7], global_size, local_size)
         };
         for (width, height) in [(1_000_003, 1), (65537, 16), (2 * 1_000_003, 3), (4099, 1)] {
-            let (most, rest) = split(&launch([width, height, 1]), 2).unwrap();
+            let (most, rest) = split(&launch([width, height, 1]), Rows::along(0), 2).unwrap();
             assert!(most.local_size[0] >= 64, "{width}: {most:?}");
             let done = most.local_size[0] * most.group_count[0];
             assert_eq!(most.global_offset, [5, 6, 7]);
@@ -172,7 +195,25 @@ mod tests {
             assert_eq!([most, rest].map(|part| part.global_size), [[width, height, 1]; 2]);
         }
         for (width, height) in [(1 << 20, 1), (1009, 3), (4, 1024), (7, 65537), (1920, 1080)] {
-            assert!(split(&launch([width, height, 1]), 2).is_none(), "{width}");
+            assert!(split(&launch([width, height, 1]), Rows::along(0), 2).is_none(), "{width}");
+        }
+    }
+
+    #[test]
+    fn rows_may_lie_in_any_dimension() {
+        for dimension in 0..3 {
+            let rows = Rows::along(dimension);
+            let sizes = [2, 3, 4];
+            assert_eq!(rows.back(rows.first(sizes)), sizes);
+            assert_eq!(rows.first(sizes)[0], sizes[usize::from(dimension)]);
+            let global_size = rows.back([1_000_003, 5, 1]);
+            let launch = Launch::whole(3, rows.back([5, 6, 7]), global_size, [1, 1, 1]);
+            let (most, rest) = split(&launch, rows, 2).unwrap();
+            let done = rows.first(most.local_size)[0] * rows.first(most.group_count)[0];
+            assert_eq!(most.local_size, rows.back([256, 1, 1]));
+            assert_eq!(rest.global_offset, rows.back([5 + done, 6, 7]));
+            assert_eq!(rest.group_count, rows.back([1, 5, 1]));
+            assert_eq!(rest.local_size, rows.back([1_000_003 - done, 1, 1]));
         }
     }
 

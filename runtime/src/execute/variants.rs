@@ -1,6 +1,6 @@
 //! Code for one local size of a kernel: compiled in the background once launches of that size have run for a while, which
 //! meanwhile run the general code. It pays most where the general code's packs don't fit a group's rows (tiles of 8 x 8: 17
-//! times as fast), and up to twice where they do and loops depend on the size (tiles of 16 x 16).
+//! times as fast) or are one item wide, and up to twice where they do and loops depend on the size (tiles of 16 x 16).
 
 use crate::execute::background;
 use crate::execute::tiers::{Tiers, Version};
@@ -32,14 +32,13 @@ impl Variants {
     /// The variant for a launch that is expected to take so many nanoseconds, if there is one by now. May begin to make it.
     pub(super) fn variant(&self, tiers: &Arc<Tiers>, launch: &Launch, expected_ns: u64) -> Option<Version> {
         let info = &tiers.newest().info;
-        let row = launch.local_size[0];
         if !tiers.can_specialize()
             || !info.code.sees_group
             || info.signature.required_work_group_size.is_some()
         {
             return None;
         }
-        let fits = info.code.lanes < 2 || row < 2 || row.is_multiple_of(info.code.lanes.into());
+        let fits = info.code.lanes < 2 || fills_packs(launch.local_size, info.code.lanes);
         let worth = if fits { WORTH_TRYING_NS } else { WORTH_BUILDING_NS };
         let mut sizes = self.lock();
         let known = sizes.iter().position(|(size, _)| *size == launch.local_size);
@@ -73,6 +72,12 @@ impl Variants {
     fn lock(&self) -> MutexGuard<'_, Vec<([u64; 3], State)>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// Whether rows end where packs do, as far as groups have several work-items. Those that are one item wide have no rows for code that does
+/// not know it.
+fn fills_packs(local_size: [u64; 3], lanes: u32) -> bool {
+    local_size.iter().all(|&size| size == 1) || local_size[0].is_multiple_of(lanes.into())
 }
 
 /// Has a variant made. Whether it can be tried.
@@ -130,6 +135,11 @@ mod tests {
         assert!(variant(&general, &odd, 1).is_none());
         wait_until(|| variant(&general, &odd, 0).is_some());
         assert_eq!(variant(&general, &odd, 0).unwrap().info.code.symbol, "special");
+        // Of groups that are one item wide, packs lie in another dimension.
+        let column = launch([1, 64, 1]);
+        assert!(variant(&general, &column, WORTH_BUILDING_NS).is_none());
+        assert!(!matches!(general.variants().lock()[1].1, State::Watched(_)));
+        general.variants().lock().pop();
         // Sizes that fit get it later, and only so many are watched.
         assert!(variant(&general, &launch([32, 2, 1]), WORTH_TRYING_NS - 1).is_none());
         assert!(matches!(general.variants().lock()[1].1, State::Watched(_)));

@@ -57,6 +57,9 @@ fn verify_kernel(kernel: &KernelInfo, device: &DeviceInfo) -> Result<(), String>
     if !code.lanes.is_power_of_two() || code.lanes > MAX_LANES {
         return Err(format!("runs {} work-items together", code.lanes));
     }
+    if code.row_dimension > 2 {
+        return Err(format!("has rows along dimension {}", code.row_dimension));
+    }
     let memory = [
         ("local", code.static_local_size),
         ("private", code.private_size),
@@ -172,7 +175,7 @@ mod tests {
         let device = &context.device().info;
         assert_eq!(verify(&program(vec![kernel()]), device), Ok(()));
         type Case = (fn(&mut KernelInfo), &'static str);
-        let cases: [Case; 25] = [
+        let cases: [Case; 26] = [
             (|k| k.signature.name.clear(), "a name that"),
             (|k| k.signature.name = "a\0b".into(), "the kernel `a\\0b` has a name that"),
             (|k| k.signature.arguments[0].offset = 9, "an argument 1 of 16 bytes at 16, between 17 and 40"),
@@ -201,6 +204,7 @@ mod tests {
             (|k| k.code.lanes = 0, "runs 0 work-items"),
             (|k| k.code.lanes = 48, "runs 48 work-items"),
             (|k| k.code.lanes = 128, "runs 128 work-items"),
+            (|k| k.code.row_dimension = 3, "rows along dimension 3"),
             (|k| k.code.static_local_size = u64::MAX, "bytes of local memory"),
             (|k| k.code.private_size = 1 << 60, "bytes of private memory"),
             (

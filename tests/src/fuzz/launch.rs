@@ -47,6 +47,13 @@ impl Launch {
             launch.global[d] = launch.local[d] * (1 + random.below(3));
             launch.offset[d] = if moved { random.below(40) } else { 0 };
         }
+        if dimensions > 1 && random.below(3) == 0 {
+            // Groups that are one item wide.
+            let deepest = dimensions - 1;
+            launch.global[0] /= launch.local[0];
+            launch.global[deepest] = launch.global[deepest] / launch.local[deepest] * launch.local[0];
+            launch.local[deepest] = std::mem::replace(&mut launch.local[0], 1);
+        }
         launch
     }
 

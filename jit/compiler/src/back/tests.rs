@@ -100,11 +100,15 @@ fn baseline_object(function: &Function) -> Vec<u8> {
 struct Ready {
     info: KernelInfo,
     entry: RawWorkGroupFn,
+    /// The dimension that work-items are numbered in.
+    row_dimension: usize,
     _program: Arc<LoadedProgram>,
 }
 
 impl Ready {
     fn new(kernel: Function, lanes: u32) -> Self {
+        let extended = |sizes: [u32; 3]| sizes.iter().position(|&size| size > 1);
+        let row_dimension = kernel.required_work_group_size.and_then(extended).unwrap_or(0);
         let (lowered, ir) = lower(kernel, lanes.max(1));
         let object = match lanes {
             BASELINE => baseline_object(&lowered.group.function),
@@ -126,14 +130,15 @@ impl Ready {
             log: String::new(),
         };
         let kernel = crate::loaded(&compiled).unwrap().remove(0);
-        Ready { info, entry: kernel.entry, _program: kernel.program }
+        Ready { info, entry: kernel.entry, row_dimension, _program: kernel.program }
     }
 
     fn run(&self, data: &mut [i32], local: u64, number: i32) {
         let size = |bytes: u64| vec![0xa5a5_5a5a_dead_beef_u128; bytes.div_ceil(16) as usize + 16];
         let (mut scratch, mut locals) = (size(self.info.code.scratch_size(local)), size(4096));
         let groups = data.len() as u64 / local;
-        let range = Launch::whole(1, [0; 3], [data.len() as u64, 1, 1], [local, 1, 1]);
+        let sizes = |items: u64| std::array::from_fn(|d| if d == self.row_dimension { items } else { 1 });
+        let range = Launch::whole(3, [0; 3], sizes(data.len() as u64), sizes(local));
         let launch = Launch { streams: 1, ..range };
         let aligned = |memory: &mut Vec<u128>| {
             let start = memory.as_mut_ptr();
@@ -251,6 +256,38 @@ fn a_uniform_loop_around_a_barrier() {
             let adds = std::iter::successors(Some(local / 2), |n| Some(n / 2)).take_while(|&n| n > 0);
             let iterations = adds.filter(|&n| item < n).count() as i32;
             assert_eq!(got, sum + iterations * 100_000, "{local} {i}");
+        }
+    }
+}
+
+#[test]
+fn packs_lie_along_the_dimension_that_groups_extend_in() {
+    for (dimension, size) in [(1, "1 16 1"), (2, "1 1 16"), (1, "1 21 1")] {
+        let local: usize = if size == "1 21 1" { 21 } else { 16 };
+        let text = format!("{PARAMS}{}", REDUCTION.replace("mul %22,", "mul %20,"));
+        let text = ["global_id", "local_id", "local_size"]
+            .iter()
+            .fold(text, |text, query| text.replace(&format!("{query} 0"), &format!("{query} {dimension}")));
+        let of_flat = "  %30: i64 = local_id 0\n  %31: i64 = global_id 0\n  %32: i64 = add %30, %31\n  %33: i32 = trunc %32\n";
+        let text = text.replacen("b0:\n", &format!("work_group_size {size}\nb0:\n{of_flat}"), 1);
+        let text = text
+            .replace("add %17, %18", "sub %34, %33")
+            .replace("  %19:", "  %34: i32 = add %17, %18\n  %19:");
+        let lowered = lower(parse(&text).unwrap_or_else(|e| panic!("{e}\n{text}")), 8).0;
+        assert_eq!((lowered.row_dimension, lowered.lanes), (dimension, 8));
+        let mut data = numbers(local * 4);
+        let before = data.clone();
+        run(&text, &mut data, local as u64, 0);
+        for (i, &got) in data.iter().enumerate() {
+            // Of an odd number, the last half's last one is not added.
+            let mut sums = before[i / local * local..][..local].to_vec();
+            let mut count = 0;
+            let halves = std::iter::successors(Some(local / 2), |n| Some(n / 2)).take_while(|&n| n > 0);
+            for half in halves {
+                (0..half).for_each(|item| sums[item] = sums[item].wrapping_add(sums[item + half]));
+                count += i32::from(i % local < half);
+            }
+            assert_eq!(got, sums[0] + count * 100_000, "{size} {i}");
         }
     }
 }

@@ -261,7 +261,9 @@ impl Solver<'_> {
             });
         }
         Some(match op {
-            Op::WorkItem { query: WorkItemQuery::GlobalId | WorkItemQuery::LocalId, dimension: 0 } => {
+            Op::WorkItem { query: WorkItemQuery::GlobalId | WorkItemQuery::LocalId, dimension }
+                if *dimension == self.function.row_dimension =>
+            {
                 Shape::Affine { stride: 1, exact: true }
             }
             Op::WorkItem { query: WorkItemQuery::SubGroupLocalId, .. } => {

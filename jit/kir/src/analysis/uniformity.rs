@@ -104,7 +104,9 @@ impl<'a> Solver<'a> {
             return true;
         }
         match op {
-            Op::WorkItem { query, .. } => query.is_varying(),
+            Op::WorkItem { query, dimension } => {
+                query.is_varying() && (query.sees_sub_groups() || self.function.extends_in(*dimension))
+            }
             // Every work-item has its own.
             Op::SlotAddress(_) => true,
             Op::AtomicRmw { .. } | Op::CompareExchange { .. } => true,

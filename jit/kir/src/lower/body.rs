@@ -216,13 +216,18 @@ impl Lowering<'_, '_> {
     }
 
     fn query(&mut self, copy: &BodyCopy, query: WorkItemQuery, d: usize) -> Value {
-        let local = |copy: &BodyCopy| copy.item().local[d];
         if query.sees_sub_groups() {
             return self.sub_group_query(copy, query);
         }
         match query {
-            WorkItemQuery::GlobalId => self.out.binary(BinaryOp::Add, NO_WRAP, self.bases[d], local(copy)),
-            WorkItemQuery::LocalId => local(copy),
+            // Known for the whole group, and asked for once for it.
+            WorkItemQuery::GlobalId if !copy.body.extends_in(d as u8) => self.bases[d],
+            WorkItemQuery::LocalId if !copy.body.extends_in(d as u8) => self.out.int(0),
+            WorkItemQuery::GlobalId => {
+                let local = copy.item().local[d];
+                self.out.binary(BinaryOp::Add, NO_WRAP, self.bases[d], local)
+            }
+            WorkItemQuery::LocalId => copy.item().local[d],
             WorkItemQuery::GroupId => {
                 self.out.binary(BinaryOp::Add, NO_WRAP, self.ids[d], self.sizes.first_group[d])
             }

@@ -3,7 +3,7 @@
 use super::Lowering;
 use super::launch::{Memory, NO_WRAP, Parameters, Sizes};
 use super::sub_groups::SubGroups;
-use crate::analysis::ID_LIMIT;
+use crate::analysis::{ID_LIMIT, any_order};
 use crate::builder::Builder;
 use crate::transform::WorkGroup;
 use crate::{BinaryOp, Block, CastOp, Flags, IntPredicate, Op, Terminator, Type, Value};
@@ -21,7 +21,7 @@ pub(super) fn count_packs(out: &mut Builder, group: &WorkGroup, sizes: &Sizes) -
     let none = out.int(0);
     let mut count = |lanes: u32| {
         let mask = out.int(u64::from(lanes).wrapping_neg());
-        let all = out.binary(BinaryOp::And, 0, sizes.local_size[0], mask);
+        let all = out.binary(BinaryOp::And, 0, sizes.by_row()[0], mask);
         out.select(fits, all, none)
     };
     lanes.into_iter().map(|lanes| (lanes, count(lanes))).collect()
@@ -75,24 +75,43 @@ pub(super) fn write(
     lowering.finish(done);
 }
 
+/// What is given in that order, by dimension.
+pub(super) fn in_dimensions(order: [usize; 3], values: [Value; 3]) -> [Value; 3] {
+    let mut by_dimension = values;
+    order.into_iter().zip(values).for_each(|(d, value)| by_dimension[d] = value);
+    by_dimension
+}
+
 impl Lowering<'_, '_> {
+    /// The dimensions, from the one in which groups follow on each other outwards: that of the rows, unless some group may wait for one of a
+    /// smaller number.
+    fn group_order(&self) -> [usize; 3] {
+        match self.group.regions.iter().all(|region| any_order(&region.body)) {
+            true => self.sizes.order,
+            false => [0, 1, 2],
+        }
+    }
+
     fn first_group(&mut self, linear: Value) -> [Value; 3] {
-        let [x, y, _] = self.sizes.group_count;
+        let order = self.group_order();
+        let [x, y, _] = order.map(|d| self.sizes.group_count[d]);
         let rest = self.out.binary(BinaryOp::UDiv, 0, linear, x);
-        [
+        let places = [
             self.out.binary(BinaryOp::URem, 0, linear, x),
             self.out.binary(BinaryOp::URem, 0, rest, y),
             self.out.binary(BinaryOp::UDiv, 0, rest, y),
-        ]
+        ];
+        in_dimensions(order, places)
     }
 
     /// The next group's number and ids, and whether it belongs to the range.
     fn next_group(&mut self, linear: Value, end: Value) -> ([Value; 4], Value) {
-        let [x, y, z] = self.ids;
+        let order = self.group_order();
+        let [x, y, z] = order.map(|d| self.ids[d]);
         let (zero, one) = (self.out.int(0), self.out.int(1));
         let next = self.out.binary(BinaryOp::Add, Flags::NUW, linear, one);
         let mut carry = one;
-        let [x, y] = [(x, 0), (y, 1)].map(|(id, d)| {
+        let [x, y] = [(x, order[0]), (y, order[1])].map(|(id, d)| {
             let step = self.out.binary(BinaryOp::Add, Flags::NUW, id, carry);
             let wraps = self.out.compare(IntPredicate::Eq, step, self.sizes.group_count[d]);
             carry = self.out.cast(CastOp::ZExt, Type::I64, wraps);
@@ -100,6 +119,7 @@ impl Lowering<'_, '_> {
         });
         let z = self.out.binary(BinaryOp::Add, Flags::NUW, z, carry);
         let more = self.out.compare(IntPredicate::Ult, next, end);
+        let [x, y, z] = in_dimensions(order, [x, y, z]);
         ([next, x, y, z], more)
     }
 

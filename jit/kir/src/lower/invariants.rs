@@ -13,7 +13,9 @@ pub(super) fn repeated_loads(body: &Function, flow: &ControlFlow) -> usize {
         for &inst in &body.block(block).insts {
             let op = body.op(inst);
             let is_same = match op {
-                Op::WorkItem { query, dimension } => *dimension > 0 && !query.sees_sub_groups(),
+                Op::WorkItem { query, dimension } => {
+                    *dimension != body.row_dimension && !query.sees_sub_groups()
+                }
                 Op::Load { pointer, volatile: false, ordering: None, .. } => {
                     let is_same = body.is_given(*pointer) || same.contains(pointer.index());
                     loads += usize::from(is_same);

@@ -1,6 +1,7 @@
 //! Lowering: what the caller passes, and where a work-group's memory lies.
 
 use super::collectives::{alignment, in_lanes};
+use super::groups::in_dimensions;
 use super::layout::{Layout, SCRATCH_ALIGN, SlotPlace};
 use super::spaces::Spaces;
 use crate::analysis::{ID_LIMIT, id_limit};
@@ -54,6 +55,8 @@ pub(super) struct Sizes {
     pub global_offset: [Value; 3],
     pub global_size: [Value; 3],
     pub local_size: [Value; 3],
+    /// The dimensions, from the one that rows lie in outwards.
+    pub order: [usize; 3],
     pub group_count: [Value; 3],
     pub enqueued_local_size: [Value; 3],
     pub first_group: [Value; 3],
@@ -111,6 +114,7 @@ impl Sizes {
             global_offset,
             global_size,
             local_size,
+            order: body.dimension_order(),
             group_count,
             enqueued_local_size,
             first_group,
@@ -120,6 +124,16 @@ impl Sizes {
             disjoint_buffers,
             padded_items,
         }
+    }
+
+    /// A group's sizes, from the length of its rows outwards.
+    pub fn by_row(&self) -> [Value; 3] {
+        self.order.map(|d| self.local_size[d])
+    }
+
+    /// A local id, of a work-item's places from the one in its row outwards.
+    pub fn local_id(&self, places: [Value; 3]) -> [Value; 3] {
+        in_dimensions(self.order, places)
     }
 
     /// The same for a part of the NDRange whose groups are smaller than the required size. Their scratch memory is laid out

@@ -71,7 +71,7 @@ impl Lowering<'_, '_> {
         tail: Option<BodyCopy>,
     ) -> Block {
         let zero = self.out.int(0);
-        let [x, y, _] = self.sizes.local_size;
+        let sizes @ [x, y, _] = self.sizes.by_row();
         let (parallel, is_wide) = (scalar.parallel, wide.is_some());
         let [plane, row] = [(); 2].map(|()| self.add_loop());
         self.out.jump(plane.header, &[zero]);
@@ -89,7 +89,10 @@ impl Lowering<'_, '_> {
         }
         self.out.at = item.header;
         let linear = self.out.binary(BinaryOp::Add, NO_WRAP, row_start, item.id);
-        let first = self.begin_copy(&mut scalar, Some(Item { linear, local: [item.id, row.id, plane.id] }));
+        let first = self.begin_copy(
+            &mut scalar,
+            Some(Item { linear, local: self.sizes.local_id([item.id, row.id, plane.id]) }),
+        );
         self.out.jump(first, &[]);
         let [latch, next_row, next_plane, end] = std::array::from_fn(|_| self.out.function.add_block());
         self.finish_copy(&mut scalar, latch);
@@ -109,7 +112,7 @@ impl Lowering<'_, '_> {
             let hints =
                 LoopHints { parallel, no_vectorize: is_wide && d == 0, no_unroll: is_wide, no_hoist: false };
             self.out.at = latch;
-            self.close_loop(&of, (1, self.sizes.local_size[d]), out_of, hints);
+            self.close_loop(&of, (1, sizes[d]), out_of, hints);
         }
         end
     }
@@ -125,7 +128,8 @@ impl Lowering<'_, '_> {
         let pack = self.add_loop();
         self.out.at = pack.header;
         let linear = self.out.binary(BinaryOp::Add, NO_WRAP, row_start, pack.id);
-        let first = self.begin_copy(&mut wide, Some(Item { linear, local: [pack.id, row, plane] }));
+        let first = self
+            .begin_copy(&mut wide, Some(Item { linear, local: self.sizes.local_id([pack.id, row, plane]) }));
         self.out.jump(first, &[]);
         let [latch, rest] = std::array::from_fn(|_| self.out.function.add_block());
         self.finish_copy(&mut wide, latch);
@@ -134,7 +138,7 @@ impl Lowering<'_, '_> {
         let hints = LoopHints { no_vectorize: true, no_hoist, ..LoopHints::default() };
         self.close_loop(&pack, (lanes, items), rest, hints);
         self.out.at = rest;
-        let left = self.out.compare(IntPredicate::Ult, items, self.sizes.local_size[0]);
+        let left = self.out.compare(IntPredicate::Ult, items, self.sizes.by_row()[0]);
         Packs { enter, some, header: pack.header, rest, left, items }
     }
 

@@ -59,7 +59,8 @@ impl SubGroups {
             let fits = out.binary(BinaryOp::Or, 0, rows_fit, one_row);
             out.binary(BinaryOp::And, 0, fits, small)
         };
-        let [are_packs, whole_are_packs] = [sizes.local_size, sizes.enqueued_local_size].map(&mut are_packs);
+        let enqueued = sizes.order.map(|d| sizes.enqueued_local_size[d]);
+        let [are_packs, whole_are_packs] = [sizes.by_row(), enqueued].map(&mut are_packs);
         let size = out.int(lanes.into());
         let size = out.select(are_packs, size, one);
         SubGroups { are_packs, whole_are_packs, lanes, size, tails: are_packs, rows_end }
@@ -96,22 +97,24 @@ impl Lowering<'_, '_> {
         match (query, copy.kind) {
             (WorkItemQuery::MaxSubGroupSize, _) => groups.size,
             (WorkItemQuery::NumSubGroups, _) => {
-                groups.count(&mut self.out, self.sizes.local_size, groups.are_packs)
+                groups.count(&mut self.out, self.sizes.by_row(), groups.are_packs)
             }
             (WorkItemQuery::EnqueuedNumSubGroups, _) => {
-                groups.count(&mut self.out, self.sizes.enqueued_local_size, groups.whole_are_packs)
+                let enqueued = self.sizes.order.map(|d| self.sizes.enqueued_local_size[d]);
+                groups.count(&mut self.out, enqueued, groups.whole_are_packs)
             }
             (WorkItemQuery::SubGroupLocalId, _) => self.out.int(0),
             (WorkItemQuery::SubGroupSize, Kind::Item) => self.out.int(1),
             (WorkItemQuery::SubGroupSize, Kind::Pack) => self.out.int(groups.lanes.into()),
             (WorkItemQuery::SubGroupSize, Kind::Tail) => {
-                let first = copy.item().local[0];
-                self.out.binary(BinaryOp::Sub, NO_WRAP, self.sizes.local_size[0], first)
+                let first = copy.item().local[self.sizes.order[0]];
+                self.out.binary(BinaryOp::Sub, NO_WRAP, self.sizes.by_row()[0], first)
             }
             (_, Kind::Item) => copy.item().linear,
             _ if groups.rows_end => {
-                let [first, row, plane] = copy.item().local;
-                let [x, y, _] = self.sizes.local_size;
+                let local = copy.item().local;
+                let [first, row, plane] = self.sizes.order.map(|d| local[d]);
+                let [x, y, _] = self.sizes.by_row();
                 let in_row = groups.packs_of(&mut self.out, x);
                 let planes = self.out.binary(BinaryOp::Mul, NO_WRAP, plane, y);
                 let rows = self.out.binary(BinaryOp::Add, NO_WRAP, planes, row);
@@ -153,7 +156,8 @@ impl Lowering<'_, '_> {
         self.out.branch(self.sub_groups.tails, (pack, &[]), (item, &[first]));
         self.out.at = pack;
         let linear = self.out.binary(BinaryOp::Add, NO_WRAP, row_start, first);
-        let begin = self.begin_copy(&mut tail, Some(Item { linear, local: [first, row, plane] }));
+        let begin = self
+            .begin_copy(&mut tail, Some(Item { linear, local: self.sizes.local_id([first, row, plane]) }));
         self.out.jump(begin, &[]);
         self.finish_copy(&mut tail, latch);
         self.out.at = latch;

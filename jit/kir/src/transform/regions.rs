@@ -82,6 +82,7 @@ impl Former {
         body.slots = self.kernel.slots.clone();
         body.local_size = self.kernel.local_size;
         body.required_work_group_size = self.kernel.required_work_group_size;
+        body.row_dimension = self.kernel.row_dimension;
         body.remainder_groups = self.kernel.remainder_groups;
         body.required_sub_group_size = self.kernel.required_sub_group_size;
         body.group_factors = self.kernel.group_factors;

@@ -97,6 +97,7 @@ pub fn widen(
     function.slots = facts.slots.slots.clone();
     function.local_size = body.local_size;
     function.required_work_group_size = body.required_work_group_size;
+    function.row_dimension = body.row_dimension;
     function.required_sub_group_size = body.required_sub_group_size;
     function.remainder_groups = body.remainder_groups;
     function.group_factors = body.group_factors;

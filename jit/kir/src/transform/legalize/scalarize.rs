@@ -57,6 +57,7 @@ impl<'f> Scalarizer<'f> {
         new.slots = old.slots.clone();
         new.local_size = old.local_size;
         new.required_work_group_size = old.required_work_group_size;
+        new.row_dimension = old.row_dimension;
         new.required_sub_group_size = old.required_sub_group_size;
         new.remainder_groups = old.remainder_groups;
         let mut parts = vec![None; old.value_count()];

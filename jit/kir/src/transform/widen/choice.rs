@@ -52,7 +52,9 @@ pub fn choose(
     if widest < 2 {
         return no("scalar, as asked for");
     }
-    let row = region.body.required_work_group_size.map(|size| size[0]).filter(|_| forced_lanes.is_none());
+    let rows_lie_in = usize::from(region.body.row_dimension);
+    let row =
+        region.body.required_work_group_size.map(|size| size[rows_lie_in]).filter(|_| forced_lanes.is_none());
     let fits_row = row.is_none_or(|row| row.is_multiple_of(widest));
     let least = match (forced_lanes, fits_row) {
         (Some(lanes), _) => lanes,
@@ -202,9 +204,10 @@ fn with_guard(body: &Function) -> Function {
     }
     body.set_terminator(within, terminator);
     body.set_terminator(beyond, Terminator::Return(None));
+    let dimension = body.row_dimension;
     let mut builder = Builder { function: &mut body, at: ITEM };
     let [id, size] = [WorkItemQuery::LocalId, WorkItemQuery::LocalSize]
-        .map(|query| builder.push(Type::I64, Op::WorkItem { query, dimension: 0 }));
+        .map(|query| builder.push(Type::I64, Op::WorkItem { query, dimension }));
     let is_within = builder.compare(IntPredicate::Ult, id, size);
     builder.branch(is_within, (within, &[]), (beyond, &[]));
     body

@@ -162,7 +162,11 @@ fn walk(body: &Function, loops: &Loops, shapes: &Shapes, (id, lanes): (LoopId, u
 /// Whether work-items differ in more than one dimension: then those of another one read the same row.
 fn has_other_dimensions(body: &Function) -> bool {
     use WorkItemQuery::{GlobalId, GroupId, LocalId};
-    let is_id = |op: &Op| matches!(op, Op::WorkItem { query: GlobalId | GroupId | LocalId, dimension: 1.. });
+    let of_rows = body.row_dimension;
+    let is_id = |op: &Op| match op {
+        Op::WorkItem { query: GlobalId | GroupId | LocalId, dimension } => *dimension != of_rows,
+        _ => false,
+    };
     body.insts().any(|inst| is_id(body.op(inst)))
 }
 

@@ -1,0 +1,146 @@
+//! Transform: the dimension in which a pack's work-items are neighbours. That is the first, unless neighbours in another one access
+//! neighbouring memory and those in the first don't, as in kernels for which the first dimension is a matrix's row, or groups are known to
+//! be one item wide.
+
+use crate::analysis::{ControlFlow, Frequencies, Loops, MemoryShape, Shapes, sees_group, sees_sub_groups};
+use crate::{AddressSpace, Function, Op, Scalar, Type, Value, WorkItemQuery};
+use fixedbitset::FixedBitSet;
+
+/// Shorter rows hold no pack worth a choice.
+const LEAST_ROW: u32 = 8;
+/// Accesses must cost less than such a part of what they cost in the first dimension: the estimate is a rough one.
+const LEAST_PART: f64 = 0.5;
+/// An access costs what it moves; one whose lanes lie further apart takes an access for each.
+const MOST_APART: u64 = 4;
+const SCATTERED: f64 = 16.0;
+
+/// Decides it.
+pub fn choose_row_dimension(kernel: &mut Function) {
+    // Sub-groups are numbered along the first, and the host says how many there are.
+    if sees_sub_groups(kernel) {
+        return;
+    }
+    // Those in front of it have one item: nothing is numbered otherwise.
+    kernel.row_dimension = (0..3).find(|&dimension| kernel.extends_in(dimension)).unwrap_or(0);
+    let scans = kernel.insts().any(|inst| matches!(kernel.op(inst), Op::GroupScan { .. }));
+    // Who sees groups, whose sizes are unknown, may have rows of one item in the other dimensions.
+    let is_known = kernel.required_work_group_size.is_some();
+    if scans || (!is_known && sees_group(kernel)) {
+        return;
+    }
+    let first = kernel.row_dimension;
+    let others: Vec<u8> = (first + 1..3).filter(|&dimension| has_rows(kernel, dimension)).collect();
+    if others.is_empty() {
+        return;
+    }
+    let flow = ControlFlow::new(kernel);
+    let Some(loops) = Loops::new(&flow) else { return };
+    let frequencies = Frequencies::new(kernel, &flow, &loops);
+    let mut cost = |dimension: u8| {
+        kernel.row_dimension = dimension;
+        accesses(kernel, &flow, &loops, &frequencies)
+    };
+    let mut best = (first, LEAST_PART * cost(first));
+    for dimension in others {
+        let cost = cost(dimension);
+        if cost < best.1 {
+            best = (dimension, cost);
+        }
+    }
+    kernel.row_dimension = best.0;
+}
+
+/// Whether work-items differ in that dimension, by enough of them.
+fn has_rows(kernel: &Function, dimension: u8) -> bool {
+    let is_long = |sizes: [u32; 3]| sizes[usize::from(dimension)] >= LEAST_ROW;
+    kernel.required_work_group_size.is_none_or(is_long)
+        && kernel.insts().any(|inst| {
+            let Op::WorkItem { query, dimension: of } = *kernel.op(inst) else { return false };
+            of == dimension && matches!(query, WorkItemQuery::GlobalId | WorkItemQuery::LocalId)
+        })
+}
+
+/// What a pack's accesses cost, if it lies in the kernel's row dimension.
+fn accesses(kernel: &Function, flow: &ControlFlow, loops: &Loops, frequencies: &Frequencies) -> f64 {
+    let interleaved = FixedBitSet::with_capacity(kernel.value_count());
+    let memory = MemoryShape { context: &[], slot_strides: &[], interleaved: &interleaved };
+    let shapes = Shapes::new(kernel, flow, loops, &memory);
+    let mut cost = 0.0;
+    for &block in flow.reverse_post_order() {
+        // What stands in a loop counts by it, as often as a loop is thought to turn.
+        let depth = loops.around(loops.innermost(block)).count() as i32;
+        let often = frequencies.of(block) * TURNS.powi(depth);
+        let each = kernel.block(block).insts.iter().map(|&inst| match *kernel.op(inst) {
+            Op::Load { pointer, .. } => {
+                let ty = kernel.result(inst).map(|value| kernel.ty(value));
+                ty.map_or(0.0, |ty| access(kernel, pointer, shapes.shape_at(pointer, block).stride(), ty))
+            }
+            Op::Store { pointer, value, .. } => {
+                access(kernel, pointer, shapes.shape_at(pointer, block).stride(), kernel.ty(value))
+            }
+            _ => 0.0,
+        });
+        cost += often * each.sum::<f64>();
+    }
+    cost
+}
+
+/// Iterations of a loop.
+const TURNS: f64 = 16.0;
+
+fn access(kernel: &Function, pointer: Value, stride: Option<i64>, ty: &Type) -> f64 {
+    if kernel.ty(pointer).scalar() == Some(Scalar::Pointer(AddressSpace::Private)) {
+        return 0.0;
+    }
+    match stride.map(|stride| stride.unsigned_abs().div_ceil(ty.size().max(1))) {
+        Some(apart @ ..=MOST_APART) => apart.max(1) as f64,
+        _ => SCATTERED,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::parse;
+
+    /// The dimension chosen for a kernel that adds a constant to `%0[id of dimension 0 * 4096 + id of dimension 1 * 4]`, or
+    /// the other way round.
+    fn chosen(header: &str, query: &str, [first, second]: [u64; 2], before: &str) -> u8 {
+        let text = format!(
+            "kernel \"k\"(%0: ptr(global) @ 0) {{\n{header}b0:\n{before}  %1: i64 = {query} 0\n  %2: i64 = {query} 1\n\
+             %3: ptr(global) = address %0 + %1*{first} + 0\n  %4: ptr(global) = address %3 + %2*{second} + 0\n  %5: i32 = load %4, align 4\n\
+             %6: i32 = add %5, 1:i32\n  store %4, %6, align 4\n  return\n}}"
+        );
+        let mut kernel = parse(&text).unwrap_or_else(|e| panic!("{e}\n{text}"));
+        choose_row_dimension(&mut kernel);
+        // It is part of the text.
+        assert_eq!(parse(&kernel.to_string()).unwrap().row_dimension, kernel.row_dimension);
+        kernel.row_dimension
+    }
+
+    const ROWS: [u64; 2] = [4096, 4];
+    const COLUMNS: [u64; 2] = [4, 4096];
+
+    #[test]
+    fn packs_lie_where_memory_does() {
+        assert_eq!(chosen("", "global_id", ROWS, ""), 1);
+        assert_eq!(chosen("", "global_id", COLUMNS, ""), 0);
+        assert_eq!(chosen("", "global_id", [4096, 4096], ""), 0);
+        // Of groups that it sees it must know that they have rows there.
+        assert_eq!(chosen("", "local_id", ROWS, ""), 0);
+        for (size, expected) in [("16 16 1", 1), ("256 1 1", 0), ("64 2 1", 0), ("1 64 1", 1), ("1 1 64", 2)]
+        {
+            let header = format!("  work_group_size {size}\n");
+            assert_eq!(chosen(&header, "local_id", ROWS, ""), expected, "{size}");
+        }
+        // However groups are one item wide.
+        assert_eq!(chosen("  work_group_size 1 64 1\n", "local_id", COLUMNS, ""), 1);
+    }
+
+    #[test]
+    fn who_is_numbered_along_the_first_dimension_stays_there() {
+        let (header, scan) = ("  work_group_size 16 16 1\n", "  %9: i32 = group_scan exclusive add 1:i32\n");
+        assert_eq!(chosen(header, "local_id", ROWS, scan), 0);
+        assert_eq!(chosen("", "global_id", ROWS, "  %9: i64 = sub_group_id 0\n"), 0);
+    }
+}
