@@ -99,6 +99,11 @@ impl Writer<'_> {
         let place = PLACES[self.below(PLACES.len())];
         let mut text = format!("#undef POS\n#define POS(j) {place}\n");
         let dimension = self.below(8);
+        // Neighbours in memory are neighbours in the first dimension, or in the last.
+        let item = match self.once_in(3) {
+            true => "(gx * get_global_size(1) + gy) * get_global_size(2) + gz",
+            false => "(gz * get_global_size(1) + gy) * get_global_size(0) + gx",
+        };
         if self.once_in(3) {
             let [x, y, z] = Launch::new(seed).local;
             let _ = writeln!(text, "__attribute__((reqd_work_group_size({x}, {y}, {z})))");
@@ -107,8 +112,8 @@ impl Writer<'_> {
             text,
             "kernel void k{seed}(global uint *data, global uchar *bytes, global float *floats, global const uint *in,\n    \
              constant float *cf, local uint *loc, uint number, global uint *sums) {{\n  \
-             size_t gx = get_global_id(0) - get_global_offset(0), gy = get_global_id(1) - get_global_offset(1);\n  \
-             uint item = (uint)(((get_global_id(2) - get_global_offset(2)) * get_global_size(1) + gy) * get_global_size(0) + gx);\n  \
+             size_t gx = get_global_id(0) - get_global_offset(0), gy = get_global_id(1) - get_global_offset(1), gz = get_global_id(2) - get_global_offset(2);\n  \
+             uint item = (uint)({item});\n  \
              uint items = (uint)(get_global_size(0) * get_global_size(1) * get_global_size(2));\n  \
              uint lid = (uint)((get_local_id(2) * get_local_size(1) + get_local_id(1)) * get_local_size(0) + get_local_id(0));\n  \
              uint lsize = (uint)(get_local_size(0) * get_local_size(1) * get_local_size(2));\n  \

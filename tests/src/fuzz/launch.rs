@@ -48,11 +48,9 @@ impl Launch {
             launch.offset[d] = if moved { random.below(40) } else { 0 };
         }
         if dimensions > 1 && random.below(3) == 0 {
-            // Groups that are one item wide.
-            let deepest = dimensions - 1;
-            launch.global[0] /= launch.local[0];
-            launch.global[deepest] = launch.global[deepest] / launch.local[deepest] * launch.local[0];
-            launch.local[deepest] = std::mem::replace(&mut launch.local[0], 1);
+            // Long rows in another dimension; of these groups some are one item wide.
+            launch.local.swap(0, dimensions - 1);
+            launch.global.swap(0, dimensions - 1);
         }
         launch
     }
