@@ -143,7 +143,7 @@ impl Scheduler {
         let help = pool.map(|pool| Help { pool: pool.clone(), awake: self.awake.clone(), most: helpers });
         let job = Arc::new(Job::new(invocation.clone(), version, groups, shares, help, self.threads));
         match invocation.tiers.is_new() {
-            true => watch(&job),
+            true => watch(&job, || std::thread::sleep(BETWEEN_LOOKS)),
             false => job.call_for_help(),
         }
         match Worker::new(invocation, job.version.clone()) {
@@ -170,21 +170,27 @@ fn launch_span(invocation: &Invocation, groups: &Range<u64>) -> Span {
 
 /// Looks after a kernel's first launch: where each of its groups takes long, nobody would know before the first one ends. Before
 /// that, or before it is known that better code will not be there soon, nobody else begins with one: nobody could leave it for that code,
-/// and the compiler needs a processor.
-fn watch(job: &Arc<Job>) {
+/// and the compiler needs a processor. Nor is it looked any longer once that code is asked for: where there are two processors the
+/// thread that looks is the one that has it made.
+fn watch(job: &Arc<Job>, pause: impl Fn() + Send + 'static) {
     let (weak, before) = (Arc::downgrade(job), job.done.load(Ordering::Relaxed));
     let look = move || {
         for look in 1..=LOOKS {
-            std::thread::sleep(BETWEEN_LOOKS);
+            pause();
             let Some(job) = weak.upgrade() else { return };
             if job.done.load(Ordering::Relaxed) != before {
                 return;
             }
             // So long at least.
             let of_each = look * BETWEEN_LOOKS.as_nanos() as u64;
-            job.invocation.tiers.expect(((job.groups - before) / job.threads).saturating_mul(of_each));
-            if look >= LOOKS_ALONE {
+            let tiers = &job.invocation.tiers;
+            tiers.expect(((job.groups - before) / job.threads).saturating_mul(of_each));
+            let is_asked_for = tiers.is_making() || tiers.is_settled();
+            if is_asked_for || look >= LOOKS_ALONE {
                 job.call_for_help();
+            }
+            if is_asked_for {
+                return;
             }
         }
     };

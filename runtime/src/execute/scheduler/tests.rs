@@ -6,7 +6,7 @@ use super::*;
 use crate::execute::fault::Deadline;
 use crate::execute::launch::ArgumentBlock;
 use crate::execute::tiers::Tiers;
-use crate::execute::tiers::tests::version;
+use crate::execute::tiers::tests::{tiers, version, wait_until};
 use spirula_interface::program::{Launch, RawWorkGroupFn};
 use spirula_interface::tier::Tier;
 use std::sync::atomic::AtomicU32;
@@ -94,6 +94,24 @@ fn every_group_runs_once() {
             }
         }
     }
+}
+
+#[test]
+fn who_looks_after_a_launch_ends_when_better_code_is_asked_for() {
+    let kernel =
+        tiers(version(Tier::Baseline, count, |_| ()), |_| Ok(version(Tier::Optimized, count, |_| ())));
+    // So many groups that none of them may take two milliseconds.
+    let groups = 1 << 20;
+    let invocation = invocation(&kernel, [groups, 1, 1], 1, &[]);
+    let version = kernel.first().clone();
+    let job = Arc::new(Job::new(invocation, version, 0..groups, Shares::new(0..groups, 2, false), None, 2));
+    let pauses = Arc::new(AtomicU32::new(0));
+    let counted = pauses.clone();
+    watch(&job, move || {
+        counted.fetch_add(1, Ordering::Relaxed);
+    });
+    wait_until(|| Arc::strong_count(&pauses) == 1 && kernel.is_settled());
+    assert_eq!(pauses.load(Ordering::Relaxed), 1, "the thread that looks was free for the compiler at once");
 }
 
 #[test]
