@@ -12,4 +12,5 @@ pub(crate) mod output;
 pub(crate) mod pace;
 pub(crate) mod scheduler;
 pub(crate) mod tiers;
+pub(crate) mod tuning;
 mod variants;

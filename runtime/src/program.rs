@@ -524,7 +524,8 @@ impl Program {
     pub(crate) fn of_kernels(context: &Arc<Context>, kernels: Vec<(KernelInfo, Code)>) -> Arc<Program> {
         let device = context.device();
         let program = Program::new((context, device), None, BinaryType::Executable, vec![Vec::new()]);
-        let versions = kernels.into_iter().map(|(info, code)| Version { code, info: Arc::new(info) });
+        let versions =
+            kernels.into_iter().map(|(info, code)| Version { code, info: Arc::new(info), tuning: None });
         let built = versions.map(|version| BuiltKernel::new(version, None));
         program.state().kernels = Some(built.collect());
         program.state().status = BuildStatus::Success;

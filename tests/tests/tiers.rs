@@ -23,10 +23,14 @@ const OPTIMIZED: &str = "kernel mandelbrot: optimized code in ";
 /// The same, where that was there.
 const MADE_BEFORE: &str = "kernel mandelbrot: optimized code was made before";
 
+/// The same, where code of other lanes takes the place of some.
+const USED: &str = "is used from now on";
+
 fn main() -> ExitCode {
     type Body = fn() -> Outcome;
-    let tests: [(&str, Body); 6] = [
+    let tests: [(&str, Body); 7] = [
         ("forced_tiers_give_the_same_results", forced),
+        ("other_numbers_of_lanes_give_the_same_results_while_they_take_turns", turns),
         ("launches_change_code_and_stay_right", change),
         ("without_optimization_the_baseline_stays", disabled),
         ("a_program_from_a_binary_gets_better_too", from_binary),
@@ -42,6 +46,8 @@ struct Place {
     folder: TempDir,
     /// Whether what is compiled is kept.
     keeps: bool,
+    /// Whether lanes are chosen by measurement.
+    tune: &'static str,
 }
 
 /// A step of a test, in another process. Each writes a digest of its results on standard output.
@@ -61,10 +67,12 @@ enum Step {
     LoadUntilOptimized,
     /// One launch.
     Once,
+    /// Launches in whose midst code of other lanes takes turns with what was used before, and then its place.
+    Turns,
 }
 
 impl Step {
-    const ALL: [Step; 7] = [
+    const ALL: [Step; 8] = [
         Step::Kernels,
         Step::UntilOptimized,
         Step::Disabled,
@@ -72,6 +80,7 @@ impl Step {
         Step::Load,
         Step::LoadUntilOptimized,
         Step::Once,
+        Step::Turns,
     ];
 
     fn run(self) -> Outcome {
@@ -96,6 +105,15 @@ impl Step {
             }
             Step::Load => setup.mandelbrot(&setup.loaded()?)?,
             Step::LoadUntilOptimized => setup.until_optimized(&setup.loaded()?)?,
+            Step::Turns => {
+                let program = setup.program("bench/mandelbrot", SPIR12)?;
+                let expected = setup.mandelbrot(&program)?;
+                while setup.log().matches(USED).count() < 2 {
+                    assert_eq!(setup.mandelbrot(&program)?, expected);
+                }
+                assert_eq!(setup.mandelbrot(&program)?, expected);
+                expected
+            }
             Step::Once => setup.mandelbrot(&setup.program("bench/mandelbrot", SPIR12)?)?,
         };
         println!("{digest:x}");
@@ -215,7 +233,7 @@ fn with_steps(test: impl FnOnce(&mut Place) -> Outcome) -> Outcome {
     if let Ok(number) = std::env::var(STEP) {
         return Step::ALL[number.parse::<usize>()?].run();
     }
-    test(&mut Place { folder: tempfile::tempdir()?, keeps: false })
+    test(&mut Place { folder: tempfile::tempdir()?, keeps: false, tune: "0" })
 }
 
 impl Place {
@@ -231,7 +249,7 @@ impl Place {
         let mut setting = std::ffi::OsString::from("debug:");
         setting.push(self.log());
         command.env(STEP, number.to_string()).env(LOG, self.log());
-        command.env("SPIRULA_TIER", tier).env("SPIRULA_LOG", setting);
+        command.env("SPIRULA_TIER", tier).env("SPIRULA_LOG", setting).env("SPIRULA_TUNE", self.tune);
         command.envs(self.keeps.then(|| (icd::CACHE_VARIABLE, self.folder.path().join("cache"))));
         command.envs(compiler.map(|path| ("SPIRULA_COMPILER", path)));
         let done =
@@ -252,6 +270,22 @@ fn forced() -> Outcome {
         for tier in ["optimized", "auto"] {
             assert_eq!(place.step(Step::Kernels, tier, None)?.0, baseline, "{tier}");
         }
+        Ok(())
+    })
+}
+
+fn turns() -> Outcome {
+    with_steps(|place| {
+        let (baseline, log) = place.step(Step::Kernels, "baseline", None)?;
+        assert!(!log.contains(USED), "{log}");
+        place.tune = "always";
+        for tier in ["optimized", "auto"] {
+            assert_eq!(place.step(Step::Kernels, tier, None)?.0, baseline, "{tier}");
+        }
+        place.tune = "0";
+        let (right, _) = place.step(Step::Once, "optimized", None)?;
+        place.tune = "always";
+        assert_eq!(place.step(Step::Turns, "optimized", None)?.0, right);
         Ok(())
     })
 }

@@ -269,6 +269,8 @@ fn lower(
         any_order: lowered.any_order,
         lanes: lowered.lanes,
         row_dimension: lowered.row_dimension,
+        // What checks find is told by the lanes in which it is found.
+        alternatives: if inputs.settings.checks.any() { Vec::new() } else { lowered.alternatives.clone() },
         operations,
         sub_group_size: lowered.sub_group_size,
         is_sub_group_size_required,
@@ -297,13 +299,21 @@ fn pass_options(tier: Tier, inputs: &Inputs) -> pipeline::Options {
     if options.optimization_disabled {
         // The bits stay what they are.
         let facts = TargetFacts { fuses: facts.fuses, ..TargetFacts::with_vectors(128) };
-        pipeline::Options { facts, lanes: Some(1), optimize: false, verify, linear_memory }
+        pipeline::Options {
+            facts,
+            lanes: Some(1),
+            preferred_lanes: None,
+            optimize: false,
+            verify,
+            linear_memory,
+        }
     } else {
         let lanes = match tier {
             Tier::Baseline => Some(1),
             Tier::Optimized => settings.vector_width,
         };
-        pipeline::Options { facts, lanes, optimize: true, verify, linear_memory }
+        let preferred_lanes = options.specialization.as_ref().and_then(|wanted| wanted.lanes);
+        pipeline::Options { facts, lanes, preferred_lanes, optimize: true, verify, linear_memory }
     }
 }
 

@@ -25,6 +25,7 @@ fn regions_and_work_group_functions() {
         let options = Options {
             facts: TargetFacts::with_vectors(128),
             lanes,
+            preferred_lanes: None,
             optimize: true,
             verify: true,
             linear_memory: false,

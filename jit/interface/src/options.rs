@@ -30,6 +30,8 @@ pub struct Specialization {
     pub kernel: String,
     /// Work-items in each dimension, if the code is for one local size only.
     pub local_size: Option<[u32; 3]>,
+    /// Lanes of its packs, where the cost model could as well have chosen so many; 1 is scalar code.
+    pub lanes: Option<u32>,
 }
 
 /// Why a compilation yielded nothing.

@@ -148,12 +148,24 @@ pub struct KernelCode {
     pub lanes: u32,
     /// The dimension that rows lie in: in which those are neighbours.
     pub row_dimension: u8,
+    /// What might have been made instead and be as fast, by the cost model's estimates; the likeliest first. Nothing where the program
+    /// could tell, or the user decided.
+    pub alternatives: Vec<Alternative>,
     /// Operations of the kernel before it was lowered: how long it takes to make code of it goes by that.
     pub operations: u32,
     /// Work-items in a sub-group, where [`KernelCode::sub_group_size_in`] finds that they are packs; a power of two up to 64.
     pub sub_group_size: u32,
     /// Whether the kernel asked for that size: rows may then end within packs.
     pub is_sub_group_size_required: bool,
+}
+
+/// Code of a kernel that runs other numbers of work-items together, and computes the same.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Alternative {
+    /// See [`crate::options::Specialization::lanes`]; None: as the cost model chooses.
+    pub lanes: Option<u32>,
+    /// How long it is thought to take, in percent of the other.
+    pub percent: u32,
 }
 
 impl KernelCode {
@@ -170,6 +182,7 @@ impl KernelCode {
             any_order: false,
             lanes: 1,
             row_dimension: 0,
+            alternatives: Vec::new(),
             operations: 0,
             sub_group_size: 1,
             is_sub_group_size_required: false,

@@ -2,9 +2,10 @@
 
 use crate::analysis::{any_order, sees_group, sees_sub_groups};
 use crate::lower::{WorkGroupFunction, lower};
-use crate::transform::widen::{choose, choose_sub_groups};
+use crate::transform::widen::{Wanted, alternatives, choose, choose_sub_groups, described};
 use crate::transform::{self, WorkGroup};
 use crate::{Function, verify};
+use spirula_interface::program::Alternative;
 use spirula_interface::target::TargetFacts;
 use std::fmt::{self, Display, Formatter};
 
@@ -15,6 +16,8 @@ pub struct Options {
     pub facts: TargetFacts,
     /// Lanes to use wherever possible, a power of two up to 64; 1 is scalar code. None lets the cost model choose.
     pub lanes: Option<u32>,
+    /// Lanes to use where the cost model has a choice that they are part of.
+    pub preferred_lanes: Option<u32>,
     /// Whether passes that only serve speed run; without them each line of the source has one place in a function.
     pub optimize: bool,
     /// Whether the verifier sees what each pass yields.
@@ -258,6 +261,8 @@ pub struct Lowered {
     pub any_order: bool,
     /// See [`spirula_interface::program::KernelInfo::lanes`].
     pub lanes: u32,
+    /// See [`spirula_interface::program::KernelCode::alternatives`].
+    pub alternatives: Vec<Alternative>,
     /// See [`spirula_interface::program::KernelCode::sub_group_size`].
     pub sub_group_size: u32,
     /// See [`spirula_interface::program::KernelCode::row_dimension`].
@@ -277,7 +282,7 @@ pub fn run(
     let (sees_group, any_order) = (sees_group(&kernel), any_order(&kernel));
     let mut decisions = Vec::new();
     let mut remarks = Vec::new();
-    let (mut lanes, mut sub_group_size, mut row_dimension) = (1, 1, 0);
+    let (mut lanes, mut alternatives, mut sub_group_size, mut row_dimension) = (1, Vec::new(), 1, 0);
     let required = kernel.required_sub_group_size.map(|size| (size, sees_sub_groups(&kernel)));
     let mut form = Form::Function(kernel);
     if options.verify {
@@ -291,6 +296,7 @@ pub fn run(
             remarks = vec![format!("kernel {name}: {count} barrier region(s), {kept} context slot(s)")];
             let wide = group.regions.iter().filter_map(|region| region.wide.as_ref());
             lanes = wide.map(|wide| wide.lanes).max().unwrap_or(1);
+            alternatives.clone_from(&group.alternatives);
             sub_group_size = group.sub_group_size;
             row_dimension = group.regions.first().map_or(0, |region| region.body.row_dimension);
         }
@@ -315,6 +321,7 @@ pub fn run(
                 sees_group,
                 any_order,
                 lanes,
+                alternatives,
                 sub_group_size,
                 row_dimension,
                 remarks,
@@ -331,10 +338,18 @@ fn widen(group: &mut WorkGroup, options: &Options, remarks: &mut Vec<String>) {
         return remarks.push(reason);
     }
     let unseen = group.regions.len() == 1 && group.context.is_empty() && !sees_group(&group.regions[0].body);
+    let wanted = Wanted { forced: options.lanes, preferred: options.preferred_lanes };
+    let mut estimates = Vec::new();
     for (number, region) in group.regions.iter_mut().enumerate() {
-        let choice = choose(region, &group.context, &options.facts, options.lanes, unseen);
+        let choice = choose(region, &group.context, &options.facts, wanted, unseen);
         remarks.push(format!("region {number}: {}", choice.reason));
         (region.wide, region.tail) = (choice.wide, choice.tail);
+        estimates.extend(choice.estimates);
+    }
+    // Who asks for a size of sub-groups may ask what came of it.
+    if group.regions.iter().all(|region| region.body.required_sub_group_size.is_none()) {
+        group.alternatives = alternatives(&estimates, options.preferred_lanes);
+        remarks.extend(described(&group.alternatives));
     }
 }
 

@@ -53,6 +53,7 @@ pub use spaces::infer_spaces;
 pub use streaming::stream_stores;
 
 use crate::{ContextSlot, Function, ReduceOp, Type};
+use spirula_interface::program::Alternative;
 use std::fmt::{self, Display, Formatter};
 
 /// What a context slot holds.
@@ -85,6 +86,8 @@ pub struct WorkGroup {
     pub streams: bool,
     /// Work-items in a sub-group; 1 if none is used, too.
     pub sub_group_size: u32,
+    /// What packs might have been made of other sizes.
+    pub alternatives: Vec<Alternative>,
 }
 
 /// What every work-item does between two borders.

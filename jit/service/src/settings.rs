@@ -142,6 +142,12 @@ pub const VARIABLES: &[Variable] = &[
                   `chrome://tracing` open; `%p` in its name is the process's number",
     },
     Variable {
+        name: "SPIRULA_TUNE",
+        values: "0, 1 or `always`",
+        meaning: "whether kernels that run long are tried in other numbers of lanes than the cost model's, to stay with what is measured to be \
+                  the fastest; 0: no. `always`, for tests: from the first launch on, which waits for the code, in chunks of one work-group",
+    },
+    Variable {
         name: "SPIRULA_VECTOR_WIDTH",
         values: "1, 2, 4, 8, 16, 32 or 64",
         meaning: "work-items that share vector instructions, instead of what the cost model chooses; 1 is scalar code. Also the size of \
@@ -173,6 +179,18 @@ impl Debuggers {
         let (gdb, perf) = (has("gdb"), has("perf"));
         Debuggers { lines: gdb || perf || has("lines"), gdb, perf }
     }
+}
+
+/// Whether lanes are chosen by measurement.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Tune {
+    /// As the cost model says.
+    Never,
+    /// Of kernels that run long.
+    #[default]
+    WhereItPays,
+    /// From the first launch on, each alternative for a while, whatever it takes.
+    Always,
 }
 
 /// What the environment said.
@@ -218,6 +236,8 @@ pub struct UserSettings {
     pub launch_limit: Option<Duration>,
     /// `SPIRULA_TRACE`.
     pub trace: Option<PathBuf>,
+    /// `SPIRULA_TUNE`.
+    pub tune: Tune,
     /// `SPIRULA_INCLUDE`, as absolute paths.
     pub include_folders: Vec<PathBuf>,
     /// `SPIRULA_INCLUDE_ONLY` and `SPIRULA_INCLUDE`, as absolute paths, if the former is set.
@@ -269,6 +289,11 @@ impl UserSettings {
             dump,
             launch_limit: number("SPIRULA_TIMEOUT").filter(|&n| n > 0).map(|n| Duration::from_secs(n.into())),
             trace: path("SPIRULA_TRACE"),
+            tune: match variable("SPIRULA_TUNE").as_deref().and_then(OsStr::to_str) {
+                Some("0") => Tune::Never,
+                Some("always") => Tune::Always,
+                _ => Tune::WhereItPays,
+            },
             include_folders: folders("SPIRULA_INCLUDE"),
             include_only: variable("SPIRULA_INCLUDE_ONLY")
                 .map(|_| [folders("SPIRULA_INCLUDE_ONLY"), folders("SPIRULA_INCLUDE")].concat()),

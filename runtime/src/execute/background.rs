@@ -31,11 +31,20 @@ static QUEUE: PerProcess<Queue> =
 /// Has a job done when those that were there before have been begun. Errors: no thread does any, and the system has none to
 /// give.
 pub(crate) fn run_later(job: Job) -> io::Result<()> {
+    add(job, true)
+}
+
+/// The same for what is of no use to another process: no exit waits for it.
+pub(crate) fn run_if_there_is_time(job: Job) -> io::Result<()> {
+    add(job, false)
+}
+
+fn add(job: Job, wanted: bool) -> io::Result<()> {
     if spirula_service::keeps_code() {
         static AT_EXIT: Once = Once::new();
         AT_EXIT.call_once(finish_at_exit);
     }
-    QUEUE.get().add(job)
+    QUEUE.get().add(job, wanted)
 }
 
 fn finish_at_exit() {
@@ -60,8 +69,23 @@ struct Queue {
 
 #[derive(Default)]
 struct State {
-    jobs: VecDeque<Job>,
+    /// Each with whether an exit waits for it.
+    jobs: VecDeque<(Job, bool)>,
     threads: usize,
+    /// Jobs that were not finished yet: that an exit waits for, and others.
+    wanted: usize,
+    unwanted: usize,
+}
+
+impl State {
+    fn unfinished(&mut self, wanted: bool) -> &mut usize {
+        if wanted { &mut self.wanted } else { &mut self.unwanted }
+    }
+
+    /// Whether an exit has nothing to wait for.
+    fn is_done(&self) -> bool {
+        self.threads == 0 || self.unwanted > 0 && self.wanted == 0
+    }
 }
 
 impl Queue {
@@ -70,9 +94,10 @@ impl Queue {
         Queue { most, state: Mutex::default() }
     }
 
-    fn add(&'static self, job: Job) -> io::Result<()> {
+    fn add(&'static self, job: Job, wanted: bool) -> io::Result<()> {
         let mut state = self.lock();
-        state.jobs.push_back(job);
+        state.jobs.push_back((job, wanted));
+        *state.unfinished(wanted) += 1;
         if state.threads == self.most {
             return Ok(());
         }
@@ -86,6 +111,7 @@ impl Queue {
             Ok(_) => state.threads += 1,
             Err(error) if state.threads == 0 => {
                 state.jobs.pop_back();
+                *state.unfinished(wanted) -= 1;
                 return Err(error);
             }
             // Others are at it.
@@ -97,7 +123,7 @@ impl Queue {
     /// Waits until all is done, but for so long at most. Never blocks: who exits may have interrupted anything.
     fn finish(&self, most: Duration) {
         let until = Instant::now() + most;
-        let is_done = || self.state.try_lock().is_ok_and(|state| state.threads == 0);
+        let is_done = || self.state.try_lock().is_ok_and(|state| state.is_done());
         while !is_done() && Instant::now() < until {
             std::thread::sleep(Duration::from_millis(1));
         }
@@ -105,15 +131,16 @@ impl Queue {
 
     /// A thread's life.
     fn work(&self) {
-        while let Some(job) = self.next() {
+        while let Some((job, wanted)) = self.next() {
             if catch_unwind(AssertUnwindSafe(job)).is_err() {
                 log::error("code that was made in the background: internal error");
             }
+            *self.lock().unfinished(wanted) -= 1;
         }
     }
 
     /// The next job; without one the calling thread is to end.
-    fn next(&self) -> Option<Job> {
+    fn next(&self) -> Option<(Job, bool)> {
         let mut state = self.lock();
         let job = state.jobs.pop_front();
         if job.is_none() {
@@ -151,7 +178,7 @@ mod tests {
         for round in 0..3 {
             for number in 0..20 {
                 let sender = sender.clone();
-                queue.add(Box::new(move || sender.send(number).unwrap())).unwrap();
+                queue.add(Box::new(move || sender.send(number).unwrap()), true).unwrap();
             }
             assert_eq!(received(&receiver, 20), (0..20).collect::<Vec<_>>(), "{round}");
             while queue.lock().threads > 0 {
@@ -167,12 +194,28 @@ mod tests {
         let wait = move || {
             let _ = receiver.recv_timeout(LONG);
         };
-        queue.add(Box::new(wait)).unwrap();
+        queue.add(Box::new(wait), true).unwrap();
         queue.finish(Duration::from_millis(20));
         assert_eq!(queue.lock().threads, 1, "the job has not ended");
         drop(sender);
         queue.finish(LONG);
         assert_eq!(queue.lock().threads, 0);
+    }
+
+    #[test]
+    fn an_exit_does_not_wait_for_what_only_this_process_wants() {
+        let queue = queue(1);
+        let (sender, receiver) = channel::<()>();
+        let wait = move || {
+            let _ = receiver.recv_timeout(LONG);
+        };
+        let (first, begun) = channel();
+        queue.add(Box::new(move || first.send(()).unwrap()), true).unwrap();
+        received(&begun, 1);
+        queue.add(Box::new(wait), false).unwrap();
+        queue.finish(LONG);
+        assert_eq!(queue.lock().unwanted, 1, "the job has not ended");
+        drop(sender);
     }
 
     #[test]
@@ -189,7 +232,7 @@ mod tests {
                 running.fetch_sub(1, SeqCst);
                 sender.send(()).unwrap();
             };
-            queue.add(Box::new(job)).unwrap();
+            queue.add(Box::new(job), true).unwrap();
         }
         received(&receiver, 9);
         assert_eq!(most.load(SeqCst), 3);
@@ -205,7 +248,7 @@ mod tests {
                 assert!(number % 2 == 0, "of the test");
                 sender.send(number).unwrap();
             };
-            queue.add(Box::new(job)).unwrap();
+            queue.add(Box::new(job), true).unwrap();
         }
         assert_eq!(received(&receiver, 2), [0, 2]);
     }

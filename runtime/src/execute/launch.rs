@@ -58,9 +58,8 @@ struct Loaded {
 impl Code {
     /// A kernel that was loaded for that place.
     pub(crate) fn of(kernel: &LoadedKernel, at: &Place) -> Code {
-        static NUMBERS: AtomicU64 = AtomicU64::new(0);
         Code(Arc::new(Loaded {
-            number: NUMBERS.fetch_add(1, Ordering::Relaxed),
+            number: next_number(),
             entry: kernel.entry,
             addresses: kernel.program.addresses(),
             denormals_are_zero: kernel.info.signature.denormals_are_zero,
@@ -107,8 +106,14 @@ impl Code {
     pub(crate) fn native(entry: RawWorkGroupFn) -> Code {
         let addresses = 0..0;
         let at = Place::default();
-        Code(Arc::new(Loaded { number: 0, entry, addresses, denormals_are_zero: false, program: None, at }))
+        let number = next_number();
+        Code(Arc::new(Loaded { number, entry, addresses, denormals_are_zero: false, program: None, at }))
     }
+}
+
+fn next_number() -> u64 {
+    static NUMBERS: AtomicU64 = AtomicU64::new(0);
+    NUMBERS.fetch_add(1, Ordering::Relaxed)
 }
 
 /// The bytes of a kernel's arguments, as [`spirula_interface::program::ArgumentInfo::offset`] lays them out.

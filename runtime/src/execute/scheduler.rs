@@ -124,7 +124,7 @@ impl Scheduler {
         if !alone && !invocation.tiers.pace.is_short(items) {
             return self.share(invocation, version, groups);
         }
-        let mut worker = Worker::new(invocation, version)?;
+        let mut worker = Worker::new(invocation, version, 0)?;
         let at_once = alone || invocation.tiers.pace.is_trivial(items);
         let ran = run_here(&mut worker, groups.clone(), self.threads, at_once);
         worker.learn();
@@ -146,7 +146,7 @@ impl Scheduler {
             true => watch(&job, || std::thread::sleep(BETWEEN_LOOKS)),
             false => job.call_for_help(),
         }
-        match Worker::new(invocation, job.version.clone()) {
+        match Worker::new(invocation, job.version.clone(), 0) {
             Ok(mut worker) => {
                 job.work(&mut worker, 0, |_| job.call_for_help());
                 worker.learn();
@@ -320,8 +320,8 @@ impl Job {
             }
         }
         // A helper without memory leaves the work to the others.
-        if let Ok(mut worker) = Worker::new(&self.invocation, self.version.clone()) {
-            let share = rayon::current_thread_index().map_or(0, |index| index + 1);
+        let share = rayon::current_thread_index().map_or(0, |index| index + 1);
+        if let Ok(mut worker) = Worker::new(&self.invocation, self.version.clone(), share) {
             self.rest(self.expected_ns());
             self.work(&mut worker, share, |left_ns| self.rest(left_ns));
             worker.end();

@@ -8,6 +8,7 @@ use crate::execute::background;
 use crate::execute::compile_time;
 use crate::execute::launch::{Code, Invocation};
 use crate::execute::pace::Pace;
+use crate::execute::tuning::{self, Tuning};
 use crate::execute::variants::{self, Variants};
 use crate::log;
 use crate::trace;
@@ -34,6 +35,8 @@ const LIKELY_LANES: u32 = 16;
 pub(crate) struct Version {
     pub code: Code,
     pub info: Arc<KernelInfo>,
+    /// How its lanes are chosen, if that is not done.
+    pub tuning: Option<Arc<Tuning>>,
 }
 
 impl Version {
@@ -44,8 +47,8 @@ impl Version {
 
 /// Makes a kernel's optimized code.
 pub(crate) trait Maker: Send + Sync {
-    /// For one local size, or for all. Errors: why it can't.
-    fn make(&self, local_size: Option<[u32; 3]>) -> Result<Version, String>;
+    /// For one local size, or for all, in so many lanes, or as many as the compiler chooses. Errors: why it can't.
+    fn make(&self, local_size: Option<[u32; 3]>, lanes: Option<u32>) -> Result<Version, String>;
 
     /// For all local sizes, if that was made before: in an instant, or not at all.
     fn known(&self) -> Option<Version>;
@@ -92,6 +95,7 @@ impl Tiers {
     /// Without a maker nothing better than the first code comes.
     pub(crate) fn new(first: Version, maker: Option<Box<dyn Maker>>) -> Arc<Tiers> {
         let settled = maker.is_none() || first.tier() == Tier::Optimized;
+        let first = if maker.is_some() { tuning::begin(first, None) } else { first };
         Arc::new(Tiers {
             pace: Pace::new(first.tier()),
             first,
@@ -119,7 +123,7 @@ impl Tiers {
     pub(crate) fn lanes(&self) -> u32 {
         match self.better_than(self.newest()) {
             Better::NotYet => LIKELY_LANES,
-            Better::Never | Better::Now(_) => self.newest().info.code.lanes,
+            Better::Never | Better::Now(_) => self.newest().lanes(),
         }
     }
 
@@ -133,11 +137,13 @@ impl Tiers {
             let items = invocation.groups().saturating_mul(invocation.group_items());
             let expected_ns = self.pace.estimate_ns(items);
             let variant = self.variants.variant(self, &invocation.launch, expected_ns);
+            let variant = variant.map(|variant| variant.champion());
             if let Some(variant) = variant.filter(|variant| invocation.can_run(variant)) {
                 return variant;
             }
         }
-        if invocation.can_run(newest) { newest.clone() } else { self.first.clone() }
+        let newest = newest.champion();
+        if invocation.can_run(&newest) { newest } else { self.first.clone() }
     }
 
     /// What there is beside the code that a launch is in.
@@ -237,16 +243,21 @@ impl Tiers {
         let known = self.maker.as_ref().and_then(|maker| maker.known());
         if let Some(version) = known.filter(|version| self.is_same_launch(version)) {
             log::debug(format_args!("kernel {}: optimized code was made before", self.name()));
-            let _ = self.optimized.set(Some(version));
+            let _ = self.optimized.set(Some(tuning::begin(version, None)));
         }
     }
 
-    /// Makes optimized code, here and now, if it can be made.
+    /// Makes optimized code, here and now, if it can be made. Its lanes are still to be chosen.
     pub(super) fn make(&self, local_size: Option<[u32; 3]>) -> Option<Version> {
+        self.make_in_lanes(local_size, None).map(|version| tuning::begin(version, local_size))
+    }
+
+    /// The same in so many lanes, or in as many as the compiler chooses.
+    pub(super) fn make_in_lanes(&self, local_size: Option<[u32; 3]>, lanes: Option<u32>) -> Option<Version> {
         let begun = Instant::now();
         let mut span =
             trace::span("build", || format!("{} of {}", variants::described(local_size), self.name()));
-        let made = self.maker.as_ref()?.make(local_size).and_then(|version| {
+        let made = self.maker.as_ref()?.make(local_size, lanes).and_then(|version| {
             let right = self.is_same_launch(&version);
             right.then_some(version).ok_or_else(|| "it is called in another way than the first code".into())
         });
@@ -255,9 +266,11 @@ impl Tiers {
             made.as_ref().map_or_else(Clone::clone, |version| format!("{} lanes", version.info.code.lanes)),
         );
         match &made {
-            Ok(_) => {
+            Ok(version) => {
                 let what = variants::described(local_size);
-                log::debug(format_args!("kernel {}: {what} in {:.1?}", self.name(), begun.elapsed()));
+                let lanes = version.info.code.lanes;
+                let time = begun.elapsed();
+                log::debug(format_args!("kernel {}: {what} in {time:.1?}, {lanes} lanes", self.name()));
             }
             Err(error) => self.warn(local_size, error),
         }

@@ -187,7 +187,7 @@ impl Known {
                 ..KernelCode::plain("")
             };
             let info = Arc::new(KernelInfo { signature: KernelSignature::default(), code });
-            Tiers::new(Version { code: Code::of_application(&facts), info }, None)
+            Tiers::new(Version { code: Code::of_application(&facts), info, tuning: None }, None)
         };
         self.code.entry(facts.number).or_insert_with(|| new(facts)).clone()
     }

@@ -218,7 +218,7 @@ mod tests {
         assert!(host().starts_with(concat!(env!("CARGO_PKG_VERSION"), "-")));
         let foreign = Contents { host: "another".into(), ..executable() };
         assert!(Contents::decode(&foreign.encode().unwrap()).unwrap_err().contains("another"));
-        let alone = Specialization { kernel: "k".into(), local_size: None };
+        let alone = Specialization { kernel: "k".into(), local_size: None, lanes: None };
         let options = CompileOptions { specialization: Some(alone), ..Default::default() };
         assert!(Contents::decode(&Contents { options, ..executable() }.encode().unwrap()).is_err());
         let halved = Contents { compiled: None, ..executable() };

@@ -189,7 +189,7 @@ pub(super) fn load(
 }
 
 fn version(kernel: &LoadedKernel, place: &Place) -> Version {
-    Version { code: Code::of(kernel, place), info: kernel.info.clone() }
+    Version { code: Code::of(kernel, place), info: kernel.info.clone(), tuning: None }
 }
 
 /// All that it takes to make optimized code of a kernel. Who uses that compares its description with the kernel's own.
@@ -202,8 +202,8 @@ struct Recipe {
 }
 
 impl Recipe {
-    fn options(&self, local_size: Option<[u32; 3]>) -> CompileOptions {
-        let specialization = Some(Specialization { kernel: self.kernel.clone(), local_size });
+    fn options(&self, local_size: Option<[u32; 3]>, lanes: Option<u32>) -> CompileOptions {
+        let specialization = Some(Specialization { kernel: self.kernel.clone(), local_size, lanes });
         CompileOptions { specialization, ..self.options.clone() }
     }
 
@@ -215,8 +215,8 @@ impl Recipe {
 }
 
 impl Maker for Recipe {
-    fn make(&self, local_size: Option<[u32; 3]>) -> Result<Version, String> {
-        let (what, options) = (format!("kernel {}", self.kernel), self.options(local_size));
+    fn make(&self, local_size: Option<[u32; 3]>, lanes: Option<u32>) -> Result<Version, String> {
+        let (what, options) = (format!("kernel {}", self.kernel), self.options(local_size, lanes));
         let built =
             told(&what, &self.modules, &options, Tier::Optimized).map_err(|error| error.to_string())?;
         let (time, compiled): (Duration, _) =
@@ -232,7 +232,7 @@ impl Maker for Recipe {
     }
 
     fn known(&self) -> Option<Version> {
-        let known = service::known(&slices(&self.modules), &self.options(None), Tier::Optimized);
+        let known = service::known(&slices(&self.modules), &self.options(None, None), Tier::Optimized);
         self.load(&known?).ok()
     }
 }

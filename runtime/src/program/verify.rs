@@ -60,6 +60,10 @@ fn verify_kernel(kernel: &KernelInfo, device: &DeviceInfo) -> Result<(), String>
     if code.row_dimension > 2 {
         return Err(format!("has rows along dimension {}", code.row_dimension));
     }
+    let odd = code.alternatives.iter().filter_map(|other| other.lanes);
+    if let Some(lanes) = odd.into_iter().find(|lanes| !lanes.is_power_of_two() || *lanes > MAX_LANES) {
+        return Err(format!("might run {lanes} work-items together"));
+    }
     let memory = [
         ("local", code.static_local_size),
         ("private", code.private_size),

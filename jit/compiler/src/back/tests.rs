@@ -58,6 +58,7 @@ fn lower(kernel: Function, lanes: u32) -> (Lowered, String) {
     let options = Options {
         facts: TargetFacts::with_vectors(512),
         lanes,
+        preferred_lanes: None,
         optimize: true,
         verify: true,
         linear_memory: false,

@@ -92,7 +92,7 @@ mod tests {
         assert!(find(module, &plain).is_none());
         keep(module, &plain, &Arc::new(Imported::default()));
         assert!(find(module, &plain).is_some());
-        let specialization = Some(Specialization { kernel: "k".into(), local_size: None });
+        let specialization = Some(Specialization { kernel: "k".into(), local_size: None, lanes: None });
         let of_kernel = CompileOptions { specialization, ..CompileOptions::default() };
         assert!(
             find(module, &inputs(of_kernel, "of the test")).is_some(),

@@ -326,7 +326,8 @@ fn code_for_one_kernel_begins_where_its_program_was_imported() {
         let program = build(&[&bitcode], &inputs, Dump::default(), &mut stages).unwrap();
         (program.objects, stages.ended().iter().any(|stage| stage.name == "import"))
     };
-    let wanted = || Some(Specialization { kernel: "scale".into(), local_size: Some([16, 1, 1]) });
+    let wanted =
+        || Some(Specialization { kernel: "scale".into(), local_size: Some([16, 1, 1]), lanes: None });
     let (fresh, imported) = build(Tier::Optimized, wanted(), MathOptions::NONE);
     assert!(imported);
     assert!(build(Tier::Baseline, None, MathOptions::NONE).1);
@@ -397,7 +398,8 @@ fn a_mutable_variable_is_one_for_all_objects_and_variants() {
     let variables = std::sync::Arc::new(spirula_service::Variables::new(&program.data, None).unwrap());
     let kernels = spirula_service::load(&program, &variables).unwrap();
     let mut made = |tier: Tier, local_size: Option<[u32; 3]>| {
-        inputs.options.specialization = Some(Specialization { kernel: "scale1".into(), local_size });
+        inputs.options.specialization =
+            Some(Specialization { kernel: "scale1".into(), local_size, lanes: None });
         inputs.tier = tier;
         let variant = built(&text, &inputs).unwrap();
         assert_eq!(variant.kernels[0].code.tier, tier);

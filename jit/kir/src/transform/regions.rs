@@ -34,7 +34,13 @@ pub fn form_regions(mut kernel: Function) -> WorkGroup {
     }
     let mut regions: Vec<Region> = (0..former.starts.len()).map(|r| former.form(r)).collect();
     expand_shared_slots(&mut regions, &mut former.context);
-    WorkGroup { context: former.context.kinds, regions, streams: false, sub_group_size: 1 }
+    WorkGroup {
+        context: former.context.kinds,
+        regions,
+        streams: false,
+        sub_group_size: 1,
+        alternatives: Vec::new(),
+    }
 }
 
 struct Former {

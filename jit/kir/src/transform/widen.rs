@@ -9,6 +9,7 @@
 //! Floating-point results are those of the scalar code: nothing is reassociated. Inactive lanes compute whatever they
 //! hold, but touch no memory and divide by one.
 
+mod alternatives;
 mod atomics;
 mod choice;
 mod collectives;
@@ -26,7 +27,8 @@ mod variables;
 mod whole;
 mod wrapping;
 
-pub use choice::{Choice, choose, choose_sub_groups};
+pub use alternatives::{alternatives, described};
+pub use choice::{Choice, Wanted, choose, choose_sub_groups};
 
 use super::{ContextKind, Region};
 use crate::analysis::{ControlFlow, LoopId, Loops, Mask, Masks, MemoryShape, Node, Shape, Shapes};

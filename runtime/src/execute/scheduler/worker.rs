@@ -4,9 +4,11 @@ use crate::error::{Result, Status};
 use crate::execute::arena::Arena;
 use crate::execute::launch::Invocation;
 use crate::execute::tiers::{Better, Version};
+use crate::execute::tuning::{Tuning, Turn};
 use crate::machine::timer;
 use crate::trace::{self, Span};
 use std::ops::Range;
+use std::sync::Arc;
 
 /// A chunk of work-groups takes about so long where better code may come, which is looked for between chunks. That is little, for the
 /// next groups may take thousands of times as long, and forty times what a chunk costs.
@@ -17,6 +19,9 @@ const GROWTH: u64 = 4;
 pub(super) struct Worker<'i> {
     invocation: &'i Invocation,
     version: Version,
+    /// How that is chosen, and which of the launch's threads this is, if there is a choice.
+    tuning: Option<Arc<Tuning>>,
+    seat: usize,
     arena: Arena,
     /// Whether better code may come.
     waits: bool,
@@ -32,7 +37,7 @@ pub(super) struct Worker<'i> {
 
 impl<'i> Worker<'i> {
     /// In that code, or in the first if there is no memory for it. CL_OUT_OF_RESOURCES if there is none for that.
-    pub(super) fn new(invocation: &'i Invocation, version: Version) -> Result<Worker<'i>> {
+    pub(super) fn new(invocation: &'i Invocation, version: Version, seat: usize) -> Result<Worker<'i>> {
         let (version, arena) = match arena_for(invocation, &version) {
             Ok(arena) => (version, arena),
             Err(_) => {
@@ -42,7 +47,21 @@ impl<'i> Worker<'i> {
         };
         let waits = !matches!(invocation.tiers.better_than(&version), Better::Never);
         let since = timer();
-        Ok(Worker { invocation, version, arena, waits, most: 1, left_ns: 0, groups: 0, since, busy_ns: 0 })
+        let mut worker = Worker {
+            invocation,
+            version,
+            tuning: None,
+            seat,
+            arena,
+            waits,
+            most: 1,
+            left_ns: 0,
+            groups: 0,
+            since,
+            busy_ns: 0,
+        };
+        worker.begin_tuning();
+        Ok(worker)
     }
 
     /// When it began to measure.
@@ -52,7 +71,7 @@ impl<'i> Worker<'i> {
 
     /// Groups that the next chunk may have.
     pub(super) fn most(&self) -> u64 {
-        if self.waits { self.most } else { u64::MAX }
+        if self.waits || self.tuning.is_some() { self.most } else { u64::MAX }
     }
 
     /// Runs a chunk, behind which there are so many groups for each thread. CL_OUT_OF_RESOURCES if the code faults.
@@ -60,17 +79,23 @@ impl<'i> Worker<'i> {
         if self.waits {
             self.look();
         }
-        let begun = if self.waits { timer() } else { 0 };
+        let turn = self.tuning.clone().map(|tuning| (self.take_turn(&tuning), tuning));
+        let begun = if self.waits || turn.is_some() { timer() } else { 0 };
         let _span = chunk_span(self.invocation, &self.version, first..end);
         self.invocation.run(&self.version, &mut self.arena, first, end)?;
         self.groups += end - first;
         if self.waits {
             let ns = timer().saturating_sub(begun);
-            self.most = next_chunk(end - first, ns);
+            self.most = next_chunk(end - first, ns, CHUNK_NS);
             self.busy_ns += ns;
             // By all of them: one that was held up says little.
             self.left_ns = left.saturating_mul(self.busy_ns) / self.groups;
             self.invocation.tiers.spend(ns, self.left_ns);
+        } else if let Some((turn, tuning)) = turn {
+            let ns = timer().saturating_sub(begun);
+            let items = (end - first).saturating_mul(self.invocation.group_items());
+            tuning.ran(&self.invocation.tiers, self.seat, &turn, items, ns);
+            self.most = next_chunk(end - first, ns, tuning.chunk_ns());
         }
         Ok(())
     }
@@ -93,11 +118,43 @@ impl<'i> Worker<'i> {
 
     /// Goes on in that code, unless there is no memory for it.
     fn take(&mut self, newest: &Version) {
-        let (local, scratch) = (self.invocation.local_room(), self.invocation.scratch_size(newest));
-        if self.invocation.can_run(newest) && self.arena.make_room(local, scratch) {
+        if self.has_room_for(newest) {
             self.learn();
-            self.version = newest.clone();
+            self.version = newest.champion();
+            self.begin_tuning();
         }
+    }
+
+    fn has_room_for(&mut self, version: &Version) -> bool {
+        let (local, scratch) = (self.invocation.local_room(), self.invocation.scratch_size(version));
+        self.invocation.can_run(version) && self.arena.make_room(local, scratch)
+    }
+
+    /// Whether the lanes of its code are still to be chosen, by launches of which it can be measured how long they take.
+    fn begin_tuning(&mut self) {
+        let (pace, items) = (&self.invocation.tiers.pace, self.invocation.group_items());
+        let all = self.invocation.groups().saturating_mul(items);
+        let tuning = self.version.tuning.clone().filter(|tuning| !tuning.is_settled());
+        self.tuning = tuning.filter(|tuning| tuning.always() || !pace.is_trivial(all));
+        if let Some(tuning) = &self.tuning {
+            self.most = next_chunk(1, pace.estimate_ns(items) / GROWTH, tuning.chunk_ns());
+        }
+    }
+
+    /// Goes on in the code whose turn it is.
+    fn take_turn(&mut self, tuning: &Arc<Tuning>) -> Turn {
+        let turn = tuning.turn(self.seat);
+        if turn.version.code.number() != self.version.code.number() {
+            if self.has_room_for(&turn.version) {
+                self.version = Version { tuning: Some(tuning.clone()), ..turn.version.clone() };
+            } else {
+                tuning.refuse(&self.invocation.tiers);
+            }
+        }
+        if tuning.is_settled() {
+            self.tuning = None;
+        }
+        turn
     }
 
     /// Tells how long the groups took that ran in this code; a new measure begins.
@@ -134,9 +191,9 @@ fn arena_for(invocation: &Invocation, version: &Version) -> Result<Arena> {
     })
 }
 
-/// How many groups run next, where so many took so long.
-fn next_chunk(groups: u64, ns: u64) -> u64 {
-    let fitting = groups.saturating_mul(CHUNK_NS) / ns.max(1);
+/// How many groups run next, where so many took so long, if they are to take so long.
+fn next_chunk(groups: u64, ns: u64, wanted_ns: u64) -> u64 {
+    let fitting = groups.saturating_mul(wanted_ns) / ns.max(1);
     fitting.clamp(1, groups.saturating_mul(GROWTH).max(1))
 }
 
@@ -146,6 +203,7 @@ mod tests {
 
     #[test]
     fn chunks_of_baseline_code_grow_to_a_short_time() {
+        let next_chunk = |groups, ns| next_chunk(groups, ns, CHUNK_NS);
         assert_eq!(next_chunk(1, 1), GROWTH, "not at once");
         assert_eq!(next_chunk(1000, CHUNK_NS / 10), 1000 * GROWTH);
         assert_eq!(next_chunk(1000, 2 * CHUNK_NS), 500);

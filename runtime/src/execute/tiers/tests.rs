@@ -18,7 +18,7 @@ pub(crate) fn version(tier: Tier, entry: RawWorkGroupFn, change: impl FnOnce(&mu
         info.code.tier = tier;
         change(info);
     });
-    Version { code: Code::native(entry), info: Arc::new(info) }
+    Version { code: Code::native(entry), info: Arc::new(info), tuning: None }
 }
 
 /// A maker of what a test says.
@@ -27,9 +27,11 @@ struct Fake<F> {
     known: Option<Version>,
 }
 
-impl<F: Fn(Option<[u32; 3]>) -> Result<Version, String> + Send + Sync> Maker for Fake<F> {
-    fn make(&self, local_size: Option<[u32; 3]>) -> Result<Version, String> {
-        (self.make)(local_size)
+type Lanes = Option<u32>;
+
+impl<F: Fn(Option<[u32; 3]>, Lanes) -> Result<Version, String> + Send + Sync> Maker for Fake<F> {
+    fn make(&self, local_size: Option<[u32; 3]>, lanes: Lanes) -> Result<Version, String> {
+        (self.make)(local_size, lanes)
     }
 
     fn known(&self) -> Option<Version> {
@@ -41,6 +43,14 @@ impl<F: Fn(Option<[u32; 3]>) -> Result<Version, String> + Send + Sync> Maker for
 pub(crate) fn tiers<F>(first: Version, make: F) -> Arc<Tiers>
 where
     F: Fn(Option<[u32; 3]>) -> Result<Version, String> + Send + Sync + 'static,
+{
+    tiers_in_lanes(first, move |local_size, _| make(local_size))
+}
+
+/// The same, made in as many lanes as are asked for.
+pub(crate) fn tiers_in_lanes<F>(first: Version, make: F) -> Arc<Tiers>
+where
+    F: Fn(Option<[u32; 3]>, Lanes) -> Result<Version, String> + Send + Sync + 'static,
 {
     Tiers::new(first, Some(Box::new(Fake { make, known: None })))
 }
@@ -154,7 +164,8 @@ fn large_kernels_must_last_longer_to_be_worth_a_compiler() {
 #[test]
 fn what_was_made_before_is_used_from_the_first_launch_on() {
     let kernel = |known| {
-        let make = |_: Option<[u32; 3]>| -> Result<Version, String> { panic!("nobody asks for it") };
+        let make =
+            |_: Option<[u32; 3]>, _: Lanes| -> Result<Version, String> { panic!("nobody asks for it") };
         Tiers::new(baseline(), Some(Box::new(Fake { make, known: Some(known) })))
     };
     assert_eq!(chosen(&kernel(version(Tier::Optimized, empty, |_| ()))), Tier::Optimized);

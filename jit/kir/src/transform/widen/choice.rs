@@ -1,6 +1,7 @@
 //! Widening: whether, and how wide.
 
-use super::cost::cost;
+use super::alternatives::Estimates;
+use super::cost::{Cost, cost};
 use super::{Facts, WideBody, widen};
 use crate::analysis::{Liveness, Shape};
 use crate::builder::Builder;
@@ -17,6 +18,17 @@ pub struct Choice {
     pub tail: Option<WideBody>,
     /// Why, for the build log.
     pub reason: String,
+    /// What was chosen from, unless there was no choice.
+    pub estimates: Option<Estimates>,
+}
+
+/// Who has a say in how many lanes packs have: powers of two up to 64, and 1 for scalar code.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Wanted {
+    /// What the user asks for, wherever that is possible.
+    pub forced: Option<u32>,
+    /// What is taken where it is one of those that are chosen from.
+    pub preferred: Option<u32>,
 }
 
 /// Packs must be more than so many times as fast as scalar code by estimate.
@@ -35,16 +47,16 @@ const MORE_REGISTERS_GAIN: f64 = 1.2;
 /// Larger bodies have work enough while they wait.
 const MAX_CHAINED: usize = 300;
 
-/// Decides for one region. `forced_lanes` is what the user asks for, a power of two up to 64; 1 means scalar code. `unseen` says that
-/// the kernel can't tell how its range is divided: then rows are made to suit packs.
+/// Decides for one region. `unseen` says that the kernel can't tell how its range is divided: then rows are made to suit packs.
 pub fn choose(
     region: &Region,
     context: &[ContextKind],
     facts: &TargetFacts,
-    forced_lanes: Option<u32>,
+    wanted: Wanted,
     unseen: bool,
 ) -> Choice {
-    let no = |reason: &str| Choice { wide: None, tail: None, reason: reason.into() };
+    let forced_lanes = wanted.forced;
+    let no = |reason: &str| Choice { wide: None, tail: None, reason: reason.into(), estimates: None };
     if let Some(reason) = obstacle(region, context) {
         return no(reason);
     }
@@ -66,17 +78,30 @@ pub fn choose(
     let widths = std::iter::successors(Some(least), |n| (*n < most).then_some(n * 2));
     let widths =
         widths.filter(|&lanes| lanes <= widest || stays_in_registers(region, context, (lanes, facts)));
-    let tried = widths.filter_map(|lanes| Some((lanes, gain(region, context, (lanes, facts), row)?)));
+    let tried = widths.filter_map(|lanes| Some((lanes, times(region, context, (lanes, facts), row)?)));
+    let tried: Vec<(u32, Cost)> = tried.collect();
     let better = |best: (u32, f64), new: (u32, f64)| {
         let least = if new.0 > widest { MORE_REGISTERS_GAIN } else { MORE_LANES_GAIN };
         if new.1 > least * best.1 { new } else { best }
     };
-    let Some((lanes, gain)) = tried.reduce(better) else {
+    let gains = tried.iter().map(|(lanes, times)| (*lanes, times.scalar / times.pack));
+    let Some((lanes, gain)) = gains.clone().reduce(better) else {
         return no("a loop with several entries");
     };
-    if forced_lanes.is_none() && gain <= LEAST_GAIN {
-        return no(&format!("scalar: {lanes} lanes would be {gain:.1} times as fast by estimate"));
+    let estimates = forced_lanes.is_none().then(|| Estimates {
+        chosen: if gain > LEAST_GAIN { lanes } else { 1 },
+        of_each: tried
+            .iter()
+            .map(|(lanes, times)| (*lanes, times.pack))
+            .chain([(1, tried[0].1.scalar)])
+            .collect(),
+    });
+    let made = estimates.as_ref().map_or(lanes, |estimates| estimates.made(wanted.preferred));
+    if made == 1 {
+        let reason = format!("scalar: {lanes} lanes would be {gain:.1} times as fast by estimate");
+        return Choice { estimates, ..no(&reason) };
     }
+    let (lanes, gain) = gains.into_iter().find(|(lanes, _)| *lanes == made).unwrap_or((lanes, gain));
     let mined = strip_mined(region, context, lanes);
     let region = mined.as_ref().unwrap_or(region);
     let guarded = (lanes > widest).then(|| Region { body: with_guard(&region.body), ..region.clone() });
@@ -86,6 +111,7 @@ pub fn choose(
             wide: Some(wide),
             tail,
             reason: format!("{lanes} lanes, {gain:.1} times as fast by estimate"),
+            estimates,
         },
         None => no("a loop with several entries"),
     }
@@ -217,19 +243,19 @@ fn return_exit(region: &Region) -> Option<u32> {
     region.exits.iter().position(|exit| *exit == RegionExit::Return).map(|exit| exit as u32)
 }
 
-/// How many times as fast packs would be by estimate, for long rows or those of so many work-items, of which some
-/// fill no pack. None for a loop with several entries.
-fn gain(
+/// How long a work-item takes by estimate in scalar code and in packs, in long rows or in those of so many, of which some fill no
+/// pack. None for a loop with several entries.
+fn times(
     region: &Region,
     context: &[ContextKind],
     (lanes, target): (u32, &TargetFacts),
     row: Option<u32>,
-) -> Option<f64> {
+) -> Option<Cost> {
     let facts = Facts::new(&region.body, context, lanes)?;
     let cost = cost(&region.body, &facts, context, lanes, target);
     let (packs, rest) = row.map_or((1, 0), |row| (row / lanes, row % lanes));
     let time = f64::from(packs) * cost.pack.max(1.0) + f64::from(rest) * cost.scalar;
-    Some(cost.scalar * f64::from(packs * lanes + rest) / time)
+    Some(Cost { scalar: cost.scalar, pack: time / f64::from(packs * lanes + rest) })
 }
 
 /// Instructions, once for each component of their results.
@@ -259,7 +285,7 @@ mod tests {
   return\n}}"
         );
         let group = form_regions(parse(&text).unwrap_or_else(|e| panic!("{e}\n{text}")));
-        choose(&group.regions[0], &group.context, &TargetFacts::with_vectors(512), None, false)
+        choose(&group.regions[0], &group.context, &TargetFacts::with_vectors(512), Wanted::default(), false)
             .wide
             .map(|wide| wide.lanes)
     }
@@ -282,8 +308,13 @@ mod tests {
                  %22: ptr(global) = address %0 + %21*4 + 0\n  %23: f32 = load %22, align 4\n  %6: f32 = fadd %5, %23\n  %8: i64 = add %4, 1:i64\n  jump b1(%8, %6)\n\
                  b3:\n  %7: ptr(global) = address %1 + %3*4 + 0\n  store %7, %5, align 4\n  return\n}";
             let group = form_regions(parse(text).unwrap());
-            let chosen =
-                choose(&group.regions[0], &group.context, &TargetFacts::with_vectors(512), None, unseen);
+            let chosen = choose(
+                &group.regions[0],
+                &group.context,
+                &TargetFacts::with_vectors(512),
+                Wanted::default(),
+                unseen,
+            );
             let wide = chosen.wide.unwrap();
             assert_eq!(chosen.tail.is_some(), wide.lanes > 16);
             wide.lanes

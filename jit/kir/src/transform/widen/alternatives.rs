@@ -1,0 +1,117 @@
+//! Widening: what might have been chosen instead.
+//!
+//! The cost model is an estimate. Which of several numbers of lanes is the fastest can be measured, where a kernel runs long: this says
+//! which are worth it.
+
+use spirula_interface::program::Alternative;
+use std::collections::HashSet;
+
+/// What a region's lanes were chosen from.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Estimates {
+    /// By the cost model.
+    pub chosen: u32,
+    /// Each number of lanes, and how long a work-item takes then; 1 for scalar code.
+    pub of_each: Vec<(u32, f64)>,
+}
+
+impl Estimates {
+    /// Lanes that are made if so many are preferred.
+    pub fn made(&self, preferred: Option<u32>) -> u32 {
+        preferred.filter(|preferred| self.time(*preferred).is_some()).unwrap_or(self.chosen)
+    }
+
+    fn time(&self, lanes: u32) -> Option<f64> {
+        self.of_each.iter().find(|(other, _)| *other == lanes).map(|(_, time)| *time)
+    }
+}
+
+/// What is thought to take longer, in percent of what is made, is not worth a try.
+const MOST_PERCENT: f64 = 200.0;
+
+/// What else might be made of a kernel with these regions, where so many lanes are preferred; the likeliest first.
+pub fn alternatives(regions: &[Estimates], preferred: Option<u32>) -> Vec<Alternative> {
+    let made = |preferred: Option<u32>| -> Vec<u32> {
+        regions.iter().map(|region| region.made(preferred)).collect()
+    };
+    let time = |lanes: &[u32]| -> f64 {
+        let times = std::iter::zip(regions, lanes).map(|(region, lanes)| region.time(*lanes));
+        times.map(|time| time.unwrap_or(f64::INFINITY)).sum()
+    };
+    let own = made(preferred);
+    let own_time = time(&own);
+    let mut seen = HashSet::from([own]);
+    let mut widths: Vec<u32> =
+        regions.iter().flat_map(|region| region.of_each.iter().map(|(lanes, _)| *lanes)).collect();
+    widths.sort();
+    widths.dedup();
+    let all = [None].into_iter().chain(widths.into_iter().map(Some));
+    let others = all.filter_map(|lanes| {
+        let made = made(lanes);
+        let percent = 100.0 * time(&made) / own_time;
+        let is_new = seen.insert(made);
+        (is_new && percent <= MOST_PERCENT).then(|| Alternative { lanes, percent: percent.round() as u32 })
+    });
+    let mut others: Vec<Alternative> = others.collect();
+    others.sort_by_key(|other| other.percent);
+    others
+}
+
+/// The same in words, for the build log.
+pub fn described(alternatives: &[Alternative]) -> Option<String> {
+    let named = |other: &Alternative| match other.lanes {
+        None => "as chosen".to_owned(),
+        Some(1) => "scalar".to_owned(),
+        Some(lanes) => format!("{lanes} lanes"),
+    };
+    let list: Vec<String> =
+        alternatives.iter().map(|other| format!("{} ({} %)", named(other), other.percent)).collect();
+    (!list.is_empty()).then(|| {
+        format!("measured as well where it runs long, with the time by estimate: {}", list.join(", "))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn region(chosen: u32, of_each: &[(u32, f64)]) -> Estimates {
+        Estimates { chosen, of_each: of_each.to_vec() }
+    }
+
+    fn found(regions: &[Estimates], preferred: Option<u32>) -> Vec<(Option<u32>, u32)> {
+        alternatives(regions, preferred).into_iter().map(|other| (other.lanes, other.percent)).collect()
+    }
+
+    #[test]
+    fn what_might_be_as_fast_is_an_alternative_and_the_code_itself_is_none() {
+        let one = [region(16, &[(8, 1.5), (16, 1.0), (32, 0.9), (1, 2.5)])];
+        assert_eq!(found(&one, None), [(Some(32), 90), (Some(8), 150)]);
+        assert_eq!(found(&one, Some(32)), [(None, 111), (Some(8), 167)]);
+        assert_eq!(found(&one, Some(4)), found(&one, None), "nothing to be had");
+    }
+
+    #[test]
+    fn regions_go_together_where_they_can() {
+        // The second is scalar by the model, the third has fewer lanes to choose from.
+        let all = [
+            region(16, &[(8, 1.2), (16, 1.0), (1, 3.0)]),
+            region(1, &[(8, 1.3), (16, 1.3), (1, 1.0)]),
+            region(8, &[(8, 1.0), (1, 1.1)]),
+        ];
+        assert_eq!(found(&all, None), [(Some(16), 110), (Some(8), 117), (Some(1), 170)]);
+        assert_eq!(all.each_ref().map(|region| region.made(Some(16))), [16, 16, 8]);
+        // 8 lanes are what is made in the end.
+        let same = [region(8, &[(8, 1.0), (1, 5.0)]), region(8, &[(8, 1.0), (1, 5.0)])];
+        assert_eq!(found(&same, None), []);
+        assert_eq!(found(&[], None), []);
+    }
+
+    #[test]
+    fn the_log_names_them() {
+        let one = [region(16, &[(8, 1.5), (16, 1.0), (1, 1.9)])];
+        let text = described(&alternatives(&one, None)).unwrap();
+        assert!(text.ends_with("8 lanes (150 %), scalar (190 %)"), "{text}");
+        assert_eq!(described(&[]), None);
+    }
+}

@@ -1,0 +1,245 @@
+//! How many lanes some code of a kernel runs in, chosen by what is measured: the compiler chooses by a model, and says what else might be
+//! as fast. Where a kernel runs long, that is made in the background, and real work-groups run in both in turns ([`contest`]) until it is
+//! known which is faster. Both compute the same; a program that could tell has no alternatives.
+//!
+//! What it costs is bounded: launches must have run for several times what making an alternative takes before it is made, only a few
+//! are, and one that is much slower is dropped after two turns.
+
+mod contest;
+
+use crate::execute::background;
+use crate::execute::compile_time;
+use crate::execute::tiers::{Tiers, Version};
+use crate::log;
+use contest::{Contest, Side, Verdict, verdict};
+use spirula_interface::program::Alternative;
+use spirula_interface::tier::Tier;
+use spirula_service::settings::{self, Tune};
+use std::fmt::{self, Debug, Formatter};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// Alternatives that are tried at most.
+const MOST_TRIED: usize = 3;
+/// Threads must have run the code for so many times what it takes to make an alternative, for each one.
+const WORTH_MAKING: u64 = 6;
+/// Pairs of turns where alternatives take turns in any case.
+const PAIRS_ALWAYS: usize = 6;
+
+/// Chunks of work-groups take about so long while turns are taken, and before that.
+const TURN_CHUNK_NS: u64 = contest::TURN_NS / 2;
+const CHUNK_NS: u64 = 2_000_000;
+
+/// How the lanes of some code are chosen.
+pub(crate) struct Tuning {
+    /// None: for all.
+    local_size: Option<[u32; 3]>,
+    /// As the user says.
+    always: bool,
+    /// Whether nothing will change.
+    settled: AtomicBool,
+    /// In this code, by all threads, while it is not settled.
+    spent_ns: AtomicU64,
+    /// What must be spent before the next alternative is made; none is while one is being made or tried.
+    enough_ns: AtomicU64,
+    state: Mutex<State>,
+}
+
+struct State {
+    /// What won last; at first what the compiler chose.
+    champion: Version,
+    trial: Option<Trial>,
+    /// The likeliest last.
+    left: Vec<Alternative>,
+}
+
+struct Trial {
+    challenger: Version,
+    contest: Contest,
+}
+
+/// A thread's turn: the code to run the next chunk in.
+pub(crate) struct Turn {
+    pub version: Version,
+    /// None: there is nothing to compare it with.
+    side: Option<Side>,
+}
+
+impl Debug for Tuning {
+    fn fmt(&self, f: &mut Formatter) -> fmt::Result {
+        f.debug_struct("Tuning").field("settled", &self.settled).finish_non_exhaustive()
+    }
+}
+
+/// That optimized code, whose lanes may be chosen anew from now on, if it is such as has alternatives.
+pub(crate) fn begin(version: Version, local_size: Option<[u32; 3]>) -> Version {
+    begin_as(settings::get().tune, version, local_size)
+}
+
+fn begin_as(tune: Tune, version: Version, local_size: Option<[u32; 3]>) -> Version {
+    let code = &version.info.code;
+    let is_open = code.tier == Tier::Optimized
+        && !code.alternatives.is_empty()
+        && version.code.at().isolation.is_none()
+        && tune != Tune::Never;
+    if !is_open {
+        return version;
+    }
+    let left = code.alternatives.iter().take(MOST_TRIED).rev().cloned().collect();
+    let tuning = Tuning {
+        local_size,
+        always: tune == Tune::Always,
+        settled: AtomicBool::new(false),
+        spent_ns: AtomicU64::new(0),
+        enough_ns: AtomicU64::new(0),
+        state: Mutex::new(State { champion: version.clone(), trial: None, left }),
+    };
+    tuning.enough_ns.store(tuning.worth_ns(code.operations), Ordering::Relaxed);
+    Version { tuning: Some(Arc::new(tuning)), ..version }
+}
+
+impl Version {
+    /// The fastest by what was measured.
+    pub(crate) fn champion(&self) -> Version {
+        match &self.tuning {
+            Some(tuning) => Version { tuning: self.tuning.clone(), ..tuning.lock().champion.clone() },
+            None => self.clone(),
+        }
+    }
+
+    /// Work-items of a row that it runs together at most, or may when its lanes are chosen.
+    pub(crate) fn lanes(&self) -> u32 {
+        match &self.tuning {
+            Some(tuning) if !tuning.is_settled() => {
+                let others = self.info.code.alternatives.iter().filter_map(|other| other.lanes);
+                others.fold(self.info.code.lanes, u32::max)
+            }
+            _ => self.champion().info.code.lanes,
+        }
+    }
+}
+
+impl Tuning {
+    /// Whether alternatives are tried however short launches are.
+    pub(crate) fn always(&self) -> bool {
+        self.always
+    }
+
+    pub(crate) fn is_settled(&self) -> bool {
+        self.settled.load(Ordering::Relaxed)
+    }
+
+    /// How long chunks of work-groups are to take.
+    pub(crate) fn chunk_ns(&self) -> u64 {
+        match self.enough_ns.load(Ordering::Relaxed) {
+            _ if self.always => 0,
+            u64::MAX => TURN_CHUNK_NS,
+            _ => CHUNK_NS,
+        }
+    }
+
+    /// What that thread is to run its next chunk in.
+    pub(crate) fn turn(&self, seat: usize) -> Turn {
+        let mut state = self.lock();
+        let side = state.trial.as_mut().map(|trial| trial.contest.turn(seat));
+        let version = match (&state.trial, side) {
+            (Some(trial), Some(Side::Challenger)) => trial.challenger.clone(),
+            _ => state.champion.clone(),
+        };
+        Turn { version, side }
+    }
+
+    /// That thread ran a chunk of so many work-items in its turn.
+    pub(crate) fn ran(self: &Arc<Tuning>, tiers: &Arc<Tiers>, seat: usize, turn: &Turn, items: u64, ns: u64) {
+        if let Some(side) = turn.side {
+            return self.record(tiers, seat, side, items, ns);
+        }
+        let spent = self.spent_ns.fetch_add(ns, Ordering::Relaxed).saturating_add(ns);
+        if spent >= self.enough_ns.load(Ordering::Relaxed) {
+            self.make_next(tiers);
+        }
+    }
+
+    /// The code that was to be run can't be: there is no memory for it.
+    pub(crate) fn refuse(&self, tiers: &Tiers) {
+        let mut state = self.lock();
+        if state.trial.take().is_some() {
+            self.go_on(tiers, &mut state);
+        }
+    }
+
+    /// Has the next alternative made, once.
+    fn make_next(self: &Arc<Tuning>, tiers: &Arc<Tiers>) {
+        if self.enough_ns.swap(u64::MAX, Ordering::Relaxed) == u64::MAX {
+            return;
+        }
+        if self.always {
+            return self.make(tiers);
+        }
+        let (weak, this) = (Arc::downgrade(tiers), self.clone());
+        let job = move || weak.upgrade().into_iter().for_each(|tiers| this.make(&tiers));
+        if background::run_if_there_is_time(Box::new(job)).is_err() {
+            self.settled.store(true, Ordering::Relaxed);
+        }
+    }
+
+    fn make(&self, tiers: &Tiers) {
+        let Some(next) = self.lock().left.pop() else { return };
+        let made = tiers.make_in_lanes(self.local_size, next.lanes);
+        let mut state = self.lock();
+        let turn_ns = if self.always { 0 } else { contest::TURN_NS };
+        match made {
+            Some(challenger) => state.trial = Some(Trial { challenger, contest: Contest::new(turn_ns) }),
+            None => self.go_on(tiers, &mut state),
+        }
+    }
+
+    fn record(&self, tiers: &Tiers, seat: usize, side: Side, items: u64, ns: u64) {
+        let mut state = self.lock();
+        let Some(trial) = &mut state.trial else { return };
+        trial.contest.record(seat, side, items, ns);
+        let verdict = match trial.contest.ratios() {
+            ratios if !self.always => verdict(ratios),
+            ratios if ratios.len() >= PAIRS_ALWAYS => Verdict::Won,
+            _ => Verdict::Open,
+        };
+        if verdict == Verdict::Open {
+            return;
+        }
+        if let Some(Trial { challenger, contest }) = state.trial.take() {
+            let (pairs, median) = (contest.ratios().len(), contest.median().unwrap_or(1.0));
+            let became = if verdict == Verdict::Won { "is used from now on" } else { "is dropped" };
+            log::debug(format_args!(
+                "kernel {}: code of {} lanes takes {median:.2} times as long as what was used before (median of {pairs} pairs), and {became}",
+                challenger.info.signature.name, challenger.info.code.lanes,
+            ));
+            if verdict == Verdict::Won {
+                state.champion = challenger;
+            }
+            self.go_on(tiers, &mut state);
+        }
+    }
+
+    /// Behind a trial: the next one after a while, or never.
+    fn go_on(&self, tiers: &Tiers, state: &mut State) {
+        if state.left.is_empty() {
+            self.settled.store(true, Ordering::Relaxed);
+            return;
+        }
+        let more = self.worth_ns(tiers.first().info.code.operations);
+        let enough = self.spent_ns.load(Ordering::Relaxed).saturating_add(more);
+        self.enough_ns.store(enough, Ordering::Relaxed);
+    }
+
+    fn worth_ns(&self, operations: u32) -> u64 {
+        let making_ns = compile_time::HERE.expected_ns(operations);
+        if self.always { 0 } else { making_ns.saturating_mul(WORTH_MAKING) }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests;
