@@ -73,7 +73,14 @@ fn passes_alone() {
             kir::parse(&std::fs::read_to_string(path).unwrap()).unwrap_or_else(|e| panic!("{file}: {e}"));
         kir::verify(&function).unwrap_or_else(|e| panic!("{file}: {e}"));
         let facts = TargetFacts { approximates_roots, ..TargetFacts::with_vectors(256) };
-        let options = Options { facts, lanes: Some(8), optimize: true, verify: true, linear_memory: false };
+        let options = Options {
+            facts,
+            lanes: Some(8),
+            preferred_lanes: None,
+            optimize: true,
+            verify: true,
+            linear_memory: false,
+        };
         let form = passes.iter().fold(Form::Function(function), |form, name| {
             let pass = Pass::named(name).unwrap_or_else(|| panic!("no pass is called {name}"));
             pass.apply(form, "entry", &options, &mut Vec::new()).unwrap_or_else(|e| panic!("{file}: {e}"))
