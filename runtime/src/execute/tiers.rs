@@ -21,8 +21,9 @@ use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 
 /// Where code is kept on disk launches must have run so long, on all threads together, before a kernel is optimized between them.
-/// That is less than it takes a compiler: a program that is run once is mostly run again.
-const WORTH_KEEPING_NS: u64 = 4_000_000;
+/// That is much less than it takes a compiler: a program that is run once is mostly run again, and how fast it is then is what its
+/// user remembers.
+const WORTH_KEEPING_NS: u64 = 500_000;
 
 /// Nothing is expected of a launch before its kernel ran so long: the first work-groups meet cold caches and new pages.
 const ENOUGH_SEEN_NS: u64 = 6_000_000;
