@@ -8,14 +8,15 @@ use spirula_interface::target::Target;
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// Instructions, and bytes of modules, that are kept altogether.
+/// Instructions, and bytes of constants, that are kept altogether. Modules count by what the front left of them: hashcat's, of which
+/// kernels use a tenth, have three megabytes.
 const MOST: usize = 300_000;
 
 static PROGRAMS: Mutex<VecDeque<Program>> = Mutex::new(VecDeque::new());
 
 /// All that the front depends on, and what it made of it.
 struct Program {
-    modules: Vec<Vec<u8>>,
+    modules: Fingerprint,
     options: CompileOptions,
     target: Target,
     /// Checks, and whether lines are known.
@@ -25,12 +26,23 @@ struct Program {
 }
 
 impl Program {
-    fn is_of(&self, modules: &[&[u8]], inputs: &Inputs) -> bool {
+    fn is_of(&self, modules: Fingerprint, inputs: &Inputs) -> bool {
         self.modules == modules
             && self.options == general(&inputs.options)
             && self.target == inputs.target
             && self.settings == front_settings(inputs)
     }
+}
+
+/// What stands for modules: nobody finds others that have the same.
+type Fingerprint = blake3::Hash;
+
+fn fingerprint(modules: &[&[u8]]) -> Fingerprint {
+    let mut hasher = blake3::Hasher::new();
+    for module in modules {
+        hasher.update(&(module.len() as u64).to_le_bytes()).update(module);
+    }
+    hasher.finalize()
 }
 
 /// The settings that change what the front makes.
@@ -45,20 +57,20 @@ fn general(options: &CompileOptions) -> CompileOptions {
 
 /// What was made of a program.
 pub fn find(modules: &[&[u8]], inputs: &Inputs) -> Option<Arc<Imported>> {
+    let modules = fingerprint(modules);
     let programs = PROGRAMS.lock().unwrap_or_else(PoisonError::into_inner);
     programs.iter().find(|program| program.is_of(modules, inputs)).map(|program| program.imported.clone())
 }
 
 /// Keeps what was made of a program; the oldest ones make room.
 pub fn keep(modules: &[&[u8]], inputs: &Inputs, imported: &Arc<Imported>) {
-    let bytes: usize = modules.iter().map(|module| module.len()).sum();
-    let functions = imported.module.kernels.iter().chain(&imported.module.functions);
-    let size = bytes + functions.map(|function| function.insts().count()).sum::<usize>();
+    let size = size(imported);
     if size > MOST {
         return;
     }
+    let modules = fingerprint(modules);
     let program = Program {
-        modules: modules.iter().map(|module| module.to_vec()).collect(),
+        modules,
         options: general(&inputs.options),
         target: inputs.target.clone(),
         settings: front_settings(inputs),
@@ -77,11 +89,22 @@ pub fn keep(modules: &[&[u8]], inputs: &Inputs, imported: &Arc<Imported>) {
     programs.truncate(fitting);
 }
 
+fn size(Imported { module, .. }: &Imported) -> usize {
+    let functions = module.kernels.iter().chain(&module.functions);
+    let constants = module.constants.iter().map(|constant| constant.bytes.len());
+    functions.map(|function| function.insts().count()).chain(constants).sum()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use spirula_interface::options::Specialization;
     use spirula_interface::tier::Tier;
+    use spirula_kir::{ConstantData, Module};
+
+    fn constant() -> ConstantData {
+        ConstantData { name: "c".into(), align: 1, size: 1, bytes: Vec::new(), pointers: Vec::new() }
+    }
 
     #[test]
     fn only_the_same_program_is_found() {
@@ -102,8 +125,16 @@ mod tests {
         assert!(find(module, &inputs(unoptimized, "of the test")).is_none());
         assert!(find(module, &inputs(CompileOptions::default(), "another")).is_none());
         assert!(find(&[b"another"], &plain).is_none());
+        // A module is as large as what is left of it.
         let large = vec![0; MOST + 1];
         keep(&[&large], &plain, &Arc::new(Imported::default()));
-        assert!(find(&[&large], &plain).is_none());
+        assert!(find(&[&large], &plain).is_some());
+        let bytes = ConstantData { bytes: large, ..constant() };
+        let imported = Imported {
+            module: Module { constants: vec![bytes], ..Module::default() },
+            ..Imported::default()
+        };
+        keep(&[b"with a large constant"], &plain, &Arc::new(imported));
+        assert!(find(&[b"with a large constant"], &plain).is_none());
     }
 }

@@ -103,8 +103,13 @@ pub fn link<'s>(
     blocks::resolve(session, &mut hardened, machine, options)?;
     printf::replace(session, &mut hardened, machine)?;
     let HardenedModule { mut module, mut kernels, math, checks, .. } = hardened;
-    for _ in 0..MAX_ROUNDS {
-        let definitions = resolve(&module, &kernels, math)?;
+    for round in 0..MAX_ROUNDS {
+        let mut definitions = resolve(&module, &kernels, math)?;
+        if round == 0 {
+            // Only now: what no kernel needs is to be defined as well. It may be most of a module, if the source included a library.
+            llvm::run_passes(&mut module, "globaldce", machine).map_err(|error| internal(&error))?;
+            definitions.retain(|(name, _)| module.view().function_named(name).is_some());
+        }
         if definitions.is_empty() {
             break;
         }
@@ -454,6 +459,20 @@ mod tests {
         ] {
             assert!(log.contains(line), "{line} in {log}");
         }
+    }
+
+    #[test]
+    fn what_no_kernel_needs_goes_but_has_to_be_defined() {
+        let module = |callee: &str| {
+            format!(
+                "{KERNEL} ret void\n}}\ndeclare spir_func float @{callee}(float)
+                 define spir_func float @library(float %x) {{\n %y = call spir_func float @{callee}(float %x)\n ret float %y\n}}"
+            )
+        };
+        let text = linked(&[&module("_Z3sinf")]).unwrap();
+        assert!(!text.contains("sin") && !text.contains("library"), "{text}");
+        let log = linked(&[&module("_Z7nowheref")]).unwrap_err();
+        assert!(log.contains("`nowhere(float)` (_Z7nowheref) is not defined\n"), "{log}");
     }
 
     #[test]
