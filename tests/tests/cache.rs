@@ -1,7 +1,7 @@
 //! What one process compiled, the next one finds: without a compiler, through damage and kill -9, and never the wrong code.
 //! Each test has an installation and a folder of its own, and runs its steps in processes of their own.
 
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::{Pid, Signal, WaitOptions, kill_process};
 use spirula_tests::cl::{Buffer, Context, Device, Kernel, NdRange, Program, Queue, SPIR12};
 use spirula_tests::isolate::{self, ExpectedFailures, Failure, Outcome, Test};
 use spirula_tests::{cycle, fixtures, icd, supervise};
@@ -11,7 +11,7 @@ use std::os::unix::fs::{PermissionsExt, chown};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitCode, Stdio};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
 /// Tells a process of a test which step it is.
@@ -23,11 +23,12 @@ const FOLDER: &str = "SPIRULA_CACHE_TEST_FOLDER";
 
 fn main() -> ExitCode {
     type Body = fn() -> Outcome;
-    let tests: [(&str, Body); 9] = [
+    let tests: [(&str, Body); 10] = [
         ("what_was_built_needs_no_compiler", no_compiler),
         ("nothing_is_kept_where_nothing_is_to_be", off),
         ("damaged_entries_are_compiled_again", damaged),
         ("a_changed_header_is_seen", header),
+        ("a_build_outlives_its_application", outlived),
         ("killed_processes_leave_nothing_wrong", killed),
         ("a_cache_under_attack_yields_the_right_code", attacked),
         ("a_full_disk_costs_only_what_it_would_keep", full_disk),
@@ -54,10 +55,22 @@ enum Step {
     Source(i32),
     /// Many sources, whose results differ.
     Many,
+    /// Launches that are worth better code, and an end before that can be there.
+    Hasty,
+    /// The same kernel once.
+    Again,
 }
 
 impl Step {
-    const ALL: [Step; 5] = [Step::Binaries, Step::Option, Step::Source(1), Step::Source(2), Step::Many];
+    const ALL: [Step; 7] = [
+        Step::Binaries,
+        Step::Option,
+        Step::Source(1),
+        Step::Source(2),
+        Step::Many,
+        Step::Hasty,
+        Step::Again,
+    ];
 
     fn run(self) -> Outcome {
         let device = Device::first();
@@ -72,6 +85,8 @@ impl Step {
                 source(device, text, &format!("-I {}", std::env::var(FOLDER)?), expected)
             }
             Step::Many => many(device),
+            Step::Hasty => long_launches(device, true),
+            Step::Again => long_launches(device, false),
         }
     }
 }
@@ -96,6 +111,42 @@ fn source(device: Device, text: &str, options: &str, expected: i32) -> Outcome {
     queue.read(&buffer, &mut result)?;
     assert_eq!(result, [expected]);
     Ok(())
+}
+
+/// Launches a kernel that takes its time: once, or for long with compilers that do nothing any more.
+fn long_launches(device: Device, hasty: bool) -> Outcome {
+    const TEXT: &str = "kernel void slow(global uint *p) {
+        uint i = get_global_id(0), x = p[i];
+        for (int n = 0; n < 2000; n++) x = x * 1664525 + i;
+        p[i] = x;
+    }";
+    let context = Context::new(device)?;
+    let queue = Queue::new(&context, device)?;
+    let program = Program::from_source(&context, TEXT)?;
+    program.build("")?;
+    if hasty {
+        for worker in children_of("self").iter().flat_map(|keeper| children_of(&keeper.to_string())) {
+            kill_process(Pid::from_raw(worker).ok_or("no process")?, Signal::STOP)?;
+        }
+    }
+    let buffer = Buffer::copy_of(&context, &[1_u32; 1024])?;
+    let kernel = Kernel::new(&program, "slow")?;
+    kernel.set_object(0, Some(&buffer))?;
+    let begun = Instant::now();
+    loop {
+        queue.launch(&kernel, NdRange::new(&[1024], &[64]))?.wait()?;
+        if !hasty || begun.elapsed() > Duration::from_millis(300) {
+            return Ok(());
+        }
+    }
+}
+
+fn children_of(process: &str) -> Vec<i32> {
+    let tasks = fs::read_dir(format!("/proc/{process}/task")).into_iter().flatten().flatten();
+    let lists = tasks.map(|task| fs::read_to_string(task.path().join("children")).unwrap_or_default());
+    lists
+        .flat_map(|list| list.split_whitespace().filter_map(|id| id.parse().ok()).collect::<Vec<i32>>())
+        .collect()
 }
 
 /// How many programs there are.
@@ -227,6 +278,39 @@ fn header() -> Outcome {
         assert!(!place.is_known(Step::Source(1))?, "a file came that it may read");
         fs::remove_file(place.folder.path().join("other.h"))?;
         assert!(place.is_known(Step::Source(1))?);
+        Ok(())
+    })
+}
+
+fn outlived() -> Outcome {
+    with_steps(|place| {
+        // Orphans become this process's children.
+        rustix::process::set_child_subreaper(Some(rustix::process::getpid()))?;
+        let log = |step| -> Result<String, Failure> {
+            let mut command = place.command(step, &icd::compiler()?)?;
+            let done = command.env("SPIRULA_LOG", "debug").output()?;
+            let log = String::from_utf8_lossy(&done.stderr).into_owned();
+            eprintln!("{step:?}: {} {log}", done.status);
+            assert!(done.status.success());
+            Ok(log)
+        };
+        assert!(log(Step::Hasty)?.contains("builds that were left to another process: 1"));
+        let mut orphans = 0;
+        let begun = Instant::now();
+        loop {
+            match rustix::process::wait(WaitOptions::NOHANG) {
+                Ok(Some((process, status))) => {
+                    orphans += 1;
+                    assert_eq!(status.exit_status(), Some(0), "{process:?}");
+                }
+                Ok(None) => std::thread::sleep(Duration::from_millis(5)),
+                Err(_) => break,
+            }
+            assert!(begun.elapsed() < Duration::from_secs(200), "it doesn't end");
+        }
+        assert!(orphans > 0, "there was none");
+        assert!(log(Step::Again)?.contains("kernel slow: optimized code was made before"));
+        assert!(children_of("self").is_empty(), "there was nothing to leave");
         Ok(())
     })
 }

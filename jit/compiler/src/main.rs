@@ -1,8 +1,9 @@
 //! `spirula-compiler`: the program that libspirula.so runs to compile, one request after the other, over the socket that is
-//! its standard input; and, in the isolated mode, to run kernels.
+//! its standard input; in the isolated mode, to run kernels; and at its end, to finish what is kept.
 
 use spirula_compiler::worker;
 use spirula_interface::protocol::Role;
+use spirula_service::process::finisher;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
@@ -13,6 +14,10 @@ fn main() -> ExitCode {
         None => {}
     }
     match first.as_deref() {
+        Some(first) if Ok(first) == finisher::ARGUMENT.to_str() => {
+            finisher::serve();
+            ExitCode::SUCCESS
+        }
         Some("--version") => {
             println!("spirula-compiler {}", spirula_interface::identity::BUILD);
             ExitCode::SUCCESS

@@ -145,8 +145,19 @@ fn has_request(milliseconds: i32) -> bool {
 fn renounce() {
     // SAFETY: concerns this process and those that it starts.
     unsafe { libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) };
+    stay_nice();
     // The kernel ends the compiler before the application. Without /proc it decides by itself.
     let _ = std::fs::write("/proc/self/oom_score_adj", OOM_SCORE);
+}
+
+/// A session of its own would make it the equal of all others on systems that share the processors among sessions, however nice whoever
+/// started it is.
+fn stay_nice() {
+    // SAFETY: asks for this process's own.
+    let nice = unsafe { libc::getpriority(libc::PRIO_PROCESS, 0) };
+    if nice > 0 {
+        let _ = std::fs::write("/proc/self/autogroup", nice.to_string());
+    }
 }
 
 /// Lowers a limit for good; one that is lower already stays.

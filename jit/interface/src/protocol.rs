@@ -282,6 +282,11 @@ pub fn receive(mut socket: impl Read) -> io::Result<(Tag, Vec<u8>)> {
     Ok((tag, payload))
 }
 
+/// Decodes what borrows from the bytes.
+pub fn decode_borrowed<'b, T: Deserialize<'b>>(bytes: &'b [u8]) -> io::Result<T> {
+    postcard::from_bytes(bytes).map_err(io::Error::other)
+}
+
 /// Decodes a frame's payload.
 pub fn decode<T: DeserializeOwned>(payload: &[u8]) -> io::Result<T> {
     postcard::from_bytes(payload).map_err(io::Error::other)

@@ -62,8 +62,7 @@ pub struct Build {
 
 /// Builds an executable program from one or more modules, or finds what was built of them before.
 pub fn build(modules: &[&[u8]], options: &CompileOptions, tier: Tier) -> Result<Build, CompileError> {
-    let job = Job::Build { modules: modules.to_vec(), inputs: inputs(options, tier)? };
-    let answer = process::answer(Request::repeatable(&job, &[])?)?;
+    let answer = process::answer(request(modules, options, tier)?)?;
     match answer.product {
         Product::Built(mut program) => {
             if settings::get().compiler.remarks
@@ -75,6 +74,11 @@ pub fn build(modules: &[&[u8]], options: &CompileOptions, tier: Tier) -> Result<
         }
         _ => Err(wrong_product()),
     }
+}
+
+/// What [`build`] asks for.
+pub fn request(modules: &[&[u8]], options: &CompileOptions, tier: Tier) -> Result<Request, CompileError> {
+    Request::repeatable(&Job::Build { modules: modules.to_vec(), inputs: inputs(options, tier)? }, &[])
 }
 
 /// What [`build`] would find without building. Nothing is compiled for it, and no process started.

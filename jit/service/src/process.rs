@@ -16,6 +16,7 @@
 //! over LLVM with a module of evil intent has a process that can only answer. (The code in its answer is the module's own anyway.)
 //! What starts clang is of another kind: it and clang can read the user's files.
 
+pub mod finisher;
 pub mod keeper;
 pub mod locate;
 pub mod pool;
@@ -66,7 +67,11 @@ impl Request {
     /// A job whose answer depends on nothing but its bytes and these, and may be remembered.
     pub fn repeatable(job: &Job, more: &[u8]) -> Result<Request, CompileError> {
         let request = Request::anew(job)?;
-        Ok(Request { key: Some(Key::of("job", &[&request.job, more])), ..request })
+        Ok(Request { key: Some(Request::key_of(&request.job, more)), ..request })
+    }
+
+    fn key_of(job: &[u8], more: &[u8]) -> Key {
+        Key::of("job", &[job, more])
     }
 
     /// What the answer is kept under, if it is to be. What is dumped is written by the compiler at work.

@@ -1,11 +1,12 @@
 //! Work that nobody waits for: code that is made while launches run what there is. One queue of jobs, and a few threads, which end
 //! when it is empty. A process that exits gives them a moment, for what they make is kept on disk, and many processes live no longer
-//! than their launches.
+//! than their launches. What is not done by then another process does ([`finisher`]).
 
 use crate::log;
 use crate::machine::{self, affinity};
 use spirula_service::per_process::PerProcess;
-use std::collections::VecDeque;
+use spirula_service::process::{Request, finisher};
+use std::collections::{BTreeMap, VecDeque};
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Mutex, MutexGuard, Once, PoisonError};
@@ -14,6 +15,9 @@ use std::time::{Duration, Instant};
 
 /// What is to be done.
 pub(crate) type Job = Box<dyn FnOnce() + Send>;
+
+/// What another process can do of a job that this one leaves undone.
+pub(crate) type Will = Box<dyn Fn() -> Option<Request> + Send>;
 
 /// More threads would only wait for compilers, or keep launches from processors. At most half as many as there may be compilers
 /// ([`spirula_service`]'s pool): a build, which somebody waits for, never waits behind these jobs. That is why they have a queue of
@@ -28,30 +32,32 @@ const MOST_AT_EXIT: Duration = Duration::from_secs(1);
 static QUEUE: PerProcess<Queue> =
     PerProcess::new(|| Queue::new((machine::usable_cpus() / 2).clamp(1, MOST_THREADS)), |_| {});
 
-/// Has a job done when those that were there before have been begun. Errors: no thread does any, and the system has none to
-/// give.
-pub(crate) fn run_later(job: Job) -> io::Result<()> {
-    add(job, true)
+/// Has a job done when those that were there before have been begun. An exit waits for it for a while, and then leaves a will. Errors:
+/// no thread does any, and the system has none to give.
+pub(crate) fn run_later(job: Job, will: Will) -> io::Result<()> {
+    add(job, Some(will))
 }
 
 /// The same for what is of no use to another process: no exit waits for it.
 pub(crate) fn run_if_there_is_time(job: Job) -> io::Result<()> {
-    add(job, false)
+    add(job, None)
 }
 
-fn add(job: Job, wanted: bool) -> io::Result<()> {
+fn add(job: Job, will: Option<Will>) -> io::Result<()> {
     if spirula_service::keeps_code() {
         static AT_EXIT: Once = Once::new();
         AT_EXIT.call_once(finish_at_exit);
     }
-    QUEUE.get().add(job, wanted)
+    QUEUE.get().add(job, will)
 }
 
 fn finish_at_exit() {
     extern "C" fn finish() {
         // Not a forked child's copy of its parent's.
-        if let Some(queue) = QUEUE.existing() {
-            queue.finish(MOST_AT_EXIT);
+        let Some(queue) = QUEUE.existing() else { return };
+        if !queue.finish(MOST_AT_EXIT) {
+            // A panic must not leave this function.
+            let _ = catch_unwind(AssertUnwindSafe(|| bequeath(&queue.wills())));
         }
     }
     #[expect(unsafe_code, reason = "the C library's list of what to do at exit")]
@@ -59,6 +65,14 @@ fn finish_at_exit() {
     unsafe {
         libc::atexit(finish)
     };
+}
+
+fn bequeath(requests: &[Request]) {
+    match finisher::leave(requests) {
+        Ok(0) => {}
+        Ok(count) => log::debug(format_args!("builds that were left to another process: {count}")),
+        Err(error) => log::warn(format_args!("builds can't be left to another process: {error}")),
+    }
 }
 
 /// Jobs, and the threads that do them.
@@ -69,22 +83,18 @@ struct Queue {
 
 #[derive(Default)]
 struct State {
-    /// Each with whether an exit waits for it.
-    jobs: VecDeque<(Job, bool)>,
+    jobs: VecDeque<(u64, Job)>,
     threads: usize,
-    /// Jobs that were not finished yet: that an exit waits for, and others.
-    wanted: usize,
-    unwanted: usize,
+    /// Jobs that were not finished yet, by their numbers; an exit waits for those that have a will.
+    unfinished: BTreeMap<u64, Option<Will>>,
+    /// How many there were.
+    count: u64,
 }
 
 impl State {
-    fn unfinished(&mut self, wanted: bool) -> &mut usize {
-        if wanted { &mut self.wanted } else { &mut self.unwanted }
-    }
-
     /// Whether an exit has nothing to wait for.
     fn is_done(&self) -> bool {
-        self.threads == 0 || self.unwanted > 0 && self.wanted == 0
+        self.threads == 0 || !self.unfinished.is_empty() && self.unfinished.values().all(Option::is_none)
     }
 }
 
@@ -94,10 +104,12 @@ impl Queue {
         Queue { most, state: Mutex::default() }
     }
 
-    fn add(&'static self, job: Job, wanted: bool) -> io::Result<()> {
+    fn add(&'static self, job: Job, will: Option<Will>) -> io::Result<()> {
         let mut state = self.lock();
-        state.jobs.push_back((job, wanted));
-        *state.unfinished(wanted) += 1;
+        let number = state.count;
+        state.count += 1;
+        state.jobs.push_back((number, job));
+        state.unfinished.insert(number, will);
         if state.threads == self.most {
             return Ok(());
         }
@@ -111,7 +123,7 @@ impl Queue {
             Ok(_) => state.threads += 1,
             Err(error) if state.threads == 0 => {
                 state.jobs.pop_back();
-                *state.unfinished(wanted) -= 1;
+                state.unfinished.remove(&number);
                 return Err(error);
             }
             // Others are at it.
@@ -120,27 +132,41 @@ impl Queue {
         Ok(())
     }
 
-    /// Waits until all is done, but for so long at most. Never blocks: who exits may have interrupted anything.
-    fn finish(&self, most: Duration) {
+    /// Waits until all is done, but for so long at most. Whether it is. Never blocks: who exits may have interrupted anything.
+    fn finish(&self, most: Duration) -> bool {
         let until = Instant::now() + most;
         let is_done = || self.state.try_lock().is_ok_and(|state| state.is_done());
-        while !is_done() && Instant::now() < until {
+        while !is_done() {
+            if Instant::now() >= until {
+                return false;
+            }
             std::thread::sleep(Duration::from_millis(1));
         }
+        true
+    }
+
+    /// What others can do of what is not done, in its order. Never blocks, either.
+    fn wills(&self) -> Vec<Request> {
+        let state = self.state.try_lock();
+        state.map_or_else(
+            |_| Vec::new(),
+            |state| state.unfinished.values().flatten().filter_map(|will| will()).collect(),
+        )
     }
 
     /// A thread's life.
     fn work(&self) {
-        while let Some((job, wanted)) = self.next() {
+        while let Some((number, job)) = self.next() {
             if catch_unwind(AssertUnwindSafe(job)).is_err() {
                 log::error("code that was made in the background: internal error");
             }
-            *self.lock().unfinished(wanted) -= 1;
+            let will = self.lock().unfinished.remove(&number);
+            drop(will); // With a program, perhaps, which takes its time.
         }
     }
 
     /// The next job; without one the calling thread is to end.
-    fn next(&self) -> Option<(Job, bool)> {
+    fn next(&self) -> Option<(u64, Job)> {
         let mut state = self.lock();
         let job = state.jobs.pop_front();
         if job.is_none() {
@@ -165,6 +191,11 @@ mod tests {
         Box::leak(Box::new(Queue::new(most)))
     }
 
+    /// Nothing that another process could do, but something to wait for.
+    fn none() -> Option<Will> {
+        Some(Box::new(|| None))
+    }
+
     const LONG: Duration = Duration::from_secs(60);
 
     fn received<T>(receiver: &Receiver<T>, count: usize) -> Vec<T> {
@@ -178,7 +209,7 @@ mod tests {
         for round in 0..3 {
             for number in 0..20 {
                 let sender = sender.clone();
-                queue.add(Box::new(move || sender.send(number).unwrap()), true).unwrap();
+                queue.add(Box::new(move || sender.send(number).unwrap()), none()).unwrap();
             }
             assert_eq!(received(&receiver, 20), (0..20).collect::<Vec<_>>(), "{round}");
             while queue.lock().threads > 0 {
@@ -194,11 +225,11 @@ mod tests {
         let wait = move || {
             let _ = receiver.recv_timeout(LONG);
         };
-        queue.add(Box::new(wait), true).unwrap();
-        queue.finish(Duration::from_millis(20));
+        queue.add(Box::new(wait), none()).unwrap();
+        assert!(!queue.finish(Duration::from_millis(20)));
         assert_eq!(queue.lock().threads, 1, "the job has not ended");
         drop(sender);
-        queue.finish(LONG);
+        assert!(queue.finish(LONG));
         assert_eq!(queue.lock().threads, 0);
     }
 
@@ -210,11 +241,11 @@ mod tests {
             let _ = receiver.recv_timeout(LONG);
         };
         let (first, begun) = channel();
-        queue.add(Box::new(move || first.send(()).unwrap()), true).unwrap();
+        queue.add(Box::new(move || first.send(()).unwrap()), none()).unwrap();
         received(&begun, 1);
-        queue.add(Box::new(wait), false).unwrap();
+        queue.add(Box::new(wait), None).unwrap();
         queue.finish(LONG);
-        assert_eq!(queue.lock().unwanted, 1, "the job has not ended");
+        assert_eq!(queue.lock().unfinished.len(), 1, "the job has not ended");
         drop(sender);
     }
 
@@ -232,7 +263,7 @@ mod tests {
                 running.fetch_sub(1, SeqCst);
                 sender.send(()).unwrap();
             };
-            queue.add(Box::new(job), true).unwrap();
+            queue.add(Box::new(job), none()).unwrap();
         }
         received(&receiver, 9);
         assert_eq!(most.load(SeqCst), 3);
@@ -248,7 +279,7 @@ mod tests {
                 assert!(number % 2 == 0, "of the test");
                 sender.send(number).unwrap();
             };
-            queue.add(Box::new(job), true).unwrap();
+            queue.add(Box::new(job), none()).unwrap();
         }
         assert_eq!(received(&receiver, 2), [0, 2]);
     }

@@ -195,7 +195,7 @@ fn watch(job: &Arc<Job>, pause: impl Fn() + Send + 'static) {
         }
     };
     // Without a thread it is known later.
-    if background::run_later(Box::new(look)).is_err() {
+    if background::run_later(Box::new(look), Box::new(|| None)).is_err() {
         job.call_for_help();
     }
 }

@@ -14,6 +14,7 @@ use crate::log;
 use crate::trace;
 use spirula_interface::program::KernelInfo;
 use spirula_interface::tier::Tier;
+use spirula_service::process::Request;
 use std::fmt::{self, Debug, Display, Formatter};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -50,6 +51,9 @@ impl Version {
 pub(crate) trait Maker: Send + Sync {
     /// For one local size, or for all, in so many lanes, or as many as the compiler chooses. Errors: why it can't.
     fn make(&self, local_size: Option<[u32; 3]>, lanes: Option<u32>) -> Result<Version, String>;
+
+    /// What another process is to be asked for to make the same, if that is kept.
+    fn request(&self, local_size: Option<[u32; 3]>) -> Option<Request>;
 
     /// For all local sizes, if that was made before: in an instant, or not at all.
     fn known(&self) -> Option<Version>;
@@ -215,6 +219,8 @@ impl Tiers {
         self.making.store(true, Ordering::Relaxed);
         // Nobody needs the code of a program that is gone, but for the next process.
         let (weak, kept) = (Arc::downgrade(self), spirula_service::keeps_code().then(|| self.clone()));
+        let heir = kept.clone();
+        let will = move || heir.as_ref()?.request(None);
         let job = move || {
             if let Some(this) = kept.or_else(|| weak.upgrade()) {
                 let made = catch_unwind(AssertUnwindSafe(|| this.make(None)));
@@ -226,11 +232,16 @@ impl Tiers {
                 }
             }
         };
-        if let Err(error) = background::run_later(Box::new(job)) {
+        if let Err(error) = background::run_later(Box::new(job), Box::new(will)) {
             self.warn(None, &error);
             let _ = self.optimized.set(None);
             self.making.store(false, Ordering::Relaxed);
         }
+    }
+
+    /// What another process is to be asked for, to make optimized code for the next one.
+    pub(super) fn request(&self, local_size: Option<[u32; 3]>) -> Option<Request> {
+        self.maker.as_ref()?.request(local_size)
     }
 
     /// Takes what was made in an earlier launch or process, the first time.

@@ -82,13 +82,14 @@ fn fills_packs(local_size: [u64; 3], lanes: u32) -> bool {
 
 /// Has a variant made. Whether it can be tried.
 fn begin(tiers: &Arc<Tiers>, local: [u32; 3]) -> bool {
-    let weak = Arc::downgrade(tiers);
+    let (weak, heir) = (Arc::downgrade(tiers), Arc::downgrade(tiers));
+    let will = move || heir.upgrade()?.request(Some(local));
     let job = move || {
         if let Some(tiers) = weak.upgrade() {
             tiers.variants().settle(local, tiers.make(Some(local)));
         }
     };
-    let begun = background::run_later(Box::new(job));
+    let begun = background::run_later(Box::new(job), Box::new(will));
     begun.inspect_err(|error| tiers.warn(Some(local), error)).is_ok()
 }
 

@@ -14,6 +14,7 @@ use spirula_interface::options::{CompileError, CompileOptions, MathOptions, Spec
 use spirula_interface::program::CompiledProgram;
 use spirula_interface::protocol::Stage;
 use spirula_interface::tier::Tier;
+use spirula_service::process::Request;
 use spirula_service::{self as service, Build, LoadedKernel, Variables, settings};
 use std::fmt::Display;
 use std::sync::Arc;
@@ -229,6 +230,11 @@ impl Maker for Recipe {
             compile_time::HERE.learn(kernel.code.operations, ns);
         }
         self.load(&compiled)
+    }
+
+    fn request(&self, local_size: Option<[u32; 3]>) -> Option<Request> {
+        let options = self.options(local_size, None);
+        service::request(&slices(&self.modules), &options, Tier::Optimized).ok()
     }
 
     fn known(&self) -> Option<Version> {

@@ -6,10 +6,10 @@
 
 use super::keeper::Keeper;
 use spirula_interface::protocol::Role;
-use std::ffi::{CString, c_char, c_int, c_void};
+use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::io;
 use std::mem::MaybeUninit;
-use std::os::fd::AsRawFd;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
@@ -23,7 +23,7 @@ const COMPLAINTS: c_int = 2;
 #[derive(Clone, Debug)]
 pub struct Launch {
     program: CString,
-    role: Role,
+    argument: &'static CStr,
     /// A folder that it may write to.
     dump: Option<CString>,
     /// Whether it writes to the application's stderr.
@@ -33,7 +33,12 @@ pub struct Launch {
 impl Launch {
     /// Of this program. Errors: the path has a zero byte.
     pub fn new(program: &Path, role: Role) -> io::Result<Self> {
-        Ok(Launch { program: c_path(program)?, role, dump: None, keep_stderr: false })
+        Self::with_argument(program, role.argument())
+    }
+
+    /// The same, as what its argument makes of it.
+    pub(super) fn with_argument(program: &Path, argument: &'static CStr) -> io::Result<Self> {
+        Ok(Launch { program: c_path(program)?, argument, dump: None, keep_stderr: false })
     }
 
     /// As the settings want it for who works on the compiler: it dumps into a folder, and writes to the application's stderr.
@@ -44,20 +49,31 @@ impl Launch {
     /// Starts the worker. That it is a compiler shows when it says hello.
     pub fn start(&self) -> io::Result<Started> {
         let (socket, theirs) = UnixStream::pair()?;
+        let keeper = self.start_with(theirs.as_fd(), false)?;
+        Ok(Started { socket, keeper })
+    }
+
+    /// Starts the program with that as its standard input and leaves it behind: it is an orphan as soon as it runs.
+    pub(super) fn leave(&self, input: BorrowedFd) -> io::Result<()> {
+        self.start_with(input, true).map(drop)
+    }
+
+    fn start_with(&self, input: BorrowedFd, is_left: bool) -> io::Result<Keeper> {
         let dump = self.dump.as_ref().map_or(null(), |folder| folder.as_ptr());
-        let arguments = [self.program.as_ptr(), self.role.argument().as_ptr(), dump, null()];
+        let arguments = [self.program.as_ptr(), self.argument.as_ptr(), dump, null()];
         let environment = [null()];
         let plan = Plan {
             arguments: arguments.as_ptr(),
             environment: environment.as_ptr(),
-            socket: theirs.as_raw_fd(),
+            socket: input.as_raw_fd(),
             keep_stderr: self.keep_stderr,
+            is_left,
             error: 0,
         };
         let all_blocked = block_signals()?;
         let keeper = Keeper::start(worker, plan);
         restore_signals(&all_blocked);
-        Ok(Started { socket, keeper: keeper? })
+        keeper
     }
 }
 
@@ -80,6 +96,8 @@ pub(super) struct Plan {
     environment: *const *const c_char,
     pub(super) socket: c_int,
     pub(super) keep_stderr: bool,
+    /// Whether its keeper ends as soon as it runs.
+    pub(super) is_left: bool,
     /// The errno of the worker's failure to run its program, else 0.
     pub(super) error: c_int,
 }

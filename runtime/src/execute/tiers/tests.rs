@@ -34,6 +34,10 @@ impl<F: Fn(Option<[u32; 3]>, Lanes) -> Result<Version, String> + Send + Sync> Ma
         (self.make)(local_size, lanes)
     }
 
+    fn request(&self, _: Option<[u32; 3]>) -> Option<Request> {
+        None
+    }
+
     fn known(&self) -> Option<Version> {
         self.known.clone()
     }
