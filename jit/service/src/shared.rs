@@ -28,8 +28,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 pub const PAGE: usize = 4096;
 /// The file grows by so much at a time.
 const STEP: usize = 2 << 20;
-/// Memory of so many bytes goes back to the system when it is given back.
+/// Memory of so many bytes goes back to the system when it is given back, in one piece or with its neighbours.
 const RETURNED: usize = 64 << 10;
+/// So much in smaller pieces may stay for the next ones who ask.
+const MOST_KEPT: usize = 16 << 20;
 
 /// Where regions are looked for: programs, libraries and stacks lie above, in the application as in an executor.
 const ADDRESSES: Range<usize> = 0x2000_0000_0000..0x4000_0000_0000;
@@ -115,6 +117,8 @@ struct State {
     free: FreeList,
     /// Bytes of the file.
     size: usize,
+    /// Bytes that were given back in small pieces since the last time that pages of what is free went back to the system.
+    kept: usize,
 }
 
 impl Region {
@@ -140,7 +144,7 @@ impl Region {
                     let start: NonNull<u8> = NonNull::new(start.cast()).ok_or(Errno::NOMEM)?;
                     // SAFETY: it changes no contents. Failure costs only speed.
                     let _ = unsafe { madvise(start.as_ptr().cast(), room, Advice::LinuxHugepage) };
-                    let state = Mutex::new(State { free: FreeList::new(reserved..room), size: 0 });
+                    let state = Mutex::new(State { free: FreeList::new(reserved..room), size: 0, kept: 0 });
                     let process = std::process::id();
                     let file = Some(file);
                     return Ok(Arc::new(Region { file, start, room, guard: None, process, state }));
@@ -180,7 +184,7 @@ impl Region {
                 Err(error) => return Err(error.into()),
             }
             let start = NonNull::new((at + GUARD) as *mut u8).ok_or(Errno::NOMEM)?;
-            let state = Mutex::new(State { free: FreeList::new(NULL..LINEAR), size: 0 });
+            let state = Mutex::new(State { free: FreeList::new(NULL..LINEAR), size: 0, kept: 0 });
             let guard = Some(at..at + WHOLE);
             let process = std::process::id();
             let region = Region { file: Some(file), start, room: LINEAR, guard, process, state };
@@ -217,7 +221,7 @@ impl Region {
     /// They are mapped, and stay so for as long as the process lives.
     pub unsafe fn lent(addresses: Range<usize>) -> Option<Arc<Region>> {
         let (start, room) = (NonNull::new(addresses.start as *mut u8)?, addresses.len());
-        let state = Mutex::new(State { free: FreeList::new(0..room), size: room });
+        let state = Mutex::new(State { free: FreeList::new(0..room), size: room, kept: 0 });
         Some(Arc::new(Region { file: None, start, room, guard: None, process: std::process::id(), state }))
     }
 
@@ -269,6 +273,17 @@ impl Region {
 
     fn is_ours(&self) -> bool {
         self.process == std::process::id()
+    }
+
+    /// Gives pages' memory back to the system of which small pieces have left nothing in use.
+    fn empty_free_parts(&self, state: &mut State) {
+        state.kept = 0;
+        let handed_out =
+            |part: Range<usize>| part.start.next_multiple_of(PAGE)..part.end.min(state.size) / PAGE * PAGE;
+        for pages in state.free.parts_from(RETURNED).map(handed_out).filter(|pages| !pages.is_empty()) {
+            // While this holds the lock they are nobody's.
+            self.empty(pages.start, pages.len());
+        }
     }
 
     /// Gives pages' memory back to the system; they are zero then. Whether it could be.
@@ -342,10 +357,18 @@ impl Drop for Stretch {
         if !self.region.is_ours() {
             return;
         }
-        if self.padded >= RETURNED {
+        let is_large = self.padded >= RETURNED;
+        if is_large {
             self.region.empty(self.offset, self.padded);
         }
-        self.region.lock().free.give_back(self.offset, self.padded);
+        let mut state = self.region.lock();
+        state.free.give_back(self.offset, self.padded);
+        if !is_large {
+            state.kept += self.padded;
+            if state.kept >= MOST_KEPT {
+                self.region.empty_free_parts(&mut state);
+            }
+        }
     }
 }
 
@@ -374,6 +397,34 @@ mod tests {
         assert_eq!((again.start().as_ptr() as usize, bytes(&again)), (b, vec![0; 100_000]));
         assert!(shared.data.take((1 << 30) + 1, 1).is_none() && shared.data.take(usize::MAX, 1).is_none());
         assert!(shared.data.take(1 << 29, 1).is_some());
+    }
+
+    /// The memory that the region's file takes.
+    fn taken(region: &Region) -> usize {
+        rustix::fs::fstat(region.file().unwrap()).unwrap().st_blocks as usize * 512
+    }
+
+    #[test]
+    fn memory_goes_back_to_the_system() {
+        let shared = Shared::linear().unwrap();
+        let region = &shared.data;
+        let fill = |stretch: &Stretch| {
+            // SAFETY: the test's own memory.
+            unsafe { stretch.start().write_bytes(7, stretch.size()) };
+        };
+        let large: Vec<Stretch> = (0..4).map(|_| region.take(16 << 20, PAGE).unwrap()).collect();
+        large.iter().for_each(fill);
+        assert!(taken(region) >= 64 << 20);
+        drop(large);
+        assert!(taken(region) <= 2 << 20, "{}", taken(region));
+        // As much in small pieces, one of which stays.
+        let mut small: Vec<Stretch> = (0..64 << 10).map(|_| region.take(1 << 10, 128).unwrap()).collect();
+        small.iter().for_each(fill);
+        assert!(taken(region) >= 64 << 20);
+        let last = small.swap_remove(small.len() / 2);
+        drop(small);
+        assert!(taken(region) <= MOST_KEPT + (4 << 20), "{}", taken(region));
+        assert_eq!(bytes(&last), [7; 1 << 10]);
     }
 
     #[test]

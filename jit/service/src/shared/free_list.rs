@@ -59,6 +59,11 @@ impl FreeList {
         }
         self.insert(start, size);
     }
+
+    /// Those that are no smaller.
+    pub(super) fn parts_from(&self, size: usize) -> impl Iterator<Item = Range<usize>> {
+        self.by_size.range((size, 0)..).map(|&(size, start)| start..start + size)
+    }
 }
 
 #[cfg(test)]
@@ -82,5 +87,39 @@ mod tests {
             list.give_back(start, size);
         }
         assert_eq!((list.take(1000, 1), list.take(1, 1)), (Some(0), None));
+    }
+
+    /// Objects of every size that come and go in a random order, a quarter of all in use: half of all stays in one piece.
+    #[test]
+    fn a_long_run_leaves_room_for_large_ones() {
+        const ALL: usize = 1 << 32;
+        let mut state = 1_u64;
+        let mut random = |below: usize| {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            (state >> 33) as usize % below
+        };
+        let mut list = FreeList::new(0..ALL);
+        let (mut live, mut used): (Vec<(usize, usize)>, usize) = (Vec::new(), 0);
+        for turn in 0..300_000 {
+            let size = (random(1 << 12) + 1) << random(14) & !127;
+            let size = size.max(128);
+            // What is in use grows and shrinks, by far and near.
+            let most = if turn / 50_000 % 2 == 0 { ALL / 4 } else { ALL / 64 };
+            while used + size > most {
+                let (start, size) = live.swap_remove(random(live.len()));
+                list.give_back(start, size);
+                used -= size;
+            }
+            let align = if size < 4096 { 128 } else { 4096 };
+            let start = list.take(size, align).expect("there is room");
+            assert_eq!(start % align, 0);
+            live.push((start, size));
+            used += size;
+            if turn % 1000 == 0 {
+                assert!(list.parts_from(ALL / 2).next().is_some(), "in pieces after {turn} turns");
+            }
+        }
+        live.into_iter().for_each(|(start, size)| list.give_back(start, size));
+        assert!(list.parts_from(0).eq(std::iter::once(0..ALL)), "{list:?}");
     }
 }
