@@ -27,6 +27,7 @@ tests![
     kernels_that_differ,
     buffers_are_of_both,
     images_are_of_both,
+    commands_of_both,
     memory_of_the_application,
     shared_virtual_memory,
     queues_on_each_device,
@@ -355,6 +356,37 @@ fn images_are_of_both() -> Outcome {
         let mut got = [0_u32; 128];
         both.queues[reader].read(&buffer, &mut got)?;
         assert!(got.chunks(4).all(|color| color == [1, 2, 3, 4]), "{got:?}");
+    }
+    Ok(())
+}
+
+/// Commands about memory on either queue, each after the other's.
+fn commands_of_both() -> Outcome {
+    let both = both()?;
+    let [wide, narrow] = [&both.queues[0], &both.queues[1]].map(|queue| queue.raw());
+    for (one, other) in [(wide, narrow), (narrow, wide)] {
+        let source = Buffer::copy_of(&both.context, &[1_u32; 1024])?;
+        let target = Buffer::copy_of(&both.context, &[0_u32; 1024])?;
+        let (five, no_event) = (5_u32, null_mut());
+        let (pattern, mut filled, mut copied) = ((&raw const five).cast(), null_mut(), null_mut());
+        call!(clEnqueueFillBuffer(one, source.raw(), pattern, 4, 1024, 1024, 0, null(), &mut filled))?;
+        let filled = Event::from_raw(filled);
+        let (from, to, wait) = (source.raw(), target.raw(), filled.raw());
+        call!(clEnqueueCopyBuffer(other, from, to, 0, 2048, 2048, 1, &wait, &mut copied))?;
+        let copied = Event::from_raw(copied);
+        let (access, wait) = (CL_MAP_READ | CL_MAP_WRITE, copied.raw());
+        let mapped = create!(clEnqueueMapBuffer(one, to, CL_TRUE, access, 0, 4096, 1, &wait, null_mut()))?;
+        // SAFETY: mapped so far.
+        let numbers = unsafe { std::slice::from_raw_parts_mut(mapped.cast::<u32>(), 1024) };
+        let expected = |index: usize| [0, 0, 1, 5][index / 256];
+        assert!(numbers.iter().enumerate().all(|(index, &number)| number == expected(index)), "{numbers:?}");
+        numbers[..256].fill(9);
+        call!(clEnqueueUnmapMemObject(one, to, mapped, 0, null(), no_event))?;
+        call!(clFinish(one))?;
+        let mut got = [0_u32; 256];
+        let place = got.as_mut_ptr().cast();
+        call!(clEnqueueReadBuffer(other, to, CL_TRUE, 0, 1024, place, 0, null(), no_event))?;
+        assert_eq!(got, [9; 256]);
     }
     Ok(())
 }
