@@ -27,26 +27,44 @@ pub(crate) fn fixtures() -> Vec<(String, Vec<u8>)> {
 
 /// All SPIR 1.2 fixtures whose files end so.
 pub(crate) fn fixtures_of(extension: &str) -> Vec<(String, Vec<u8>)> {
-    let root = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../tests/fixtures");
-    let mut folders = vec![root];
+    let list = fixtures_in(fixture_folders(), extension);
+    if list.is_empty() {
+        eprintln!("no fixtures: tests/fixtures is empty, and SPIRULA_FIXTURES names no folder");
+    }
+    list
+}
+
+/// All SPIR 2.0 fixtures whose files end so.
+pub(crate) fn fixtures_of_2_0(extension: &str) -> Vec<(String, Vec<u8>)> {
+    let folders = fixture_folders().into_iter().flat_map(|folder| FOLDERS_OF_2_0.map(|own| folder.join(own)));
+    fixtures_in(folders.collect(), extension)
+}
+
+const FOLDERS_OF_2_0: [&str; 2] = ["spir20", "kernels20"];
+
+fn fixture_folders() -> Vec<PathBuf> {
+    let mut folders = vec![PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../tests/fixtures")];
     if let Ok(shared) = std::env::var("SPIRULA_FIXTURES") {
         folders.extend(shared.split(':').map(PathBuf::from));
     }
+    folders
+}
+
+/// Files of folders and of those in them; those of SPIR 2.0 only where they are named.
+fn fixtures_in(mut folders: Vec<PathBuf>, extension: &str) -> Vec<(String, Vec<u8>)> {
     let mut list = Vec::new();
     while let Some(folder) = folders.pop() {
         let Ok(entries) = std::fs::read_dir(&folder) else { continue };
         for path in entries.filter_map(|entry| Some(entry.ok()?.path())) {
-            if path.is_dir() && !path.ends_with("spir20") && !path.ends_with("kernels20") {
-                folders.push(path);
+            if path.is_dir() {
+                folders
+                    .extend(Some(path).filter(|path| !FOLDERS_OF_2_0.iter().any(|own| path.ends_with(own))));
             } else if path.extension().is_some_and(|e| e == extension)
                 && let Ok(bytes) = std::fs::read(&path)
             {
                 list.push((path.display().to_string(), bytes));
             }
         }
-    }
-    if list.is_empty() {
-        eprintln!("no fixtures: tests/fixtures is empty, and SPIRULA_FIXTURES names no folder");
     }
     list.sort();
     list

@@ -137,6 +137,7 @@ impl State {
         let value = match i.mnemonic() {
             Xor | Sub if is_same => Value::exact(0),
             Sbb if is_same => Value::number(-1, 0),
+            _ if sets_by_condition(i) => Value::number(0, 1),
             Add => operand(0).add(operand(1)),
             Sub => operand(0).subtract(operand(1)),
             Inc => operand(0).add(Value::exact(1)),
@@ -181,7 +182,7 @@ impl State {
         match i.mnemonic() {
             Add | Inc => self.facts.add(name, before.name, number),
             Sub | Dec => self.facts.add(name, before.name, -number),
-            And if number.trailing_zeros() > 0 && number != 0 => self.facts.mask(name, before, number),
+            And if number != 0 => self.facts.mask(name, before, number),
             _ => {}
         }
     }
@@ -230,6 +231,10 @@ fn narrow(value: Value, bits: u32) -> Value {
         Some(number) => Value::exact(number & ((1 << bits) - 1)),
         None => value,
     }
+}
+
+fn sets_by_condition(i: &Instruction) -> bool {
+    i.condition_code() != iced_x86::ConditionCode::None && i.op_count() == 1 && operand_bits(i, 0) == 8
 }
 
 fn is_conditional_move(mnemonic: Mnemonic) -> bool {

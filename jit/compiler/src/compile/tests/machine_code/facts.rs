@@ -1,6 +1,6 @@
 //! Which values are no larger than others: loops that count until a number is reached end there only if they can't step over it.
 
-use super::state::Known;
+use super::state::{Known, half};
 use super::value::Value;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -13,6 +13,10 @@ pub struct Facts {
     nonzero: BTreeSet<(u64, i64)>,
     /// The first value is at most the second one and so much.
     at_most: BTreeMap<(u64, u64), i64>,
+    /// Both values together are at most so much; in both orders.
+    together: BTreeMap<(u64, u64), i64>,
+    /// Values that are less than what stood there before.
+    falling: BTreeSet<u64>,
 }
 
 /// Larger distances are of no use.
@@ -27,11 +31,19 @@ impl Facts {
         self.masked.retain(|of, (source, _)| *of != name && *source != name);
         self.nonzero.retain(|(of, _)| *of != name);
         self.at_most.retain(|(a, b), _| *a != name && *b != name);
+        self.together.retain(|(a, b), _| *a != name && *b != name);
+        self.falling.remove(&name);
     }
 
-    /// `name` is what `mask` leaves of `source`.
+    /// `name` is what `mask` leaves of `source`: that ends in zeros, or takes the sign of 32 bits away.
     pub fn mask(&mut self, name: u64, source: Known, mask: i64) {
-        if name != 0 && source.name != 0 && name != source.name && source.value.is_within(0, i64::MAX) {
+        let is_of_use = mask.trailing_zeros() > 0 || mask == i32::MAX.into();
+        if is_of_use
+            && name != 0
+            && source.name != 0
+            && name != source.name
+            && source.value.is_within(0, i64::MAX)
+        {
             self.masked.insert(name, (source.name, mask));
         }
     }
@@ -54,12 +66,29 @@ impl Facts {
         });
         let new: Vec<_> = new.collect();
         self.at_most.extend(new);
+        let others = self.together.range((of, 0)..=(of, u64::MAX)).filter(|((_, other), _)| *other != sum);
+        let new: Vec<_> = others.map(|((_, other), most)| (*other, most.saturating_add(number))).collect();
+        for (other, most) in new {
+            self.put_together(sum, other, most);
+        }
+        if number < 0 {
+            self.falling.insert(sum);
+        }
     }
 
-    /// What is left of a value that is at least so much: those names, and what they are at least.
-    pub fn left_of(&self, source: Known, low: i64) -> Vec<(u64, i64)> {
-        let left = self.masked.iter().filter(|(_, (of, _))| *of == source.name);
-        let high = source.value.high;
+    fn put_together(&mut self, a: u64, b: u64, most: i64) {
+        self.together.extend([((a, b), most), ((b, a), most)]);
+    }
+
+    /// What is left of a value: those names, and what they are at least.
+    pub fn left_of(&self, source: Known) -> Vec<(u64, i64)> {
+        let Value { low, high, .. } = source.value;
+        // Of the value itself, and of what it was left of by a mask with more bits.
+        let also = self.masked.get(&source.name);
+        let left = self.masked.iter().filter(|(name, (of, mask))| {
+            let is_part = |(whole, more): &(u64, i64)| of == whole && mask & more == *mask;
+            *of == source.name || **name != source.name && also.is_some_and(is_part)
+        });
         let rounds = |mask: i64| {
             let below = (1_i64 << mask.trailing_zeros().min(62)) - 1;
             let all = if high <= 0 { 0 } else { i64::MAX >> (high.leading_zeros() - 1) };
@@ -88,6 +117,14 @@ impl Facts {
         [told, seen, by_masks].into_iter().flatten().min()
     }
 
+    /// What two values are together at most, as far as is known.
+    fn sum(&self, a: Known, b: Known) -> Option<i64> {
+        let told = self.together.get(&(a.name, b.name)).copied();
+        let is_number = a.value.is_number() && b.value.is_number();
+        let seen = is_number.then(|| a.value.high.checked_add(b.value.high)).flatten();
+        told.into_iter().chain(seen).min()
+    }
+
     /// Two values differ: the first can't be above the second by what was left, if it may not be above it at all.
     pub fn differ(&mut self, a: Known, b: Known) -> Option<i64> {
         let distance = self.distance(a, b).filter(|distance| *distance <= 0 && a.name != 0 && b.name != 0)?;
@@ -100,13 +137,25 @@ impl Facts {
     /// What holds on both ways to a place where values meet; names are given to those that differ.
     pub fn join(ways: [(&Facts, &Named); 2], met: &[(u64, [Known; 2])], is_loop: bool) -> Facts {
         let [(a, named_a), (b, named_b)] = ways;
-        let is_known = |name: &u64| named_a.contains_key(name) && named_b.contains_key(name);
-        let masked = a.masked.iter().filter(|(name, how)| is_known(name) && b.masked.get(name) == Some(how));
+        // What was known of a name that is given now was of another value.
+        let given: BTreeSet<u64> = met.iter().flat_map(|(name, _)| [*name, half(*name)]).collect();
+        let is_known =
+            |name: &u64| named_a.contains_key(name) && named_b.contains_key(name) && !given.contains(name);
+        let masked = a.masked.iter().filter(|(name, how)| {
+            is_known(name) && !given.contains(&how.0) && b.masked.get(name) == Some(how)
+        });
+        let nonzero = a.nonzero.intersection(&b.nonzero).filter(|(name, _)| !given.contains(name));
         let mut facts = Facts {
             masked: masked.map(|(name, how)| (*name, *how)).collect(),
-            nonzero: a.nonzero.intersection(&b.nonzero).copied().collect(),
-            at_most: BTreeMap::new(),
+            nonzero: nonzero.copied().collect(),
+            ..Facts::default()
         };
+        for &(one, other) in a.together.keys().filter(|(one, other)| is_known(one) && is_known(other)) {
+            if let Some(most) = b.together.get(&(one, other)) {
+                let sums = [Some(a.together[&(one, other)]), Some(*most)];
+                facts.put_sum((one, other), sums, (a, is_loop));
+            }
+        }
         for &(of, than) in a.at_most.keys().chain(b.at_most.keys()) {
             if is_known(&of) && is_known(&than) {
                 let distances = ways.map(|(facts, named)| facts.distance(named[&of], named[&than]));
@@ -132,7 +181,26 @@ impl Facts {
                 facts.put((*name, *than), distances, (a, is_loop), FAR);
             }
         }
+        // Counters that go down to zero beside others that go up.
+        let falls = |known: &Known| a.falling.contains(&known.name) || b.falling.contains(&known.name);
+        let counts = |known: &Known| known.value.is_within(0, i32::MAX.into());
+        let down = met.iter().filter(|(_, both)| both.iter().all(counts) && both.iter().any(falls));
+        for (than, [c, d]) in down {
+            for (name, [one, other]) in met.iter().filter(|(name, _)| name != than) {
+                let sums = [a.sum(*one, *c), b.sum(*other, *d)];
+                facts.put_sum((*name, *than), sums, (a, is_loop));
+            }
+        }
         facts
+    }
+
+    fn put_sum(&mut self, key: (u64, u64), sums: [Option<i64>; 2], (old, is_loop): (&Facts, bool)) {
+        let [Some(a), Some(b)] = sums else { return };
+        let most = a.max(b);
+        let grows = is_loop && old.together.get(&key).is_some_and(|old| *old < most);
+        if most <= FAR && !grows {
+            self.put_together(key.0, key.1, most);
+        }
     }
 
     fn put(
@@ -158,6 +226,10 @@ impl Facts {
             let Value { high, .. } = named.get(than).filter(|than| than.value.is_number())?.value;
             high.checked_add(*distance)
         });
-        most.min()
+        let sums = self.together.range((name, 0)..=(name, u64::MAX)).filter_map(|((_, with), most)| {
+            let Value { low, .. } = named.get(with).filter(|with| with.value.is_number())?.value;
+            most.checked_sub(low)
+        });
+        most.chain(sums).min()
     }
 }

@@ -3,7 +3,7 @@
 use super::arithmetic::negated;
 use super::object::Image;
 use super::state::{KEPT, Known, RSP, State};
-use super::step::Machine;
+use super::step::{Machine, number};
 use super::value::{Base, Value};
 use iced_x86::{
     ConditionCode, Decoder, DecoderOptions, FlowControl, Formatter as _, Instruction, InstructionInfoFactory,
@@ -55,6 +55,9 @@ struct Entry {
     incoming: i64,
     lent: i64,
 }
+
+/// A block, and of flags whether they are zero or one, if they are.
+type Way = (u64, Vec<Option<i64>>);
 
 /// Where control goes from an instruction.
 enum Next {
@@ -115,6 +118,8 @@ struct Function<'a> {
     leaders: BTreeSet<u64>,
     /// Numbers that loops are bounded by, in order.
     bounds: Vec<i64>,
+    /// Loops that run once more if a register is zero: where they begin and end, and the register.
+    flags: BTreeSet<(u64, u64, usize)>,
     called: Vec<(usize, Entry)>,
     refused: Vec<String>,
     decoded: BTreeMap<u64, Instruction>,
@@ -125,7 +130,7 @@ impl<'a> Function<'a> {
         let Entry { incoming, lent, .. } = entry;
         let machine = Machine { image, info: InstructionInfoFactory::new(), incoming, lent };
         let start = start as u64;
-        let bounds = vec![i64::from(i32::MIN), 0, i64::from(i32::MAX), super::value::U32_MAX];
+        let bounds = vec![i64::from(i32::MIN), 0, 1, i64::from(i32::MAX), super::value::U32_MAX];
         let leaders = BTreeSet::from([start]);
         let mut function = Function {
             machine,
@@ -133,6 +138,7 @@ impl<'a> Function<'a> {
             entry,
             leaders,
             bounds,
+            flags: BTreeSet::new(),
             called: Vec::new(),
             refused: Vec::new(),
             decoded: BTreeMap::new(),
@@ -160,6 +166,7 @@ impl<'a> Function<'a> {
     fn find_leaders(&mut self, mut waiting: Vec<u64>) {
         let mut seen: BTreeSet<u64> = BTreeSet::new();
         while let Some(mut at) = waiting.pop() {
+            let mut tested = None;
             while seen.insert(at) {
                 let Ok(i) = self.decode(at) else { break };
                 if i.mnemonic() == Mnemonic::Cmp
@@ -169,7 +176,17 @@ impl<'a> Function<'a> {
                     let number = i.immediate(1) as i64;
                     self.bounds.extend([-1, 0, 1].map(|by| number.saturating_add(by)));
                 }
+                if i.rflags_modified() != 0 {
+                    let is_of_one = i.mnemonic() == Mnemonic::Test && i.op0_register() == i.op1_register();
+                    tested = is_of_one.then(|| number(i.op0_register())).flatten();
+                }
                 let flow = i.flow_control();
+                if flow == FlowControl::ConditionalBranch
+                    && i.condition_code() == ConditionCode::e
+                    && i.near_branch_target() <= at
+                {
+                    self.flags.extend(tested.map(|register| (i.near_branch_target(), at, register)));
+                }
                 if matches!(flow, FlowControl::ConditionalBranch | FlowControl::UnconditionalBranch) {
                     let target = i.near_branch_target();
                     self.leaders.insert(target);
@@ -197,20 +214,22 @@ impl<'a> Function<'a> {
     /// Finds what is known at each block, and with this what is called and refused. An error is that nothing of it is complete.
     fn check(&mut self) -> Result<(), String> {
         let first = State::entered(&self.entry.registers);
-        let mut at_blocks = BTreeMap::from([(self.start, first.clone())]);
-        let mut changes: BTreeMap<u64, usize> = BTreeMap::new();
-        let mut waiting = BTreeSet::from([self.start]);
+        let start = self.way(self.start, &first);
+        let mut at_blocks = BTreeMap::from([(start.clone(), first.clone())]);
+        let mut changes: BTreeMap<Way, usize> = BTreeMap::new();
+        let mut waiting = BTreeSet::from([start.clone()]);
         let mut steps = 0;
-        while let Some(block) = waiting.pop_first() {
+        while let Some(way) = waiting.pop_first() {
             steps += 1;
             if steps > MOST_STEPS {
                 return Err("what is known doesn't settle".to_owned());
             }
-            for (source, target, state) in self.run(block, at_blocks[&block].clone(), false)? {
-                let joined = match at_blocks.get(&target) {
+            for (source, target, state) in self.run(way.0, at_blocks[&way].clone(), false)? {
+                let way = self.way(target, &state);
+                let joined = match at_blocks.get(&way) {
                     None => state,
                     Some(old) => {
-                        let count = changes.entry(target).or_default();
+                        let count = changes.entry(way.clone()).or_default();
                         let is_loop = target <= source && *count >= PATIENCE;
                         let joined = old.join(&state, target, is_loop.then_some(&self.bounds[..]));
                         if joined == *old {
@@ -220,27 +239,38 @@ impl<'a> Function<'a> {
                         joined
                     }
                 };
-                at_blocks.insert(target, joined);
-                waiting.insert(target);
+                at_blocks.insert(way.clone(), joined);
+                waiting.insert(way);
             }
         }
         for _ in 0..NARROWINGS {
-            let mut narrower: BTreeMap<u64, State> = BTreeMap::from([(self.start, first.clone())]);
-            for (block, state) in &at_blocks {
+            let mut narrower = BTreeMap::from([(start.clone(), first.clone())]);
+            for ((block, _), state) in &at_blocks {
                 for (_, target, state) in self.run(*block, state.clone(), false)? {
-                    let joined = match narrower.get(&target) {
+                    let way = self.way(target, &state);
+                    let joined = match narrower.get(&way) {
                         Some(other) => other.join(&state, target, None),
                         None => state,
                     };
-                    narrower.insert(target, joined);
+                    narrower.insert(way, joined);
                 }
             }
             at_blocks = narrower;
         }
-        for (block, state) in &at_blocks {
+        for ((block, _), state) in &at_blocks {
             self.run(*block, state.clone(), true)?;
         }
         Ok(())
+    }
+
+    /// What is known at a block is known for each run of the loops that flags end.
+    fn way(&self, block: u64, state: &State) -> Way {
+        let run = |(from, to, register): &(u64, u64, usize)| {
+            let is_within = (*from..=*to).contains(&block);
+            let run = is_within.then(|| state.registers[*register].value.as_exact()).flatten();
+            run.filter(|run| (0..=1).contains(run))
+        };
+        (block, self.flags.iter().map(run).collect())
     }
 
     /// Runs a block; yields where it leads, from where, and with what. Only at the end it must be permitted.

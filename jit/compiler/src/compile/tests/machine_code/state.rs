@@ -19,11 +19,19 @@ pub struct Known {
     pub name: u64,
     /// Its lowest bits that are zero.
     aligned: u32,
+    /// What its lowest byte is no more than.
+    byte: i64,
+}
+
+/// The name of a value's lower 32 bits, whatever stands above.
+pub fn half(name: u64) -> u64 {
+    const HALF: u64 = 1 << 63;
+    if name == 0 { 0 } else { name | HALF }
 }
 
 impl Known {
     pub fn of(value: Value) -> Known {
-        Known { value, name: 0, aligned: 0 }
+        Known { value, name: 0, aligned: 0, byte: 0xff }
     }
 
     pub fn named(self, name: u64) -> Known {
@@ -32,6 +40,28 @@ impl Known {
 
     pub fn aligned(self, bits: u32) -> Known {
         Known { aligned: bits.min(63), ..self }
+    }
+
+    pub fn with_byte(self, byte: i64) -> Known {
+        Known { byte, ..self }
+    }
+
+    /// What its lowest byte is no more than.
+    pub fn byte(self) -> i64 {
+        if self.value.is_within(0, 0xff) { self.byte.min(self.value.high) } else { self.byte }
+    }
+
+    /// Its lowest bits, zeros above.
+    pub fn zero_extended(self, bits: u32) -> Known {
+        let value = self.value.zero_extended(bits);
+        match bits {
+            _ if value == self.value => self,
+            32 => {
+                Known::of(value).named(half(self.name)).aligned(self.zeros().min(31)).with_byte(self.byte())
+            }
+            8 => Known::of(Value::number(0, self.byte())),
+            _ => Known::of(value),
+        }
     }
 
     /// How many of its lowest bits are zero.
@@ -183,15 +213,16 @@ impl State {
 
     /// What had a name that is given again is no copy of what has it from now on.
     pub fn forget(&mut self, name: u64) {
-        self.facts.forget(name);
+        let names = [name, half(name)];
+        names.iter().for_each(|name| self.facts.forget(*name));
         let known = self.registers.iter_mut().chain(self.slots.values_mut().filter_map(|slot| match slot {
             Slot::One(_, known) => Some(known),
             Slot::Vector(..) => None,
         }));
-        known.filter(|known| known.name == name).for_each(|known| known.name = 0);
-        if self.compared.is_some_and(|compared| [compared.left.name, compared.right.name].contains(&name)) {
-            self.compared = None;
-        }
+        // What was compared was so, even if nothing holds it any more.
+        let compared =
+            self.compared.iter_mut().flat_map(|compared| [&mut compared.left, &mut compared.right]);
+        known.chain(compared).filter(|known| names.contains(&known.name)).for_each(|known| known.name = 0);
     }
 
     fn place(address: Value) -> Option<(bool, i64, i64)> {
@@ -228,7 +259,7 @@ impl State {
     fn bound(&mut self, known: Known, low: i64, high: i64) -> bool {
         let Some(met) = known.value.meet(low, high) else { return false };
         if known.name != 0 {
-            for (name, low) in self.facts.left_of(known, met.low) {
+            for (name, low) in self.facts.left_of(Known { value: met, ..known }) {
                 self.bound_named(name, Base::Zero, (low, i64::MAX));
             }
             self.bound_named(known.name, known.value.base, (low, high));
@@ -256,6 +287,9 @@ impl State {
         if let Some(mask) = mask {
             if condition == ConditionCode::ne {
                 self.facts.is_nonzero(left.name, mask);
+                if (0..=U32_MAX).contains(&mask) {
+                    self.facts.is_nonzero(half(left.name), mask);
+                }
             }
             return true;
         }
@@ -297,7 +331,8 @@ impl State {
             if name == differs {
                 given.push((name, [a, b]));
             }
-            Known::of(value(a.value, b.value)).named(name).aligned(a.zeros().min(b.zeros()))
+            let joined = Known::of(value(a.value, b.value)).named(name);
+            joined.aligned(a.zeros().min(b.zeros())).with_byte(a.byte().max(b.byte()))
         };
         let registers = std::array::from_fn(|n| known(self.registers[n], other.registers[n], 1 + n as u64));
         let widths: [usize; 32] = std::array::from_fn(|n| self.widths[n].max(other.widths[n]));
@@ -322,7 +357,13 @@ impl State {
             slots.insert(*place, joined);
         }
         let stack_low = self.stack_low.max(other.stack_low);
-        let compared = self.compared.filter(|_| self.compared == other.compared);
+        let mut compared = self.compared.filter(|_| self.compared == other.compared);
+        // A name that is given now is not the compared value's any more.
+        for known in compared.iter_mut().flat_map(|compared| [&mut compared.left, &mut compared.right]) {
+            if given.iter().any(|(name, _)| [*name, half(*name)].contains(&known.name)) {
+                known.name = 0;
+            }
+        }
         let named = [self, other].map(State::named_values);
         let ways = [(&self.facts, &named[0]), (&other.facts, &named[1])];
         let facts = Facts::join(ways, &given, bounds.is_some());

@@ -46,10 +46,7 @@ impl State {
         match bits(register) {
             64 => known,
             8 if is_high => Known::of(Value::number(0, 255)),
-            bits => {
-                let value = known.value.zero_extended(bits);
-                if value == known.value { known } else { Known::of(value) }
-            }
+            bits => known.zero_extended(bits),
         }
     }
 
@@ -112,8 +109,7 @@ impl State {
         if let Some(Slot::One(stored, known)) = self.slot(address)
             && size <= stored
         {
-            let value = known.value.zero_extended(size as u32 * 8);
-            return if value == known.value { known } else { Known::of(value) };
+            return known.zero_extended(size as u32 * 8);
         }
         if address.base == Base::Object
             && let Some(value) = constant(machine.image, address, size)
@@ -153,7 +149,11 @@ impl State {
         let is_copy = known.name != 0 && value == known.value;
         let name = if is_copy { known.name } else { self.named(i, number) };
         let zeros = if bits >= 32 { known.zeros() } else { 0 };
-        self.set(number, Known::of(value).named(name).aligned(zeros));
+        let byte = match () {
+            () if is_low(register) => known.byte(),
+            () => self.registers[number].byte(),
+        };
+        self.set(number, Known::of(value).named(name).aligned(zeros).with_byte(byte));
     }
 
     /// A name for what an instruction puts into a register.

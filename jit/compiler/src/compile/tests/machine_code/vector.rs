@@ -15,6 +15,11 @@ impl State {
             self.write(i, 0, Known::of(value));
             return true;
         }
+        if let (Some(lanes), OpKind::Memory) = (self.extracted(i), i.op0_kind()) {
+            let slot = Slot::Vector(i.memory_size().size() as i64, lanes);
+            self.store(self.operand_address(i), slot);
+            return i.op_mask() == Register::None;
+        }
         let is_vector = i.op0_kind() == OpKind::Register && i.op0_register().is_vector_register();
         let parts = self.parts_of(machine, i);
         let Some(lanes) = is_vector.then(|| self.lanes_of(machine, i)).flatten() else { return false };
@@ -58,9 +63,9 @@ impl State {
             Psrld | Vpsrld if i.op_kind(i.op_count() - 1) == OpKind::Immediate8 => {
                 U32_MAX >> i.immediate(i.op_count() - 1).min(32)
             }
-            Pshufd | Vpshufd | Vpermq | Vpbroadcastd | Vpbroadcastq | Vextracti128 | Vextractf128
-            | Vextracti64x4 | Vextractf64x4 | Vextracti32x4 | Vextractf32x4 | Vextracti64x2
-            | Vextractf64x2 => parts(1),
+            Pshufd | Vpshufd | Vpermq | Vpbroadcastd | Vbroadcastss | Vpbroadcastq | Vextracti128
+            | Vextractf128 | Vextracti64x4 | Vextractf64x4 | Vextracti32x4 | Vextractf32x4
+            | Vextracti64x2 | Vextractf64x2 => parts(1),
             Punpckldq | Punpckhdq | Punpcklqdq | Punpckhqdq => parts(0).max(parts(1)),
             Vpunpckldq | Vpunpckhdq | Vpunpcklqdq | Vpunpckhqdq => parts(1).max(parts(2)),
             mnemonic if is_whole_move(mnemonic) => parts(1),
@@ -68,13 +73,26 @@ impl State {
         }
     }
 
-    /// The same of a constant.
-    fn parts_in_memory(&self, machine: &Machine, i: &Instruction) -> i64 {
+    /// The bytes of an operand that is a constant in memory.
+    fn constant_bytes<'a>(&self, machine: &Machine<'a>, i: &Instruction) -> Option<&'a [u8]> {
         let address = self.operand_address(i);
-        let constant = (address.base == Base::Object && address.low == address.high)
-            .then(|| machine.image.constant(address.low, i.memory_size().size()))
-            .flatten();
-        let Some(bytes) = constant else { return U32_MAX };
+        let is_constant = address.base == Base::Object && address.low == address.high;
+        is_constant.then(|| machine.image.constant(address.low, i.memory_size().size())).flatten()
+    }
+
+    /// What lanes are in which a constant puts bytes of others, or zeros.
+    fn chosen_bytes(&self, machine: &Machine, i: &Instruction) -> Option<Value> {
+        let is_memory = i.op_kind(i.op_count() - 1) == OpKind::Memory && !i.is_broadcast();
+        let bytes = is_memory.then(|| self.constant_bytes(machine, i)).flatten()?;
+        let used =
+            bytes.chunks(8).map(|lane| lane.iter().rposition(|&byte| byte < 0x80).map_or(0, |last| last + 1));
+        let most = used.max().filter(|most| *most < 8)?;
+        Some(Value::number(0, (1 << (8 * most)) - 1))
+    }
+
+    /// What no 32 bits of a constant are more than.
+    fn parts_in_memory(&self, machine: &Machine, i: &Instruction) -> i64 {
+        let Some(bytes) = self.constant_bytes(machine, i) else { return U32_MAX };
         let parts = bytes.chunks(4).map(|part| match part.try_into() {
             Ok(part) => u32::from_le_bytes(part).into(),
             Err(_) => U32_MAX,
@@ -200,7 +218,8 @@ impl State {
                     Lanes::all(Value::number(0, self.parts_up_to(source.number(), source.size())))
                 }
                 Pmovzxdq | Vpmovzxdq => Lanes::all(Value::U32),
-                Psrld | Vpsrld => Lanes::ANY,
+                Psrld | Vpsrld | Vpbroadcastd | Vbroadcastss => Lanes::ANY,
+                Pshufb | Vpshufb => Lanes::all(self.chosen_bytes(machine, i)?),
                 Pmovzxwq | Vpmovzxwq => Lanes::all(Value::number(0, 0xffff)),
                 Pmovzxbq | Vpmovzxbq => Lanes::all(Value::number(0, 0xff)),
                 Pmovsxwq | Vpmovsxwq => Lanes::all(Value::number(-0x8000, 0x7fff)),
@@ -278,12 +297,6 @@ impl State {
                         _ => return None,
                     }
                 }
-                Vextracti128 | Vextractf128 | Vextracti64x4 | Vextractf64x4 | Vextracti32x4
-                | Vextractf32x4 | Vextracti64x2 | Vextractf64x2 => {
-                    let lanes = operand(1);
-                    let is_behind = i.immediate(last) != 0;
-                    Lanes { first: if is_behind { lanes.rest } else { lanes.first }, rest: lanes.rest }
-                }
                 Vinserti128 | Vinsertf128 | Vinserti64x4 | Vinsertf64x4 | Vinserti32x4 | Vinsertf32x4
                 | Vinserti64x2 | Vinsertf64x2 => {
                     let (into, what) = (operand(1), operand(2));
@@ -300,9 +313,28 @@ impl State {
                     let may_zero = matches!(i.mnemonic(), Vperm2i128 | Vperm2f128);
                     Lanes::all(if may_zero { all.join(Value::exact(0)) } else { all })
                 }
-                _ => return None,
+                _ => return self.extracted(i),
             };
         Some(lanes)
+    }
+
+    /// A part of a vector.
+    fn extracted(&self, i: &Instruction) -> Option<Lanes> {
+        use Mnemonic::*;
+        let is_part = matches!(
+            i.mnemonic(),
+            Vextracti128
+                | Vextractf128
+                | Vextracti64x4
+                | Vextractf64x4
+                | Vextracti32x4
+                | Vextractf32x4
+                | Vextracti64x2
+                | Vextractf64x2
+        );
+        let lanes = is_part.then(|| self.vector(i.op1_register()))?;
+        let is_behind = i.immediate(2) != 0;
+        Some(Lanes { first: if is_behind { lanes.rest } else { lanes.first }, rest: lanes.rest })
     }
 
     /// Halves of lanes from one vector or the other: known where the upper halves are zeros.
