@@ -6,6 +6,8 @@ use spirula_interface::program::Launch;
 const LANES: u64 = 16;
 /// Work-items that a group of our choosing has at most, if that leaves enough groups for all CPUs.
 const GOOD_GROUP: u64 = 256;
+/// Work-items that a group of our choosing has at least, if there are others.
+const SMALL_GROUP: u64 = 64;
 /// Work-items at most in a row of groups that nobody sees.
 const LONGEST_ROW: u64 = 1 << 16;
 /// Work-items at most in a group that was made wider.
@@ -99,16 +101,15 @@ fn filled(global: [u64; 3], local: [u64; 3], threads: u64, lanes: u64) -> [u64; 
     let rows = (1..=lanes).map(|times| local[0] * times);
     let rows = rows.filter(|&row| row.is_multiple_of(lanes) && global[0].is_multiple_of(row));
     let candidates = rows.flat_map(|row| [[row, local[1], local[2]], [row, local[1], 1], [row, 1, 1]]);
-    if let Some(wider) = candidates.into_iter().find(balances) {
-        return wider;
-    }
+    let wider = candidates.into_iter().find(balances);
     let divisor = [best_divisor(global[0], GOOD_GROUP), 1, 1];
-    let whole_row = [global[0].min(LONGEST_ROW + 1), 1, 1];
-    match (divisor[0] >= lanes, (lanes..=LONGEST_ROW).contains(&global[0])) {
-        (true, _) if groups(&divisor) >= enough => divisor,
-        (_, true) if groups(&whole_row) >= enough => whole_row,
-        _ => local,
-    }
+    let divisor = (divisor[0] >= lanes && groups(&divisor) >= enough).then_some(divisor);
+    let whole_row = [global[0], 1, 1];
+    let whole_row =
+        ((lanes..=LONGEST_ROW).contains(&global[0]) && groups(&whole_row) >= enough).then_some(whole_row);
+    // One pack is much too small a group: calling it would take as long as running it.
+    let is_small = |local: &[u64; 3]| local.iter().product::<u64>() < SMALL_GROUP;
+    wider.filter(|wider| !is_small(wider)).or(divisor).or(wider).or(whole_row).unwrap_or(local)
 }
 
 /// Groups that each CPU should have at least: work-items of one group often have more to do than another's. Many small ones would
@@ -244,7 +245,7 @@ mod tests {
     fn unseen_groups_have_rows_that_fill_lanes() {
         assert_eq!(unseen([512, 512, 1], [32, 8, 1], 2, 16, GROUPS_OF_A_CPU), [32, 8, 1]);
         assert_eq!(unseen([512, 512, 1], [8, 8, 1], 2, 16, GROUPS_OF_A_CPU), [16, 8, 1]);
-        assert_eq!(unseen([512, 512, 1], [1, 256, 1], 2, 16, GROUPS_OF_A_CPU), [16, 1, 1]);
+        assert_eq!(unseen([512, 512, 1], [1, 256, 1], 2, 16, GROUPS_OF_A_CPU), [256, 1, 1]);
         assert_eq!(unseen([1920, 1080, 1], [10, 10, 1], 2, 16, GROUPS_OF_A_CPU), [80, 10, 1]);
         assert_eq!(unseen([1000, 1, 1], [8, 1, 1], 2, 16, GROUPS_OF_A_CPU), [250, 1, 1]);
         assert_eq!(unseen([10_007, 3, 1], [1, 1, 1], 2, 16, GROUPS_OF_A_CPU), [10_007, 1, 1]);

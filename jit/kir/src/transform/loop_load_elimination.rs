@@ -5,12 +5,16 @@
 //! stored to in the loop that could be the same place, what was stored is passed on as a value. The stores stay: so nothing need be
 //! known of what else is read, and nobody sees other memory than before.
 //!
+//! What no iteration changes at all is loaded in front of a loop that counts: LLVM does so itself but for loads that not all lanes make.
+//!
 //! Where the launch says that buffers are disjoint, more is known, and a second version of the loop (`versions`) stores such a sum
 //! once, behind it, and loads in front of it what no iteration changes.
 
 use crate::analysis::{ControlFlow, Dominators, Loops, buffer};
 use crate::builder::{Builder, replace_uses};
-use crate::{AddressSpace, Block, Constant, Function, Inst, Op, Target, Terminator, Type, Value, ValueDef};
+use crate::{
+    AddressSpace, BinaryOp, Block, Constant, Function, Inst, Op, Target, Terminator, Type, Value, ValueDef,
+};
 use fixedbitset::FixedBitSet;
 use std::collections::HashMap;
 
@@ -74,8 +78,8 @@ struct Carried {
     before: Vec<Inst>,
     /// Loads of what was stored in the iteration, and that.
     after: Vec<(Inst, Value)>,
-    /// What the next iteration begins with.
-    last: Value,
+    /// What the next iteration begins with; none: with the same.
+    last: Option<Value>,
     /// Whether the loop may end before the first load.
     guarded: bool,
     /// The stores, if one behind the loop does for them.
@@ -114,7 +118,102 @@ impl Search<'_> {
                 found.push(new);
             }
         }
+        if !self.disjoint && self.is_counted(header) {
+            self.add_unchanged(&loads, &stores, &certain, &mut found);
+        }
+        found.retain(|place| !place.guarded || self.is_repeatable(header));
         found
+    }
+
+    /// Adds loads of what no iteration changes. LLVM leaves those where they are that not all lanes make.
+    fn add_unchanged(
+        &self,
+        loads: &[Access],
+        stores: &[Access],
+        certain: &[(Block, bool)],
+        found: &mut Vec<Carried>,
+    ) {
+        for load in loads {
+            let ty = self.accessed(load);
+            let Some(&(_, guarded)) = certain.iter().find(|(block, _)| *block == load.block) else {
+                continue;
+            };
+            let known = |place: &&mut Carried| self.is_same(place.pointer, load.pointer);
+            match found.iter_mut().find(known) {
+                Some(place) if place.last.is_none() && place.ty == *ty => place.before.push(load.inst),
+                Some(_) => {}
+                None if stores.iter().all(|store| self.is_apart(load.pointer, ty, store))
+                    && self.is_invariant(load.pointer, 0) =>
+                {
+                    let Op::Load { align, .. } = *self.function.op(load.inst) else { continue };
+                    found.push(Carried {
+                        pointer: load.pointer,
+                        ty: ty.clone(),
+                        align,
+                        before: vec![load.inst],
+                        after: Vec::new(),
+                        last: None,
+                        guarded,
+                        sunk: Vec::new(),
+                    });
+                }
+                None => {}
+            }
+        }
+    }
+
+    /// Whether the loop ends at its header after some iterations, whatever is loaded in it: what waits for another work-item's
+    /// store must load again.
+    fn is_counted(&self, header: Block) -> bool {
+        let Terminator::Branch { condition, then, otherwise } = &self.function.block(header).terminator
+        else {
+            return false;
+        };
+        let leaves = |target: &Target| !self.body.contains(target.block.index());
+        let counters: Vec<Value> = self.counters(header);
+        (leaves(then) || leaves(otherwise))
+            && self.is_repeatable(header)
+            && match self.function.defining_op(*condition) {
+                Some(&Op::Compare { lhs, rhs, .. }) => [(lhs, rhs), (rhs, lhs)]
+                    .iter()
+                    .any(|(counter, end)| counters.contains(counter) && self.is_invariant(*end, 0)),
+                _ => false,
+            }
+    }
+
+    /// A header's parameters to which each iteration adds the same.
+    fn counters(&self, header: Block) -> Vec<Value> {
+        let latches: Vec<Block> = self
+            .flow
+            .predecessors(header)
+            .iter()
+            .copied()
+            .filter(|b| self.body.contains(b.index()))
+            .collect();
+        let adds = |param: Value, value: Value| match self.function.defining_op(value) {
+            Some(&Op::Binary { op: BinaryOp::Add | BinaryOp::Sub, lhs, rhs, .. }) => {
+                let step = if lhs == param { rhs } else { lhs };
+                (lhs == param || rhs == param) && step != param && self.is_invariant(step, 0)
+            }
+            _ => false,
+        };
+        let params = self.function.block(header).params.iter().enumerate();
+        let counts = params.filter(|&(at, &param)| {
+            latches.iter().all(|&latch| {
+                let targets = self.function.block(latch).terminator.targets();
+                let mut back = targets.into_iter().filter(|target| target.block == header);
+                back.all(|target| target.arguments.get(at).is_some_and(|&value| adds(param, value)))
+            })
+        });
+        counts.map(|(_, &param)| param).collect()
+    }
+
+    /// Whether a header's test can stand in front of the loop as well.
+    fn is_repeatable(&self, header: Block) -> bool {
+        let insts = &self.function.block(header).insts;
+        insts.len() <= MOST_REPEATED
+            && insts.iter().all(|&inst| self.function.op(inst).is_speculatable())
+            && matches!(self.function.block(header).terminator, Terminator::Branch { .. })
     }
 
     /// The loop's loads and stores; none if it does anything else to memory, or waits for others.
@@ -144,20 +243,17 @@ impl Search<'_> {
 
     /// The blocks through which every iteration goes that does not end the loop at its header, and whether that may come before.
     fn certain(&self, header: Block) -> Vec<(Block, bool)> {
-        let mut chain = vec![(header, false)];
-        let mut guarded = false;
-        loop {
-            let (at, _) = chain[chain.len() - 1];
-            let inside: Vec<Block> =
-                self.flow.successors(at).iter().copied().filter(|b| self.body.contains(b.index())).collect();
-            let leaves = inside.len() < self.flow.successors(at).len();
-            let &[next] = &inside[..] else { return chain };
-            if next == header || self.flow.predecessors(next).len() > 1 || (leaves && at != header) {
-                return chain;
-            }
-            guarded |= leaves;
-            chain.push((next, guarded));
-        }
+        let blocks = || self.body.ones().map(|number| Block(number as u32));
+        let leaves =
+            |block: &Block| self.flow.successors(*block).iter().any(|next| !self.body.contains(next.index()));
+        let leads_back = |block: &Block| self.flow.successors(*block).contains(&header);
+        let ends: Vec<Block> =
+            blocks().filter(|block| (leaves(block) && *block != header) || leads_back(block)).collect();
+        let guarded = leaves(&header);
+        blocks()
+            .filter(|&block| ends.iter().all(|&end| self.dominators.dominates(block, end)))
+            .map(|block| (block, guarded && block != header))
+            .collect()
     }
 
     fn candidate(
@@ -186,7 +282,7 @@ impl Search<'_> {
             align: 1,
             before: Vec::new(),
             after: Vec::new(),
-            last,
+            last: Some(last),
             guarded: false,
             sunk: Vec::new(),
         };
@@ -219,13 +315,7 @@ impl Search<'_> {
                 new.sunk = same.iter().map(|store| store.inst).collect();
             }
         }
-        let header_is_plain = || {
-            let insts = &self.function.block(header).insts;
-            insts.len() <= MOST_REPEATED
-                && insts.iter().all(|&inst| self.function.op(inst).is_speculatable())
-                && matches!(self.function.block(header).terminator, Terminator::Branch { .. })
-        };
-        (!new.guarded || header_is_plain()).then_some(new)
+        Some(new)
     }
 
     /// What the iteration stored before a load: some value, nothing yet, or it depends (none).
@@ -266,8 +356,7 @@ impl Search<'_> {
     }
 
     fn is_same(&self, a: Value, b: Value) -> bool {
-        let address = |v| self.function.defining_op(v).filter(|op| matches!(op, Op::Address { .. }));
-        a == b || address(a).is_some_and(|op| address(b) == Some(op))
+        self.place(a) == self.place(b)
     }
 
     /// Whether an access can't touch the place.
@@ -282,14 +371,32 @@ impl Search<'_> {
         if known(a) && known(b) && a != b {
             return true;
         }
-        let parts = |v| match self.function.defining_op(v) {
-            Some(&Op::Address { base, index, scale, offset, .. }) => (base, index, scale, offset),
-            _ => (v, None, 0, 0),
-        };
-        let ((base, index, scale, first), (other, i, s, second)) = (parts(pointer), parts(store.pointer));
-        let related = base == other && index == i && (index.is_none() || scale == s);
+        let (place, other) = (self.place(pointer), self.place(store.pointer));
+        let (first, second) = (place.offset, other.offset);
         let size = |ty: &Type| ty.size() as i64;
-        related && (first + size(ty) <= second || second + size(self.accessed(store)) <= first)
+        let ends_before =
+            |start: i64, ty: &Type, other: i64| start.checked_add(size(ty)).is_some_and(|end| end <= other);
+        place.at(0) == other.at(0)
+            && (ends_before(first, ty, second) || ends_before(second, self.accessed(store), first))
+    }
+
+    /// Where a pointer points to. Members of structures are addresses in addresses.
+    fn place(&self, pointer: Value) -> Place {
+        let mut place = Place { base: pointer, scaled: None, offset: 0 };
+        for _ in 0..MOST_NESTED {
+            let Some(&Op::Address { base, index, scale, offset, .. }) = self.function.defining_op(place.base)
+            else {
+                break;
+            };
+            let scaled = match (place.scaled, index) {
+                (scaled, None) => scaled,
+                (None, Some(index)) => Some((index, scale)),
+                // A sum of two.
+                (Some(_), Some(_)) => break,
+            };
+            place = Place { base, scaled, offset: place.offset.wrapping_add(offset) };
+        }
+        place
     }
 
     /// Whether a value is the same in all iterations and can be computed in front of the loop.
@@ -301,6 +408,24 @@ impl Search<'_> {
         let mut invariant = depth < 8 && op.is_speculatable();
         op.visit_operands(|operand| invariant = invariant && self.is_invariant(operand, depth + 1));
         invariant
+    }
+}
+
+/// Addresses in addresses that are looked through.
+const MOST_NESTED: usize = 8;
+
+/// A place in memory, in relation to others: bytes behind a base and an index with its scale.
+#[derive(Clone, Copy, PartialEq)]
+struct Place {
+    base: Value,
+    scaled: Option<(Value, i64)>,
+    offset: i64,
+}
+
+impl Place {
+    /// The same with another offset.
+    fn at(self, offset: i64) -> Place {
+        Place { offset, ..self }
     }
 }
 
@@ -345,7 +470,8 @@ fn carry(
         for target in function.blocks[block.index()].terminator.targets_mut() {
             if target.block == header {
                 target.block = looping;
-                target.arguments.extend(carried.iter().map(|place| place.last));
+                let last = carried.iter().zip(&begun).map(|(place, &begins)| place.last.unwrap_or(begins));
+                target.arguments.extend(last);
             }
         }
     }
@@ -397,7 +523,8 @@ fn store_behind(
     builder.at = builder.function.add_block();
     for &(pointer, begins, place) in stores {
         // Out of a header that comes before the store, what the iteration before stored.
-        let value = if from == looping && blocks.len() > 1 { begins } else { place.last };
+        let before_it = from == looping && blocks.len() > 1;
+        let value = place.last.filter(|_| !before_it).unwrap_or(begins);
         builder.store(pointer, value, place.align);
     }
     let behind = builder.at;
@@ -460,96 +587,4 @@ fn copy(
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::{parse, verify};
-
-    /// How many loads a loop keeps whose body this is; %0 and %1 are pointers, %2 the counter, %3 a number.
-    fn loads(body: &str) -> usize {
-        let text = format!(
-            "kernel \"k\"(%0: ptr(global) @ 0, %1: ptr(local) @ 8 local_offset, %3: i64 @ 16) {{\nb0:\n  jump b1(0:i64)\nb1(%2: i64):\n\
-             {body}  %9: i64 = add %2, 1:i64\n  %10: i1 = icmp ult %9, %3\n  branch %10, b1(%9), b2\nb2:\n  return\n}}"
-        );
-        let mut function = parse(&text).unwrap_or_else(|e| panic!("{e}\n{text}"));
-        eliminate_loop_loads(&mut function);
-        verify(&function).unwrap_or_else(|e| panic!("{e}\n{function}"));
-        let flow = ControlFlow::new(&function);
-        let looping = function.block_ids().filter(|&block| flow.is_in_loop(block));
-        let insts = looping.flat_map(|block| &function.block(block).insts);
-        insts.filter(|&&inst| matches!(function.op(inst), Op::Load { .. })).count()
-    }
-
-    const SUM: &str = "  %4: i64 = load %0, align 8\n  %5: i64 = add %4, 7:i64\n  store %0, %5, align 8\n";
-
-    #[test]
-    fn a_sum_needs_one_load_before_the_loop() {
-        assert_eq!(loads(SUM), 0);
-    }
-
-    #[test]
-    fn other_memory_may_change() {
-        let elsewhere = |pointer: &str| format!("{SUM}  store {pointer}, %5, align 8\n");
-        assert_eq!(loads(&elsewhere("%1")), 0, "of another address space");
-        let near = |offset: u32| {
-            format!("{SUM}  %6: ptr(global) = address %0 + {offset}\n  store %6, %5, align 8\n")
-        };
-        assert_eq!(loads(&near(8)), 0);
-        assert_eq!(loads(&near(4)), 1, "a part of it is overwritten");
-        let any = "  %6: ptr(global) = address %0 + %2*8 + 0\n  store %6, %5, align 8\n";
-        assert_eq!(loads(&format!("{SUM}{any}")), 1);
-    }
-
-    #[test]
-    fn what_others_may_see_stays() {
-        assert_eq!(loads(&SUM.replace("= load", "= load volatile")), 1);
-        assert_eq!(loads(&format!("{SUM}  fence acq_rel\n")), 1);
-        let narrow = SUM
-            .replace("add %4, 7:i64", "add %4, 7:i64\n  %6: i32 = trunc %5")
-            .replace("%0, %5, align 8", "%0, %6, align 4");
-        assert_eq!(loads(&narrow), 1, "of another size");
-    }
-
-    /// Loads and stores in the loops of a kernel with three buffers %0 to %2 and a size %3; %4 is the counter of its one loop.
-    fn in_versions(body: &str) -> (usize, usize) {
-        let text = format!(
-            "kernel \"k\"(%0: ptr(global) @ 0, %1: ptr(global) @ 8, %2: ptr(global) @ 16, %3: i64 @ 24) {{\nb0:\n  jump b1(0:i64)\nb1(%4: i64):\n\
-             %5: i1 = icmp ult %4, %3\n  branch %5, b2, b3\nb2:\n  %6: ptr(global) = address %1 + %4*8 + 0\n{body}  %9: i64 = add %4, 1:i64\n\
-             jump b1(%9)\nb3:\n  store %2, %4, align 8\n  return\n}}"
-        );
-        let mut function = parse(&text).unwrap_or_else(|e| panic!("{e}\n{text}"));
-        eliminate_loop_loads(&mut function);
-        verify(&function).unwrap_or_else(|e| panic!("{e}\n{function}"));
-        let flow = ControlFlow::new(&function);
-        let looping = function.block_ids().filter(|&block| flow.is_in_loop(block));
-        let insts: Vec<Inst> = looping.flat_map(|block| function.block(block).insts.clone()).collect();
-        let count = |is: fn(&Op) -> bool| insts.iter().filter(|&&inst| is(function.op(inst))).count();
-        (count(|op| matches!(op, Op::Load { .. })), count(|op| matches!(op, Op::Store { .. })))
-    }
-
-    const OTHERS: &str = "  %10: i64 = load %6, align 8\n";
-
-    #[test]
-    fn a_version_for_disjoint_buffers() {
-        let sum = format!("{OTHERS}  %11: i64 = load %0, align 8\n  %12: i64 = add %10, %11\n");
-        // One load for disjoint buffers; else one load and one store.
-        assert_eq!(in_versions(&format!("{sum}  store %0, %12, align 8\n")), (2, 1));
-        // What does not change is loaded in front of the loop.
-        assert_eq!(in_versions(&format!("{sum}  store %6, %12, align 8\n")), (1 + 2, 2));
-        assert_eq!(
-            in_versions(&format!("{sum}  store volatile %6, %12, align 8\n")),
-            (2, 1),
-            "in one version"
-        );
-        assert_eq!(in_versions(&sum), (2, 0), "it may wait for another work-item's store");
-        let near = "  %11: i64 = load %1, align 8\n  %12: i64 = add %10, %11\n  store %1, %12, align 8\n";
-        assert_eq!(in_versions(&format!("{OTHERS}{near}")), (1, 1), "the sum lies in what is summed up");
-    }
-
-    #[test]
-    fn a_load_that_comes_last_is_never_made_before() {
-        assert_eq!(
-            loads("  store %0, %3, align 8\n  %4: i64 = load %0, align 8\n  store %1, %4, align 8\n"),
-            1
-        );
-    }
-}
+mod tests;

@@ -4,7 +4,7 @@
 //! The loop itself becomes the version for disjoint buffers, which is only entered if it has an iteration; a copy of it
 //! does what it did before.
 
-use super::{Homes, MOST_REPEATED, Search};
+use super::{Homes, Search};
 use crate::analysis::{ControlFlow, Dominators, Loops};
 use crate::builder::{Builder, copy_insts};
 use crate::{Block, Function, Inst, IntPredicate, Op, Target, Terminator, Type, Value, WorkItemQuery};
@@ -72,12 +72,7 @@ fn worth_it(search: &Search, header: Block) -> Option<(Block, usize)> {
         let home = stores.iter().find(|store| store.inst == *inst).map(|store| store.block);
         home.is_some_and(|home| search.dominators.dominates(home, leaves.0))
     };
-    let leaves_at_header = leaves.0 == header && {
-        let data = function.block(header);
-        data.insts.len() <= MOST_REPEATED
-            && data.insts.iter().all(|&inst| function.op(inst).is_speculatable())
-            && matches!(data.terminator, Terminator::Branch { .. })
-    };
+    let leaves_at_header = leaves.0 == header && search.is_repeatable(header);
     let leaves_at_end = leaves.0 != header || body.count_ones(..) == 1;
     let fits = leaves_at_header || (leaves_at_end && sunk.clone().all(stored_before));
     fits.then_some(leaves)
