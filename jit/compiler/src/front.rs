@@ -20,6 +20,7 @@ mod link;
 mod memory_orders;
 mod metadata;
 mod opaque;
+mod postponed;
 mod printf;
 mod private_arrays;
 mod read;

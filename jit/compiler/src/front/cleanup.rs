@@ -4,7 +4,7 @@
 use super::call_graph::CallGraph;
 use super::harden::kernel_symbol;
 use super::limits;
-use super::{CleanModule, LinkedModule, private_arrays, undefined};
+use super::{CleanModule, LinkedModule, postponed, private_arrays, undefined};
 use crate::llvm::attribute::Attribute;
 use crate::llvm::{self, Function, Instruction, Layout, LlvmError, Module, View};
 use inkwell::targets::TargetMachine;
@@ -78,11 +78,12 @@ fn simplify(
         Effort::Least => return llvm::run_passes(module, FEWEST_PASSES, machine),
         Effort::Full => {}
     }
+    postponed::share_calls(module, machine)?;
     if private_arrays::has_arrays(module.view()) {
         let postponed = module.edit(|edit| private_arrays::postpone(edit, &bound_to_kernels(*edit)));
         llvm::run_passes(module, FIRST_PASSES, machine)?;
         private_arrays::unroll(module, kernels, machine)?;
-        private_arrays::resume(module, &postponed);
+        postponed::resume(module, &postponed);
     }
     llvm::run_passes(module, PASSES, machine)
 }
@@ -135,7 +136,7 @@ fn mark(module: &mut Module, effort: Effort) {
 }
 
 /// Whether it is one of the library's functions that are given no pointers.
-fn is_of_values(function: Function) -> bool {
+pub(super) fn is_of_values(function: Function) -> bool {
     let ty = function.value_type();
     function.name().starts_with("spirula_") && ty.parameter_types().iter().all(|ty| !ty.is_pointer())
 }

@@ -6,6 +6,7 @@
 
 use super::cleanup::Sizes;
 use super::harden::kernel_symbol;
+use super::postponed;
 use crate::llvm::attribute::Attribute;
 use crate::llvm::{self, Edit, Function, LlvmError, Module, View};
 use inkwell::llvm_sys::LLVMTypeKind::LLVMArrayTypeKind;
@@ -29,31 +30,16 @@ fn has_array(function: Function) -> bool {
     types.any(|ty| ty.kind() == LLVMArrayTypeKind)
 }
 
-/// Keeps from being inlined what only computes. Yields the functions' names, for [`resume`].
+/// Keeps from being inlined what only computes. Yields the functions' names, for [`resume`](super::postponed::resume).
 pub(super) fn postpone<'e>(edit: Edit<'e>, bound: &HashSet<Function<'e>>) -> Vec<String> {
     let mut sizes = Sizes::default();
-    let mut postponed = Vec::new();
-    for function in edit.defined_functions() {
-        let computes = function.parameters().iter().all(|parameter| !parameter.ty().is_pointer())
-            && !bound.contains(&function);
-        if computes && function.has_attribute("alwaysinline") && sizes.of(function) <= MAX_POSTPONED_SIZE {
-            edit.drop_attribute(function, "alwaysinline");
-            // LLVM unrolls no loop with a call that it may inline yet.
-            edit.add_attributes(function, &[Attribute::NoInline]);
-            postponed.push(function.name());
-        }
-    }
-    postponed
-}
-
-/// Has those functions inlined after all.
-pub(super) fn resume(module: &mut Module, postponed: &[String]) {
-    module.edit(|edit| {
-        for function in postponed.iter().filter_map(|name| edit.function_named(name)) {
-            edit.drop_attribute(function, "noinline");
-            edit.add_attributes(function, &[Attribute::AlwaysInline]);
-        }
-    });
+    let computes = |function: &Function<'e>| {
+        function.parameters().iter().all(|parameter| !parameter.ty().is_pointer())
+            && !bound.contains(function)
+            && sizes.of(*function) <= MAX_POSTPONED_SIZE
+    };
+    let computing: Vec<Function> = edit.defined_functions().into_iter().filter(computes).collect();
+    postponed::postpone(edit, computing)
 }
 
 /// Unrolls the loops of kernels with private arrays.

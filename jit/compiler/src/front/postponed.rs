@@ -1,0 +1,86 @@
+//! Clean-up: functions that are inlined only later, and what is gained by it. While they are calls, LLVM knows them for the same
+//! if they compute the same ([`share_calls`]), and a loop with them for small (`private_arrays`).
+
+use super::cleanup::is_of_values;
+use crate::llvm::attribute::Attribute;
+use crate::llvm::{self, Edit, Function, LlvmError, Module};
+use inkwell::targets::TargetMachine;
+
+/// Inlines the program's own functions.
+const INLINE: &str = "always-inline,globaldce";
+/// Finds calls that compute the same.
+const SHARE: &str = "function(sroa<modify-cfg>,early-cse)";
+
+/// Keeps those of the functions that are to be inlined from it. Yields their names, for [`resume`].
+pub(super) fn postpone<'e>(edit: Edit<'e>, functions: impl IntoIterator<Item = Function<'e>>) -> Vec<String> {
+    let wanted = functions.into_iter().filter(|function| function.has_attribute("alwaysinline"));
+    let postpone = |function: Function<'e>| {
+        edit.drop_attribute(function, "alwaysinline");
+        // LLVM unrolls no loop with a call that it may inline yet.
+        edit.add_attributes(function, &[Attribute::NoInline]);
+        function.name()
+    };
+    wanted.map(postpone).collect()
+}
+
+/// Has those functions inlined after all.
+pub(super) fn resume(module: &mut Module, postponed: &[String]) {
+    module.edit(|edit| {
+        for function in postponed.iter().filter_map(|name| edit.function_named(name)) {
+            edit.drop_attribute(function, "noinline");
+            edit.add_attributes(function, &[Attribute::AlwaysInline]);
+        }
+    });
+}
+
+/// Calls of the library that compute the same become one. Once they are inlined nobody finds that any more: what is rare has a
+/// branch of its own there, and values that are chosen behind two branches are two values.
+pub(super) fn share_calls(module: &mut Module, machine: &TargetMachine) -> Result<(), LlvmError> {
+    let postponed = module.edit(|edit| {
+        let library = edit.defined_functions().into_iter().filter(|&function| is_of_values(function));
+        postpone(edit, library)
+    });
+    if postponed.is_empty() {
+        return Ok(());
+    }
+    llvm::run_passes(module, INLINE, machine)?;
+    let view = module.view();
+    let mut left = postponed.iter().filter_map(|name| view.function_named(name));
+    if left.any(|function| function.users().len() > 1) {
+        llvm::run_passes(module, SHARE, machine)?;
+    }
+    resume(module, &postponed);
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::front::cleanup::tests::cleaned;
+
+    /// A kernel that computes a function of the library three times, in functions of its own, twice of the same; with a branch
+    /// there, and a store between.
+    fn kernel(attributes: &str) -> String {
+        format!(
+            "define float @spirula_test_f32(float %x) {attributes} {{
+             %c = fcmp olt float %x, 9.0\n br i1 %c, label %a, label %b\na:\n %y = fmul float %x, %x\n br label %e
+             b:\n %z = fdiv float 1.0, %x\n br label %e\ne:\n %r = phi float [ %y, %a ], [ %z, %b ]\n ret float %r\n}}
+            define internal float @own(float %x) {{\n %v = alloca float\n store float %x, ptr %v\n %w = load float, ptr %v
+             %r = call float @spirula_test_f32(float %w)\n ret float %r\n}}
+            define void @spirula.kernel.k(ptr addrspace(1) %p, float %x, float %y) {{
+             %a = call float @own(float %x)\n store float %a, ptr addrspace(1) %p
+             %b = call float @own(float %y)\n %q = getelementptr float, ptr addrspace(1) %p, i64 1\n store float %b, ptr addrspace(1) %q
+             %c = call float @own(float %x)\n %r = getelementptr float, ptr addrspace(1) %p, i64 2\n store float %c, ptr addrspace(1) %r
+             ret void\n}}"
+        )
+    }
+
+    #[test]
+    fn what_is_computed_twice_is_computed_once() {
+        let text = cleaned(&kernel("nounwind willreturn memory(none)"), true);
+        assert_eq!(text.matches("fdiv").count(), 2, "{text}");
+        assert!(!text.contains("call"), "{text}");
+        // That may yield another value each time.
+        let text = cleaned(&kernel("nounwind"), true);
+        assert_eq!(text.matches("fdiv").count(), 3, "{text}");
+    }
+}
