@@ -19,8 +19,12 @@ impl Widener<'_> {
             .map(|&v| if self.is_uniform(v) { vec![self.first_lane(v)] } else { self.lanes_of(v) })
             .collect();
         let short = matches!(op, Op::AtomicRmw { .. }) && self.lanes <= 16;
-        if short && let (None, [_] | []) = (self.mask(), &scalars[..]) {
-            return self.instantiate_unrolled(op, &operands, ty);
+        if short && let (Some(result), Some(ty), [_]) = (result, &ty, &scalars[..]) {
+            let is_used = self.facts.used.contains(result.index());
+            return match self.mask() {
+                None => self.instantiate_unrolled(op, &operands, ty, is_used),
+                Some(_) => self.instantiate_by_bits(op, &operands, ty, is_used),
+            };
         }
         let left = self.new_variable();
         let results: Vec<Variable> = scalars.iter().map(|_| self.new_variable()).collect();
@@ -63,24 +67,66 @@ impl Widener<'_> {
     }
 
     /// All lanes are active: one after the other without a loop.
-    fn instantiate_unrolled(&mut self, op: &Op, operands: &[Vec<Value>], ty: Option<Type>) -> Vec<Value> {
-        let wide = ty.as_ref().and_then(Type::scalar).map(|scalar| self.wide(scalar));
-        let mut all = wide.map(|wide| self.constant(wide, Constant::Poison));
+    fn instantiate_unrolled(
+        &mut self,
+        op: &Op,
+        operands: &[Vec<Value>],
+        ty: &Type,
+        is_used: bool,
+    ) -> Vec<Value> {
+        let mut all = self.constant(self.wide(ty.scalar().unwrap_or(Scalar::Int(32))), Constant::Poison);
         for lane in 0..self.lanes {
-            let lane = self.constant(Type::I32, Constant::Int(lane.into()));
-            let copy = self.instance(op, operands, lane);
-            match (&ty, all) {
-                (Some(ty), Some(vector)) => {
-                    let element = self.push(ty.clone(), copy);
-                    all =
-                        Some(self.push(self.ty(vector), Op::InsertElement { vector, element, index: lane }));
-                }
-                _ => {
-                    self.out.function.push_effect(self.at, copy);
-                }
+            let element = self.numbered_instance(op, operands, ty, lane);
+            if is_used {
+                all = self.with_element(all, element, lane);
             }
         }
-        all.into_iter().collect()
+        vec![all]
+    }
+
+    /// The same where a branch goes around each lane that is not active. A loop would ask memory for each lane's operands, and end where
+    /// no processor expects it.
+    fn instantiate_by_bits(
+        &mut self,
+        op: &Op,
+        operands: &[Vec<Value>],
+        ty: &Type,
+        is_used: bool,
+    ) -> Vec<Value> {
+        let bits = self.active_bits();
+        let none = self.constant(self.wide(ty.scalar().unwrap_or(Scalar::Int(32))), Constant::Poison);
+        let all = self.new_variable();
+        self.out.write(self.at, all, none);
+        for lane in 0..self.lanes {
+            let own = self.constant(self.ty(bits), Constant::Int(1 << lane));
+            let own = self.binary(BinaryOp::And, bits, own);
+            let (active, next) = (self.out.add_block(), self.out.add_block());
+            self.branch_if_any(own, active, next);
+            self.out.close(active);
+            self.at = active;
+            let element = self.numbered_instance(op, operands, ty, lane);
+            if is_used {
+                let before = self.out.read(active, all);
+                let after = self.with_element(before, element, lane);
+                self.out.write(active, all, after);
+            }
+            self.out.jump(active, next);
+            self.out.close(next);
+            self.at = next;
+        }
+        vec![self.out.read(self.at, all)]
+    }
+
+    /// The operation with the operands of the lane of that number.
+    fn numbered_instance(&mut self, op: &Op, operands: &[Vec<Value>], ty: &Type, lane: u32) -> Value {
+        let lane = self.constant(Type::I32, Constant::Int(lane.into()));
+        let copy = self.instance(op, operands, lane);
+        self.push(ty.clone(), copy)
+    }
+
+    fn with_element(&mut self, vector: Value, element: Value, lane: u32) -> Value {
+        let index = self.constant(Type::I32, Constant::Int(lane.into()));
+        self.push(self.ty(vector), Op::InsertElement { vector, element, index })
     }
 
     /// The operation with one lane's operands.
