@@ -14,6 +14,7 @@ mod atomics;
 mod choice;
 mod collectives;
 mod cost;
+mod division;
 mod instruction;
 mod interleaved;
 mod intrinsic;

@@ -144,7 +144,7 @@ impl Widener<'_> {
     }
 
     /// The same operation on the vectors of each component.
-    fn by_component(&mut self, op: &Op, operands: &[Value], scalars: &[Scalar]) -> Vec<Value> {
+    pub(super) fn by_component(&mut self, op: &Op, operands: &[Value], scalars: &[Scalar]) -> Vec<Value> {
         let lanes: Vec<Vec<Value>> = operands.iter().map(|&v| self.lanes_of(v)).collect();
         (scalars.iter().enumerate())
             .map(|(c, &scalar)| {
@@ -155,44 +155,6 @@ impl Widener<'_> {
                 self.push(self.wide(scalar), copy)
             })
             .collect()
-    }
-
-    /// Inactive lanes divide by one: theirs could be a division by zero. Up to 32 bits by way of `double`, whose quotient,
-    /// rounded toward zero, is exact, and which vector units have.
-    fn divide(&mut self, op: &Op, scalars: &[Scalar]) -> Vec<Value> {
-        let Op::Binary { op: kind, flags, lhs, rhs } = *op else { unreachable!("asked for divisions only") };
-        let (lhs, rhs) = (self.lanes_of(lhs), self.lanes_of(rhs));
-        (lhs.into_iter().zip(rhs).zip(scalars))
-            .map(|((lhs, rhs), &scalar)| {
-                let rhs = match self.mask() {
-                    Some(mask) => {
-                        let one = self.constant(Type::Scalar(scalar), Constant::Int(1));
-                        let one = self.splat(one);
-                        self.select(mask, rhs, one)
-                    }
-                    None => rhs,
-                };
-                if matches!(scalar, Scalar::Int(2..=32)) {
-                    return self.divide_as_double(kind, scalar, lhs, rhs);
-                }
-                self.push(self.wide(scalar), Op::Binary { op: kind, flags, lhs, rhs })
-            })
-            .collect()
-    }
-
-    fn divide_as_double(&mut self, kind: BinaryOp, scalar: Scalar, lhs: Value, rhs: Value) -> Value {
-        let signed = matches!(kind, BinaryOp::SDiv | BinaryOp::SRem);
-        let (to, from) =
-            if signed { (CastOp::SiToFp, CastOp::FpToSi) } else { (CastOp::UiToFp, CastOp::FpToUi) };
-        let (double, whole) = (self.wide(Scalar::Double), self.wide(scalar));
-        let (x, y) = (self.cast(to, double.clone(), lhs), self.cast(to, double, rhs));
-        let quotient = self.binary(BinaryOp::FDiv, x, y);
-        let quotient = self.cast(from, whole, quotient);
-        if matches!(kind, BinaryOp::UDiv | BinaryOp::SDiv) {
-            return quotient;
-        }
-        let product = self.binary(BinaryOp::Mul, quotient, rhs);
-        self.binary(BinaryOp::Sub, lhs, product)
     }
 
     /// Bits keep their places in memory: the first component holds the lowest.

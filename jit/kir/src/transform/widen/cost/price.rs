@@ -1,6 +1,7 @@
 //! Widening: what each instruction costs.
 
 use super::super::Facts;
+use super::super::division::is_divisor;
 use super::super::slots::access_size;
 use super::super::values::components;
 use super::super::whole::loads_pieces;
@@ -109,10 +110,27 @@ impl Prices<'_> {
         let plain = Cost { scalar: one * scalar_registers, pack: self.costs.vector * registers };
         let elements = f64::from(ty.lanes());
         match op {
-            Op::Binary { op: BinaryOp::UDiv | BinaryOp::SDiv | BinaryOp::URem | BinaryOp::SRem, .. } => {
+            // Shifts, or the upper half of a product and a few more.
+            Op::Binary {
+                op: op @ (BinaryOp::UDiv | BinaryOp::SDiv | BinaryOp::URem | BinaryOp::SRem),
+                rhs,
+                ..
+            } if is_divisor(self.body, *rhs) => {
+                let plain = self.body.constant_int(*rhs).is_some_and(|divisor| divisor.is_power_of_two());
+                let rest = if matches!(op, BinaryOp::URem | BinaryOp::SRem) { 2.0 } else { 0.0 };
+                let (own, wide) = if plain { (3.0, 3.0) } else { (4.0, 9.0 + rest) };
+                let scalar = (own + rest) * self.costs.scalar;
+                Cost { scalar, pack: wide * self.costs.vector * registers }
+            }
+            Op::Binary {
+                op: BinaryOp::UDiv | BinaryOp::SDiv | BinaryOp::URem | BinaryOp::SRem, rhs, ..
+            } => {
                 let long = ty.scalar() == Some(Scalar::Int(64));
                 let pack = if long {
                     40.0 * f64::from(self.lanes) * elements
+                } else if self.facts.shapes.shape(*rhs) == Shape::Uniform {
+                    // Multiplied as doubles, which fill two registers.
+                    8.0 * self.costs.vector * registers
                 } else {
                     3.0 * self.costs.division * registers
                 };
@@ -149,9 +167,12 @@ impl Prices<'_> {
         match op {
             Op::ExtractValue { .. } | Op::InsertValue { .. } => Cost::default(),
             Op::Binary { op: BinaryOp::Mul, .. } => Cost { scalar: product, pack: times.vector_product },
-            Op::Binary { op: BinaryOp::UDiv | BinaryOp::SDiv | BinaryOp::URem | BinaryOp::SRem, .. } => {
-                Cost { scalar: times.division, pack: 2.0 * times.division }
-            }
+            Op::Binary {
+                op: BinaryOp::UDiv | BinaryOp::SDiv | BinaryOp::URem | BinaryOp::SRem, rhs, ..
+            } => match is_divisor(self.body, *rhs) {
+                true => Cost { scalar: times.product, pack: times.vector_product },
+                false => Cost { scalar: times.division, pack: 2.0 * times.division },
+            },
             Op::Binary { op: BinaryOp::FDiv | BinaryOp::FRem, .. }
             | Op::Intrinsic { intrinsic: Intrinsic::SquareRoot | Intrinsic::ReciprocalRoot, .. } => {
                 Cost::both(times.division)
