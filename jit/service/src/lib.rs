@@ -92,6 +92,20 @@ pub fn known(modules: &[&[u8]], options: &CompileOptions, tier: Tier) -> Option<
     }
 }
 
+/// From now on [`build`] finds with the options `asked` what it has found with `chosen`, the fastest of a kernel's alternatives:
+/// nobody measures them again. Nothing happens if that is not known any more.
+pub fn prefer(modules: &[&[u8]], asked: &CompileOptions, chosen: &CompileOptions, tier: Tier) {
+    let Some(mut program) = known(modules, chosen, tier) else { return };
+    for kernel in &mut program.kernels {
+        kernel.code.alternatives.clear();
+    }
+    let Ok(inputs) = inputs(asked, tier) else { return };
+    let job = Job::Build { modules: modules.to_vec(), inputs };
+    if let Ok(request) = Request::repeatable(&job, &[]) {
+        process::keep(&request, &Product::Built(program));
+    }
+}
+
 /// Translates OpenCL C to SPIR. Errors: [`CompileError::Failed`] with the compiler's diagnostics.
 pub fn translate(translation: Translation) -> Result<Translated, CompileError> {
     // What is asked says where clang is; what it is may change.

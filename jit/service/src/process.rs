@@ -105,12 +105,18 @@ pub fn answer_while(request: Request, holds: impl FnOnce() -> bool) -> Result<An
         return Ok(Answer { product, stages: Vec::new() });
     }
     let answer = run_anew(&request)?;
-    if let Some((key, bytes)) = request.key().filter(|_| holds()).zip(protocol::encode(&answer.product).ok())
-    {
+    if holds() {
+        keep(&request, &answer.product);
+    }
+    Ok(answer)
+}
+
+/// From now on that is the answer, here and, where code is kept, in other processes.
+pub fn keep(request: &Request, product: &Product) {
+    if let Some((key, bytes)) = request.key().zip(protocol::encode(product).ok()) {
         cache().inspect(|cache| cache.keep(&key, &bytes));
         RECENT.get().keep(key, bytes);
     }
-    Ok(answer)
 }
 
 /// The answer, if it is known.

@@ -57,6 +57,9 @@ pub(crate) trait Maker: Send + Sync {
 
     /// For all local sizes, if that was made before: in an instant, or not at all.
     fn known(&self) -> Option<Version>;
+
+    /// From now on code that is made in as many lanes as the compiler chooses is that in so many, which are not chosen anew.
+    fn prefer(&self, local_size: Option<[u32; 3]>, lanes: Option<u32>);
 }
 
 /// A kernel's code.
@@ -205,7 +208,13 @@ impl Tiers {
 
     /// A launch has ended, and processors may be free.
     pub(crate) fn launch_ended(self: &Arc<Tiers>) {
-        if self.spent_ns.load(Ordering::Relaxed) >= self.worth_improving_ns() {
+        if self.is_settled() || self.begun.load(Ordering::Relaxed) {
+            return;
+        }
+        let spent = self.spent_ns.load(Ordering::Relaxed);
+        // Most launches are short ones: of those that don't reach either the system need not be asked which it is.
+        let may_begin = spent >= WORTH_KEEPING_NS.min(self.worth_making_ns());
+        if may_begin && spent >= self.worth_improving_ns() {
             self.begin();
         }
     }
@@ -287,6 +296,11 @@ impl Tiers {
             Err(error) => self.warn(local_size, error),
         }
         made.ok()
+    }
+
+    /// Has later builds yield the code in so many lanes.
+    pub(super) fn prefer(&self, local_size: Option<[u32; 3]>, lanes: Option<u32>) {
+        self.maker.iter().for_each(|maker| maker.prefer(local_size, lanes));
     }
 
     /// Whether a launch that was checked for the first code may run this, but for its scratch; see [`Invocation::can_run`].

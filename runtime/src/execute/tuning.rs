@@ -16,8 +16,8 @@ use spirula_interface::program::Alternative;
 use spirula_interface::tier::Tier;
 use spirula_service::settings::{self, Tune};
 use std::fmt::{self, Debug, Formatter};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 /// Alternatives that are tried at most.
 const MOST_TRIED: usize = 3;
@@ -36,8 +36,8 @@ pub(crate) struct Tuning {
     local_size: Option<[u32; 3]>,
     /// As the user says.
     always: bool,
-    /// Whether nothing will change.
-    settled: AtomicBool,
+    /// What won, once nothing will change.
+    settled: OnceLock<Version>,
     /// In this code, by all threads, while it is not settled.
     spent_ns: AtomicU64,
     /// What must be spent before the next alternative is made; none is while one is being made or tried.
@@ -48,6 +48,8 @@ pub(crate) struct Tuning {
 struct State {
     /// What won last; at first what the compiler chose.
     champion: Version,
+    /// How it was asked for.
+    lanes: Option<u32>,
     trial: Option<Trial>,
     /// The likeliest last.
     left: Vec<Alternative>,
@@ -55,6 +57,7 @@ struct State {
 
 struct Trial {
     challenger: Version,
+    lanes: Option<u32>,
     contest: Contest,
 }
 
@@ -67,7 +70,7 @@ pub(crate) struct Turn {
 
 impl Debug for Tuning {
     fn fmt(&self, f: &mut Formatter) -> fmt::Result {
-        f.debug_struct("Tuning").field("settled", &self.settled).finish_non_exhaustive()
+        f.debug_struct("Tuning").field("settled", &self.is_settled()).finish_non_exhaustive()
     }
 }
 
@@ -89,10 +92,10 @@ fn begin_as(tune: Tune, version: Version, local_size: Option<[u32; 3]>) -> Versi
     let tuning = Tuning {
         local_size,
         always: tune == Tune::Always,
-        settled: AtomicBool::new(false),
+        settled: OnceLock::new(),
         spent_ns: AtomicU64::new(0),
         enough_ns: AtomicU64::new(0),
-        state: Mutex::new(State { champion: version.clone(), trial: None, left }),
+        state: Mutex::new(State { champion: version.clone(), lanes: None, trial: None, left }),
     };
     tuning.enough_ns.store(tuning.worth_ns(code.operations), Ordering::Relaxed);
     Version { tuning: Some(Arc::new(tuning)), ..version }
@@ -101,9 +104,10 @@ fn begin_as(tune: Tune, version: Version, local_size: Option<[u32; 3]>) -> Versi
 impl Version {
     /// The fastest by what was measured.
     pub(crate) fn champion(&self) -> Version {
-        match &self.tuning {
-            Some(tuning) => Version { tuning: self.tuning.clone(), ..tuning.lock().champion.clone() },
-            None => self.clone(),
+        let Some(tuning) = &self.tuning else { return self.clone() };
+        match tuning.settled.get() {
+            Some(settled) => settled.clone(),
+            None => Version { tuning: self.tuning.clone(), ..tuning.lock().champion.clone() },
         }
     }
 
@@ -126,7 +130,7 @@ impl Tuning {
     }
 
     pub(crate) fn is_settled(&self) -> bool {
-        self.settled.load(Ordering::Relaxed)
+        self.settled.get().is_some()
     }
 
     /// How long chunks of work-groups are to take.
@@ -161,7 +165,7 @@ impl Tuning {
     }
 
     /// The code that was to be run can't be: there is no memory for it.
-    pub(crate) fn refuse(&self, tiers: &Tiers) {
+    pub(crate) fn refuse(&self, tiers: &Arc<Tiers>) {
         let mut state = self.lock();
         if state.trial.take().is_some() {
             self.go_on(tiers, &mut state);
@@ -179,22 +183,24 @@ impl Tuning {
         let (weak, this) = (Arc::downgrade(tiers), self.clone());
         let job = move || weak.upgrade().into_iter().for_each(|tiers| this.make(&tiers));
         if background::run_if_there_is_time(Box::new(job)).is_err() {
-            self.settled.store(true, Ordering::Relaxed);
+            self.settle(&self.lock());
         }
     }
 
-    fn make(&self, tiers: &Tiers) {
+    fn make(&self, tiers: &Arc<Tiers>) {
         let Some(next) = self.lock().left.pop() else { return };
         let made = tiers.make_in_lanes(self.local_size, next.lanes);
         let mut state = self.lock();
         let turn_ns = if self.always { 0 } else { contest::TURN_NS };
         match made {
-            Some(challenger) => state.trial = Some(Trial { challenger, contest: Contest::new(turn_ns) }),
+            Some(challenger) => {
+                state.trial = Some(Trial { challenger, lanes: next.lanes, contest: Contest::new(turn_ns) })
+            }
             None => self.go_on(tiers, &mut state),
         }
     }
 
-    fn record(&self, tiers: &Tiers, seat: usize, side: Side, items: u64, ns: u64) {
+    fn record(&self, tiers: &Arc<Tiers>, seat: usize, side: Side, items: u64, ns: u64) {
         let mut state = self.lock();
         let Some(trial) = &mut state.trial else { return };
         trial.contest.record(seat, side, items, ns);
@@ -206,7 +212,7 @@ impl Tuning {
         if verdict == Verdict::Open {
             return;
         }
-        if let Some(Trial { challenger, contest }) = state.trial.take() {
+        if let Some(Trial { challenger, lanes, contest }) = state.trial.take() {
             let (pairs, median) = (contest.ratios().len(), contest.median().unwrap_or(1.0));
             let became = if verdict == Verdict::Won { "is used from now on" } else { "is dropped" };
             log::debug(format_args!(
@@ -214,21 +220,36 @@ impl Tuning {
                 challenger.info.signature.name, challenger.info.code.lanes,
             ));
             if verdict == Verdict::Won {
-                state.champion = challenger;
+                (state.champion, state.lanes) = (challenger, lanes);
             }
             self.go_on(tiers, &mut state);
         }
     }
 
     /// Behind a trial: the next one after a while, or never.
-    fn go_on(&self, tiers: &Tiers, state: &mut State) {
+    fn go_on(&self, tiers: &Arc<Tiers>, state: &mut State) {
         if state.left.is_empty() {
-            self.settled.store(true, Ordering::Relaxed);
-            return;
+            self.settle(state);
+            return self.tell(tiers, state.lanes);
         }
         let more = self.worth_ns(tiers.first().info.code.operations);
         let enough = self.spent_ns.load(Ordering::Relaxed).saturating_add(more);
         self.enough_ns.store(enough, Ordering::Relaxed);
+    }
+
+    /// Nothing will change: launches take what won without asking.
+    fn settle(&self, state: &State) {
+        let _ = self.settled.set(state.champion.clone());
+    }
+
+    /// Later processes shall begin with what won. They wait for none of it, and an exit may.
+    fn tell(&self, tiers: &Arc<Tiers>, lanes: Option<u32>) {
+        if self.always {
+            return;
+        }
+        let (tiers, local_size) = (tiers.clone(), self.local_size);
+        // Without a thread they measure again.
+        let _ = background::run_later(Box::new(move || tiers.prefer(local_size, lanes)));
     }
 
     fn worth_ns(&self, operations: u32) -> u64 {

@@ -241,6 +241,11 @@ impl Maker for Recipe {
         let known = service::known(&slices(&self.modules), &self.options(None, None), Tier::Optimized);
         self.load(&known?).ok()
     }
+
+    fn prefer(&self, local_size: Option<[u32; 3]>, lanes: Option<u32>) {
+        let (asked, chosen) = (self.options(local_size, None), self.options(local_size, lanes));
+        service::prefer(&slices(&self.modules), &asked, &chosen, Tier::Optimized);
+    }
 }
 
 /// A module to an object that can be linked: it is checked, and stays SPIR.

@@ -143,7 +143,7 @@ mod tests {
     use super::*;
     use crate::kernel::tests::{context, info};
     use spirula_interface::printf::Call;
-    use spirula_interface::program::{ArgumentKind, ProgramData};
+    use spirula_interface::program::{Alternative, ArgumentKind, ProgramData};
 
     fn program(kernels: Vec<KernelInfo>) -> CompiledProgram {
         CompiledProgram { objects: Vec::new(), kernels, data: ProgramData::default(), log: String::new() }
@@ -173,13 +173,20 @@ mod tests {
         printf(kernel).calls.get_mut(&0).expect("its call")
     }
 
+    fn other(lanes: Option<u32>) -> Alternative {
+        Alternative { lanes, percent: 100 }
+    }
+
     #[test]
     fn each_contradiction_is_named() {
         let context = context();
         let device = &context.device().info;
         assert_eq!(verify(&program(vec![kernel()]), device), Ok(()));
+        let mut tuned = kernel();
+        tuned.code.alternatives = vec![other(None), other(Some(1)), other(Some(64))];
+        assert_eq!(verify(&program(vec![tuned]), device), Ok(()));
         type Case = (fn(&mut KernelInfo), &'static str);
-        let cases: [Case; 26] = [
+        let cases: [Case; 29] = [
             (|k| k.signature.name.clear(), "a name that"),
             (|k| k.signature.name = "a\0b".into(), "the kernel `a\\0b` has a name that"),
             (|k| k.signature.arguments[0].offset = 9, "an argument 1 of 16 bytes at 16, between 17 and 40"),
@@ -208,6 +215,9 @@ mod tests {
             (|k| k.code.lanes = 0, "runs 0 work-items"),
             (|k| k.code.lanes = 48, "runs 48 work-items"),
             (|k| k.code.lanes = 128, "runs 128 work-items"),
+            (|k| k.code.alternatives = vec![other(Some(16)), other(Some(0))], "might run 0 work-items"),
+            (|k| k.code.alternatives = vec![other(Some(24))], "might run 24 work-items"),
+            (|k| k.code.alternatives = vec![other(None), other(Some(128))], "might run 128 work-items"),
             (|k| k.code.row_dimension = 3, "rows along dimension 3"),
             (|k| k.code.static_local_size = u64::MAX, "bytes of local memory"),
             (|k| k.code.private_size = 1 << 60, "bytes of private memory"),

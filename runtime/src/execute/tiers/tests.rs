@@ -9,6 +9,7 @@ use crate::execute::scheduler::Scheduler;
 use crate::kernel::tests::{empty, info, with};
 use crate::machine::timer;
 use spirula_interface::program::{Launch, RawWorkGroupFn};
+use std::sync::Mutex;
 use std::sync::atomic::AtomicU32;
 use std::time::Duration;
 
@@ -25,7 +26,11 @@ pub(crate) fn version(tier: Tier, entry: RawWorkGroupFn, change: impl FnOnce(&mu
 struct Fake<F> {
     make: F,
     known: Option<Version>,
+    preferred: Preferred,
 }
+
+/// What later processes are to begin with.
+pub(crate) type Preferred = Arc<Mutex<Vec<(Option<[u32; 3]>, Lanes)>>>;
 
 type Lanes = Option<u32>;
 
@@ -40,6 +45,10 @@ impl<F: Fn(Option<[u32; 3]>, Lanes) -> Result<Version, String> + Send + Sync> Ma
 
     fn known(&self) -> Option<Version> {
         self.known.clone()
+    }
+
+    fn prefer(&self, local_size: Option<[u32; 3]>, lanes: Lanes) {
+        self.preferred.lock().unwrap().push((local_size, lanes));
     }
 }
 
@@ -56,7 +65,17 @@ pub(crate) fn tiers_in_lanes<F>(first: Version, make: F) -> Arc<Tiers>
 where
     F: Fn(Option<[u32; 3]>, Lanes) -> Result<Version, String> + Send + Sync + 'static,
 {
-    Tiers::new(first, Some(Box::new(Fake { make, known: None })))
+    that_prefer(first, make).0
+}
+
+/// The same, and what later processes are told to begin with.
+pub(crate) fn that_prefer<F>(first: Version, make: F) -> (Arc<Tiers>, Preferred)
+where
+    F: Fn(Option<[u32; 3]>, Lanes) -> Result<Version, String> + Send + Sync + 'static,
+{
+    let preferred = Preferred::default();
+    let maker = Fake { make, known: None, preferred: preferred.clone() };
+    (Tiers::new(first, Some(Box::new(maker))), preferred)
 }
 
 /// Waits for what happens in the background.
@@ -170,7 +189,10 @@ fn what_was_made_before_is_used_from_the_first_launch_on() {
     let kernel = |known| {
         let make =
             |_: Option<[u32; 3]>, _: Lanes| -> Result<Version, String> { panic!("nobody asks for it") };
-        Tiers::new(baseline(), Some(Box::new(Fake { make, known: Some(known) })))
+        Tiers::new(
+            baseline(),
+            Some(Box::new(Fake { make, known: Some(known), preferred: Default::default() })),
+        )
     };
     assert_eq!(chosen(&kernel(version(Tier::Optimized, empty, |_| ()))), Tier::Optimized);
     let other = version(Tier::Optimized, empty, |info| info.signature.argument_block_size = 64);

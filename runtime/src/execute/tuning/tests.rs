@@ -1,7 +1,7 @@
 //! Tests of the choice with hand-written work-group functions.
 
 use super::*;
-use crate::execute::tiers::tests::{tiers_in_lanes, version, wait_until};
+use crate::execute::tiers::tests::{Preferred, that_prefer, version, wait_until};
 use crate::kernel::tests::empty;
 
 /// Code of so many lanes, whose alternatives those are.
@@ -14,7 +14,11 @@ fn code(lanes: u32, others: &[u32]) -> Version {
 
 /// A kernel of 16 lanes that can be had in others, too, but not in scalar code.
 fn kernel(others: &[u32]) -> Arc<Tiers> {
-    tiers_in_lanes(code(16, others), |_, lanes| match lanes {
+    kernel_and_preferred(others).0
+}
+
+fn kernel_and_preferred(others: &[u32]) -> (Arc<Tiers>, Preferred) {
+    that_prefer(code(16, others), |_, lanes| match lanes {
         Some(1) | None => Err("of the test".into()),
         Some(lanes) => Ok(code(lanes, &[])),
     })
@@ -49,7 +53,17 @@ fn the_fastest_stays() {
         });
         let expected = if fastest == 16 { 16 } else { fastest };
         assert_eq!(lanes(&kernel), expected, "{others:?}");
+        assert!(kernel.newest().champion().tuning.is_none(), "its launches have nothing to ask");
         assert_eq!(kernel.lanes(), expected);
+    }
+}
+
+#[test]
+fn what_won_is_what_later_processes_begin_with() {
+    for (others, won) in [(&[8, 32][..], Some(8)), (&[1, 32], None)] {
+        let (kernel, preferred) = kernel_and_preferred(others);
+        run(&kernel, |lanes| contest::TURN_NS * u64::from(lanes));
+        wait_until(|| *preferred.lock().unwrap() == [(None, won)]);
     }
 }
 
