@@ -1,6 +1,6 @@
 //! Kernel IR: a kernel's body and the ways to build and change it.
 
-use super::{Constant, Effects, Op, Target, Terminator, Type};
+use super::{CastOp, Constant, Effects, Flags, Op, Target, Terminator, Type};
 use fixedbitset::FixedBitSet;
 use serde::{Deserialize, Serialize};
 use spirula_interface::check::Location;
@@ -447,6 +447,23 @@ impl Function {
             ValueDef::Constant(Constant::Int(bits)) => Some(*bits),
             ValueDef::Constant(Constant::Zero) => Some(0),
             _ => None,
+        }
+    }
+
+    /// Whether a value is what it is without being frozen: a kernel's parameter, a work-item's place, or either in another width. Divisors
+    /// and what is divided are frozen, and whether lanes' ids are neighbours is to be seen behind that, too.
+    pub fn is_never_poison(&self, value: Value) -> bool {
+        match self.def(value) {
+            ValueDef::Constant(Constant::Int(_) | Constant::Zero) => true,
+            ValueDef::Param(_) => self.signature == Signature::Kernel,
+            ValueDef::Inst(inst) => match *self.op(*inst) {
+                Op::WorkItem { .. } => true,
+                Op::Cast { op: CastOp::Trunc | CastOp::SExt | CastOp::ZExt, flags: Flags::NONE, value } => {
+                    self.is_never_poison(value)
+                }
+                _ => false,
+            },
+            _ => false,
         }
     }
 

@@ -28,6 +28,14 @@ impl<'m> Importer<'m, '_> {
             LLVMAtomicCmpXchg => self.compare_exchange(source).map(Some),
             LLVMFence => self.fence(source).map(|()| None),
             LLVMCall => self.call(source),
+            LLVMFreeze => {
+                let value = self.operand(source, 0)?;
+                if self.function.is_never_poison(value) {
+                    return Ok(Some(value));
+                }
+                let op = Op::Unary { op: UnaryOp::Freeze, flags: Flags::NONE, value };
+                Ok(Some(self.push(self.function.ty(value).clone(), op)))
+            }
             _ => {
                 let op = self.operation(opcode, source)?;
                 let ty = types::import(source.ty())?;
@@ -47,7 +55,6 @@ impl<'m> Importer<'m, '_> {
         }
         Ok(match opcode {
             LLVMFNeg => Op::Unary { op: UnaryOp::FNeg, flags, value: self.operand(source, 0)? },
-            LLVMFreeze => Op::Unary { op: UnaryOp::Freeze, flags, value: self.operand(source, 0)? },
             LLVMICmp | LLVMFCmp => {
                 let Some(predicate) = predicate(source) else { return unsupported(source) };
                 Op::Compare { predicate, flags, lhs: self.operand(source, 0)?, rhs: self.operand(source, 1)? }

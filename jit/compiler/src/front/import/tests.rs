@@ -378,6 +378,17 @@ fn buffers_may_be_less_aligned_than_their_vectors() {
 }
 
 #[test]
+fn what_is_never_poison_is_not_frozen() {
+    let frozen = body(
+        "%i = call i64 @spirula.global_id.0()\n%f = freeze i64 %i\n%t = trunc i64 %f to i32\n%g = freeze i32 %t\n%b = freeze i32 %a
+         %s = add nsw i32 %g, %b\n%h = freeze i32 %s\nstore i32 %h, ptr addrspace(1) %p\nret void",
+    );
+    assert_eq!(frozen.matches("freeze").count(), 1, "{frozen}");
+    // The sum may be.
+    assert!(frozen.find("add nsw") < frozen.find("freeze"), "{frozen}");
+}
+
+#[test]
 fn hints_vanish_and_intrinsics_stay() {
     expect(
         "call void @llvm.assume(i1 true)\n%e = call i32 @llvm.expect.i32(i32 %a, i32 1)\n%f = call float @llvm.fma.f32(float %x, float %x, float 1.0)
