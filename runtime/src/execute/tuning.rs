@@ -249,7 +249,7 @@ impl Tuning {
         }
         let (tiers, local_size) = (tiers.clone(), self.local_size);
         // Without a thread they measure again.
-        let _ = background::run_later(Box::new(move || tiers.prefer(local_size, lanes)));
+        let _ = background::run_later(Box::new(move || tiers.prefer(local_size, lanes)), Box::new(|| None));
     }
 
     fn worth_ns(&self, operations: u32) -> u64 {

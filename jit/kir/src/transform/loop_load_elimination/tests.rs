@@ -98,9 +98,37 @@ fn members_of_a_structure_are_sums_of_their_own() {
 
 #[test]
 fn what_comes_behind_a_branch_is_certain_where_its_ways_meet() {
-    let branch = "  %20: i1 = icmp ult %10, %3\n  branch %20, b8, b9(%10)\nb8:\n  %21: i64 = add %10, 1:i64\n  jump b9(%21)\nb9(%22: i64):\n";
-    let sum = "  %11: i64 = load %0, align 8\n  %12: i64 = add %22, %11\n  store %0, %12, align 8\n";
-    assert_eq!(in_versions(&format!("{OTHERS}{branch}{sum}")), (2, 1));
+    let mut function = parse(
+        "kernel \"k\"(%0: ptr(global) @ 0, %1: ptr(global) @ 8, %2: i64 @ 16) {
+b0:
+  jump b1(0:i64)
+b1(%3: i64):
+  %4: i1 = icmp ult %3, %2
+  branch %4, b2, b5
+b2:
+  %5: i1 = icmp ult %3, 7:i64
+  branch %5, b3, b4(%3)
+b3:
+  %6: i64 = mul %3, %3
+  jump b4(%6)
+b4(%7: i64):
+  %8: i64 = load %1, align 8
+  %9: i64 = add %7, %8
+  store %1, %9, align 8
+  %10: i64 = add %3, 1:i64
+  jump b1(%10)
+b5:
+  return
+}",
+    )
+    .unwrap();
+    eliminate_loop_loads(&mut function);
+    verify(&function).unwrap_or_else(|e| panic!("{e}\n{function}"));
+    let flow = ControlFlow::new(&function);
+    let looping = function.block_ids().filter(|&block| flow.is_in_loop(block));
+    let insts: Vec<Inst> = looping.flat_map(|block| function.block(block).insts.clone()).collect();
+    assert!(!insts.iter().any(|&inst| matches!(function.op(inst), Op::Load { .. })), "{function}");
+    assert_eq!(insts.iter().filter(|&&inst| matches!(function.op(inst), Op::Store { .. })).count(), 1);
 }
 
 #[test]
