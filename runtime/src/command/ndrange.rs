@@ -9,7 +9,6 @@ use crate::execute::fault::Deadline;
 use crate::execute::group_size;
 use crate::execute::launch::{self, Invocation};
 use crate::execute::output::{record, stdout};
-use crate::execute::tiers::Better;
 use crate::kernel::{Arguments, Kernel};
 use crate::log;
 use crate::memory::Mem;
@@ -305,12 +304,9 @@ fn regrouped(range: &Range, kernel: &Kernel, device: &Device) -> Vec<Launch> {
         false => group_size::good(global_size, kernel.max_group_size() as u64, threads),
     };
     let tiers = &kernel.built.tiers;
-    let groups_of_a_cpu = match tiers.better_than(tiers.newest()) {
-        Better::NotYet => group_size::GROUPS_TO_CHANGE_CODE,
-        Better::Never | Better::Now(_) => group_size::GROUPS_OF_A_CPU,
-    };
+    let may_get_better = tiers.may_get_better();
     let local_size =
-        group_size::unseen(global_size, local_size, threads, tiers.lanes().into(), groups_of_a_cpu);
+        group_size::unseen(global_size, local_size, threads, tiers.lanes().into(), may_get_better);
     let launch = Range { local_size: rows.back(local_size), ..*range }.whole();
     group_size::split(&launch, rows, threads).map_or_else(|| vec![launch], |(most, rest)| vec![most, rest])
 }

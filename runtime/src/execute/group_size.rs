@@ -77,16 +77,22 @@ fn best_divisor(size: u64, room: u64) -> u64 {
 }
 
 /// The groups to run a kernel in that does not see them, if `local` was asked for: rows that fill packs of so many lanes, and
-/// so many groups for each CPU of `threads`, if there are work-items enough.
+/// groups enough that no CPU of `threads` waits long for another; if better code may come, as many as a launch needs to take it.
 pub(crate) fn unseen(
     global: [u64; 3],
     local: [u64; 3],
     threads: u64,
     lanes: u64,
-    groups_of_a_cpu: u64,
+    may_get_better: bool,
 ) -> [u64; 3] {
     let lanes = lanes.max(1);
-    balanced(global, filled(global, local, threads, lanes), groups_of_a_cpu.saturating_mul(threads), lanes)
+    let filled = filled(global, local, threads, lanes);
+    let local = balanced(global, filled, GROUPS_OF_A_CPU * threads, (lanes, 1));
+    if may_get_better {
+        balanced(global, local, GROUPS_TO_CHANGE_CODE * threads, (lanes, SMALL_GROUP))
+    } else {
+        local
+    }
 }
 
 /// Groups whose rows fill packs: the same if theirs do, else with longer rows. Each CPU that had a group before has one.
@@ -114,14 +120,14 @@ fn filled(global: [u64; 3], local: [u64; 3], threads: u64, lanes: u64) -> [u64; 
 
 /// Groups that each CPU should have at least: work-items of one group often have more to do than another's. Many small ones would
 /// share cache lines with their neighbours, which run at the same time.
-pub(crate) const GROUPS_OF_A_CPU: u64 = 2;
+const GROUPS_OF_A_CPU: u64 = 2;
 /// The same while better code may come, which a launch takes between groups: one of eight long groups would be done with a quarter
 /// of its work before the first has ended.
-pub(crate) const GROUPS_TO_CHANGE_CODE: u64 = 64;
+const GROUPS_TO_CHANGE_CODE: u64 = 16;
 
-/// Smaller groups where there are fewer than `groups`, down to one pack.
-fn balanced(global: [u64; 3], mut local: [u64; 3], groups: u64, lanes: u64) -> [u64; 3] {
-    while count(global, &local) < groups {
+/// Smaller groups where there are fewer than `groups`, down to one pack of so many lanes and so many work-items.
+fn balanced(global: [u64; 3], mut local: [u64; 3], groups: u64, (lanes, items): (u64, u64)) -> [u64; 3] {
+    while count(global, &local) < groups && local.iter().product::<u64>() >= 2 * items {
         let halves = |axis: usize| local[axis].is_multiple_of(if axis == 0 { 2 * lanes } else { 2 });
         let Some(axis) = [2, 1, 0].into_iter().find(|&axis| halves(axis)) else { break };
         local[axis] /= 2;
@@ -192,7 +198,7 @@ mod tests {
     #[test]
     fn rows_without_divisors_are_split() {
         let launch = |global_size: [u64; 3]| {
-            let local_size = unseen(global_size, good(global_size, 4096, 2), 2, 16, GROUPS_OF_A_CPU);
+            let local_size = unseen(global_size, good(global_size, 4096, 2), 2, 16, false);
             Launch::whole(2, [5, 6, 7], global_size, local_size)
         };
         for (width, height) in [(1_000_003, 1), (65537, 16), (2 * 1_000_003, 3), (4099, 1)] {
@@ -229,39 +235,39 @@ mod tests {
 
     #[test]
     fn few_large_groups_are_divided() {
-        assert_eq!(unseen([512, 1, 1], [256, 1, 1], 2, 16, GROUPS_OF_A_CPU), [128, 1, 1]);
-        assert_eq!(unseen([512, 1, 1], [256, 1, 1], 64, 16, GROUPS_OF_A_CPU), [16, 1, 1]);
-        assert_eq!(unseen([256, 32, 2], [256, 8, 2], 2, 16, GROUPS_OF_A_CPU), [256, 8, 2]);
-        assert_eq!(unseen([256, 32, 2], [256, 16, 2], 2, 16, GROUPS_OF_A_CPU), [256, 16, 1]);
-        assert_eq!(unseen([96, 1, 1], [96, 1, 1], 2, 16, GROUPS_OF_A_CPU), [48, 1, 1]);
-        assert_eq!(unseen([7, 1, 1], [7, 1, 1], 2, 16, GROUPS_OF_A_CPU), [7, 1, 1]);
-        assert_eq!(unseen([1 << 20, 1, 1], [256, 1, 1], 64, 16, GROUPS_OF_A_CPU), [256, 1, 1]);
+        assert_eq!(unseen([512, 1, 1], [256, 1, 1], 2, 16, false), [128, 1, 1]);
+        assert_eq!(unseen([512, 1, 1], [256, 1, 1], 64, 16, false), [16, 1, 1]);
+        assert_eq!(unseen([256, 32, 2], [256, 8, 2], 2, 16, false), [256, 8, 2]);
+        assert_eq!(unseen([256, 32, 2], [256, 16, 2], 2, 16, false), [256, 16, 1]);
+        assert_eq!(unseen([96, 1, 1], [96, 1, 1], 2, 16, false), [48, 1, 1]);
+        assert_eq!(unseen([7, 1, 1], [7, 1, 1], 2, 16, false), [7, 1, 1]);
+        assert_eq!(unseen([1 << 20, 1, 1], [256, 1, 1], 64, 16, false), [256, 1, 1]);
         // Code may get better between them.
-        assert_eq!(unseen([2048, 1, 1], [256, 1, 1], 2, 16, GROUPS_TO_CHANGE_CODE), [16, 1, 1]);
-        assert_eq!(unseen([1 << 20, 1, 1], [256, 1, 1], 2, 16, GROUPS_TO_CHANGE_CODE), [256, 1, 1]);
+        assert_eq!(unseen([2048, 1, 1], [256, 1, 1], 2, 16, true), [64, 1, 1]);
+        assert_eq!(unseen([1 << 20, 1, 1], [256, 1, 1], 2, 16, true), [256, 1, 1]);
     }
 
     #[test]
     fn unseen_groups_have_rows_that_fill_lanes() {
-        assert_eq!(unseen([512, 512, 1], [32, 8, 1], 2, 16, GROUPS_OF_A_CPU), [32, 8, 1]);
-        assert_eq!(unseen([512, 512, 1], [8, 8, 1], 2, 16, GROUPS_OF_A_CPU), [16, 8, 1]);
-        assert_eq!(unseen([512, 512, 1], [1, 256, 1], 2, 16, GROUPS_OF_A_CPU), [256, 1, 1]);
-        assert_eq!(unseen([1920, 1080, 1], [10, 10, 1], 2, 16, GROUPS_OF_A_CPU), [80, 10, 1]);
-        assert_eq!(unseen([1000, 1, 1], [8, 1, 1], 2, 16, GROUPS_OF_A_CPU), [250, 1, 1]);
-        assert_eq!(unseen([10_007, 3, 1], [1, 1, 1], 2, 16, GROUPS_OF_A_CPU), [10_007, 1, 1]);
+        assert_eq!(unseen([512, 512, 1], [32, 8, 1], 2, 16, false), [32, 8, 1]);
+        assert_eq!(unseen([512, 512, 1], [8, 8, 1], 2, 16, false), [16, 8, 1]);
+        assert_eq!(unseen([512, 512, 1], [1, 256, 1], 2, 16, false), [256, 1, 1]);
+        assert_eq!(unseen([1920, 1080, 1], [10, 10, 1], 2, 16, false), [80, 10, 1]);
+        assert_eq!(unseen([1000, 1, 1], [8, 1, 1], 2, 16, false), [250, 1, 1]);
+        assert_eq!(unseen([10_007, 3, 1], [1, 1, 1], 2, 16, false), [10_007, 1, 1]);
         // Packs of double.
-        assert_eq!(unseen([512, 512, 1], [8, 8, 1], 2, 8, GROUPS_OF_A_CPU), [8, 8, 1]);
-        assert_eq!(unseen([512, 512, 1], [4, 8, 1], 2, 8, GROUPS_OF_A_CPU), [8, 8, 1]);
+        assert_eq!(unseen([512, 512, 1], [8, 8, 1], 2, 8, false), [8, 8, 1]);
+        assert_eq!(unseen([512, 512, 1], [4, 8, 1], 2, 8, false), [8, 8, 1]);
         // Scalar code.
-        assert_eq!(unseen([1000, 1000, 1], [5, 5, 1], 2, 1, GROUPS_OF_A_CPU), [5, 5, 1]);
+        assert_eq!(unseen([1000, 1000, 1], [5, 5, 1], 2, 1, false), [5, 5, 1]);
         // One CPU of two, three of four would have nothing to do.
-        assert_eq!(unseen([10_007, 1, 1], [1, 1, 1], 2, 16, GROUPS_OF_A_CPU), [1, 1, 1]);
-        assert_eq!(unseen([16, 4, 1], [4, 2, 1], 4, 16, GROUPS_OF_A_CPU), [16, 1, 1]);
-        assert_eq!(unseen([8, 8, 8], [2, 2, 2], 2, 16, GROUPS_OF_A_CPU), [2, 2, 2]);
-        assert_eq!(unseen([1 << 40, 1, 1], [1 << 40, 1, 1], 2, 16, GROUPS_OF_A_CPU), [1 << 38, 1, 1]);
+        assert_eq!(unseen([10_007, 1, 1], [1, 1, 1], 2, 16, false), [1, 1, 1]);
+        assert_eq!(unseen([16, 4, 1], [4, 2, 1], 4, 16, false), [16, 1, 1]);
+        assert_eq!(unseen([8, 8, 8], [2, 2, 2], 2, 16, false), [2, 2, 2]);
+        assert_eq!(unseen([1 << 40, 1, 1], [1 << 40, 1, 1], 2, 16, false), [1 << 38, 1, 1]);
         for x in 1..200 {
             for local in (1..=x).filter(|&local| x % local == 0) {
-                let got = unseen([x, 6, 2], [local, 3, 1], 2, 16, GROUPS_OF_A_CPU);
+                let got = unseen([x, 6, 2], [local, 3, 1], 2, 16, false);
                 assert!(x % got[0] == 0 && 6 % got[1] == 0 && 2 % got[2] == 0, "{x} {local}: {got:?}");
             }
         }

@@ -127,6 +127,12 @@ impl Tiers {
         self.optimized.get().and_then(Option::as_ref).unwrap_or(&self.first)
     }
 
+    /// Whether better code for all launches may come while one runs. What was made before is there at once.
+    pub(crate) fn may_get_better(&self) -> bool {
+        self.look_once();
+        matches!(self.better_than(self.newest()), Better::NotYet)
+    }
+
     /// Work-items of a row that the best code runs together at most, or may when it comes.
     pub(crate) fn lanes(&self) -> u32 {
         match self.better_than(self.newest()) {
