@@ -8,6 +8,7 @@ use spirula_tests::isolate::{Failure, Outcome};
 use spirula_tests::{call, create};
 use std::collections::BTreeSet;
 use std::fs;
+use std::io;
 use std::ptr::{null, null_mut};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -413,6 +414,7 @@ fn what_can_not_be_shared_is_an_error() -> Outcome {
         // SAFETY: concerns this process.
         assert_eq!(unsafe { libc::setrlimit(resource, &limit) }, 0);
     };
+    wait_for_threads();
     limit(libc::RLIMIT_FSIZE, 32 << 20);
     let large = Buffer::new(&setup.context, CL_MEM_READ_WRITE, 64 << 20);
     assert_eq!(status(large), "CL_MEM_OBJECT_ALLOCATION_FAILURE");
@@ -423,6 +425,21 @@ fn what_can_not_be_shared_is_an_error() -> Outcome {
     limit(libc::RLIMIT_AS, libc::RLIM_INFINITY);
     Context::new(setup.device)?;
     Ok(())
+}
+
+/// Waits until each thread of this process has its thread-local data: glibc ends a process in which there is no memory for that.
+/// Rust's threads have it when they have their names.
+fn wait_for_threads() {
+    let of_process = fs::read("/proc/self/comm").unwrap();
+    let begins = |task: io::Result<fs::DirEntry>| {
+        let task = task.unwrap();
+        let is_first = task.file_name().into_string() == Ok(std::process::id().to_string());
+        // A thread that has ended meanwhile has no name.
+        !is_first && fs::read(task.path().join("comm")).is_ok_and(|name| name == of_process)
+    };
+    while fs::read_dir("/proc/self/task").unwrap().any(begins) {
+        std::thread::yield_now();
+    }
 }
 
 /// Where no process may filter its system calls, nothing runs, and pfn_notify says why.
