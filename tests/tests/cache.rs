@@ -23,11 +23,12 @@ const FOLDER: &str = "SPIRULA_CACHE_TEST_FOLDER";
 
 fn main() -> ExitCode {
     type Body = fn() -> Outcome;
-    let tests: [(&str, Body); 10] = [
+    let tests: [(&str, Body); 11] = [
         ("what_was_built_needs_no_compiler", no_compiler),
         ("nothing_is_kept_where_nothing_is_to_be", off),
         ("damaged_entries_are_compiled_again", damaged),
         ("a_changed_header_is_seen", header),
+        ("a_header_that_a_macro_names_is_known", macros),
         ("a_build_outlives_its_application", outlived),
         ("killed_processes_leave_nothing_wrong", killed),
         ("a_cache_under_attack_yields_the_right_code", attacked),
@@ -53,6 +54,8 @@ enum Step {
     Option,
     /// A source, whose header says 1, or 2.
     Source(i32),
+    /// A source whose header is named by macros, and says 1, or 2.
+    Macros(i32),
     /// Many sources, whose results differ.
     Many,
     /// Launches that are worth better code, and an end before that can be there.
@@ -62,11 +65,13 @@ enum Step {
 }
 
 impl Step {
-    const ALL: [Step; 7] = [
+    const ALL: [Step; 9] = [
         Step::Binaries,
         Step::Option,
         Step::Source(1),
         Step::Source(2),
+        Step::Macros(1),
+        Step::Macros(2),
         Step::Many,
         Step::Hasty,
         Step::Again,
@@ -83,6 +88,11 @@ impl Step {
             Step::Source(expected) => {
                 let text = "#include \"number.h\"\nkernel void k(global int *p) { *p = NUMBER; }";
                 source(device, text, &format!("-I {}", std::env::var(FOLDER)?), expected)
+            }
+            Step::Macros(expected) => {
+                let text = "#include OF(FOLDER/number.h)\nkernel void k(global int *p) { *p = NUMBER; }";
+                let options = format!("-D FOLDER={} -D NAME(x)=#x -D OF(x)=NAME(x)", std::env::var(FOLDER)?);
+                source(device, text, &options, expected)
             }
             Step::Many => many(device),
             Step::Hasty => long_launches(device, true),
@@ -278,6 +288,23 @@ fn header() -> Outcome {
         assert!(!place.is_known(Step::Source(1))?, "a file came that it may read");
         fs::remove_file(place.folder.path().join("other.h"))?;
         assert!(place.is_known(Step::Source(1))?);
+        Ok(())
+    })
+}
+
+fn macros() -> Outcome {
+    with_steps(|place| {
+        for number in [1, 2, 1] {
+            let text = format!("// # as hashcat includes\n#define NUMBER {number}\n");
+            fs::write(place.folder.path().join("number.h"), text)?;
+            // The first time tells which file it is.
+            place.compiles(Step::Macros(number))?;
+            place.compiles(Step::Macros(number))?;
+            assert!(place.is_known(Step::Macros(number))?, "its header says what it said");
+        }
+        let mut elsewhere = place.command(Step::Macros(1), Path::new("/bin/false"))?;
+        assert!(elsewhere.current_dir("/").status()?.success(), "the directory makes no difference");
+        assert!(!place.is_known(Step::Macros(2))?, "it yields 1 now");
         Ok(())
     })
 }

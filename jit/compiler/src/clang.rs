@@ -63,7 +63,7 @@ pub fn translate(translation: &Translation, limit: Duration) -> Result<Translate
         format!("# 1 \"declarations.h\"\n{DECLARATIONS}# 1 \"{SOURCE_NAME}\"\n{}", translation.source);
     // In time for the failure to be told before the process that waits for it is ended too.
     let limit = limit.mul_f64(0.9);
-    let ended = match spare::translate(translation, source.as_bytes(), limit) {
+    let (ended, read) = match spare::translate(translation, source.as_bytes(), limit) {
         Some(ended) => ended,
         None => anew(translation, source.as_bytes(), limit)?,
     };
@@ -73,17 +73,23 @@ pub fn translate(translation: &Translation, limit: Duration) -> Result<Translate
         log += &where_files_are_looked_for(translation);
     }
     match ended.how {
-        run::How::Success => Ok(Translated { module: ended.output, log }),
+        run::How::Success => Ok(Translated { module: ended.output, log, read }),
         run::How::Failure => Err(CompileError::Failed(log)),
         run::How::Death(why) => Err(CompileError::Crashed(format!("{log}error: clang {why}\n"))),
     }
 }
 
+/// How a clang ended, and what it read.
+type Outcome = (run::Ended, Option<Vec<PathBuf>>);
+
 /// Translates in a process of its own.
-fn anew(translation: &Translation, source: &[u8], limit: Duration) -> Result<run::Ended, CompileError> {
-    let overlay = Overlay::new(translation).map_err(|error| trouble("can't be given its files", &error))?;
+fn anew(translation: &Translation, source: &[u8], limit: Duration) -> Result<Outcome, CompileError> {
+    let mut overlay =
+        Overlay::new(translation).map_err(|error| trouble("can't be given its files", &error))?;
     let arguments = arguments(translation, &overlay);
-    run::run(&translation.clang, &arguments, source, limit).map_err(|error| trouble("can't be run", &error))
+    let ended = run::run(&translation.clang, &arguments, source, limit);
+    let ended = ended.map_err(|error| trouble("can't be run", &error))?;
+    Ok((ended, overlay.read()))
 }
 
 /// For the log, where something was missing.

@@ -44,6 +44,8 @@ pub struct Translated {
     pub module: Vec<u8>,
     /// Warnings, for the build log.
     pub log: String,
+    /// The files that clang read besides the source and its own header, by the names that it found them by. None if they can't be told.
+    pub read: Option<Vec<PathBuf>>,
 }
 
 /// A path without `.` and `..`, as clang looks up what is not there in reality.

@@ -22,14 +22,16 @@ pub use process::{cache_problem, ignored_level, keeps_code, missing_protection, 
 pub use processor::level as processor_level;
 pub use variables::{Variables, VariablesError};
 
+use cache::Key;
 use includes::Includes;
 use process::Request;
 use spirula_interface::inputs::Inputs;
 use spirula_interface::options::{CompileError, CompileOptions};
 use spirula_interface::program::{CompiledProgram, DATA_SYMBOL, KernelInfo, MEMORY_SYMBOL, RawWorkGroupFn};
-use spirula_interface::protocol::{Job, Product, Stage};
+use spirula_interface::protocol::{self, Job, Product, Stage};
 use spirula_interface::tier::Tier;
 use spirula_interface::translation::{Translated, Translation};
+use std::path::PathBuf;
 use std::sync::Arc;
 
 /// Reads a module and checks it against the SPIR rules; yields remarks. Errors: [`CompileError::InvalidBinary`] for
@@ -78,7 +80,7 @@ pub fn build(modules: &[&[u8]], options: &CompileOptions, tier: Tier) -> Result<
 
 /// What [`build`] asks for.
 pub fn request(modules: &[&[u8]], options: &CompileOptions, tier: Tier) -> Result<Request, CompileError> {
-    Request::repeatable(&Job::Build { modules: modules.to_vec(), inputs: inputs(options, tier)? }, &[])
+    Request::repeatable(&Job::Build { modules: modules.to_vec(), inputs: inputs(options, tier)? })
 }
 
 /// What [`build`] would find without building. Nothing is compiled for it, and no process started.
@@ -86,7 +88,7 @@ pub fn known(modules: &[&[u8]], options: &CompileOptions, tier: Tier) -> Option<
     let inputs =
         Inputs::new(options.clone(), settings::get().compiler.clone(), process::known_target()?, tier);
     let job = Job::Build { modules: modules.to_vec(), inputs };
-    match process::known(&Request::repeatable(&job, &[]).ok()?)? {
+    match process::known(&Request::repeatable(&job).ok()?)? {
         Product::Built(program) => Some(program),
         _ => None,
     }
@@ -101,26 +103,46 @@ pub fn prefer(modules: &[&[u8]], asked: &CompileOptions, chosen: &CompileOptions
     }
     let Ok(inputs) = inputs(asked, tier) else { return };
     let job = Job::Build { modules: modules.to_vec(), inputs };
-    if let Ok(request) = Request::repeatable(&job, &[]) {
+    if let Ok(request) = Request::repeatable(&job) {
         process::keep(&request, &Product::Built(program));
     }
 }
 
 /// Translates OpenCL C to SPIR. Errors: [`CompileError::Failed`] with the compiler's diagnostics.
 pub fn translate(translation: Translation) -> Result<Translated, CompileError> {
-    // What is asked says where clang is; what it is may change.
-    let depends_on = || Some((clang::fingerprint(&translation.clang)?, Includes::now(&translation)?));
-    let before = depends_on();
     let job = Job::Translate(translation.clone());
+    // The directory makes no difference but by the files that are found in it.
+    let anywhere = protocol::encode(&Translation { directory: None, ..translation.clone() });
+    let anywhere = anywhere.map_err(|error| CompileError::Failed(format!("error: {error}\n")))?;
+    // What is asked says where clang is; what it is may change.
+    let depends_on = |names: &[PathBuf]| {
+        Some((clang::fingerprint(&translation.clang)?, Includes::now(&translation, names)?))
+    };
+    let mut before = depends_on(&[]);
+    let (mut names, mut place_of_names) = (None, None);
+    if let Some((clang, _)) = before.as_ref().filter(|(_, includes)| includes.computed()) {
+        let place = Key::of("names", &[&anywhere, clang]);
+        names = process::recall::<Vec<PathBuf>>(&place);
+        place_of_names = Some(place);
+        before = names.as_deref().and_then(depends_on);
+    }
     let request = match &before {
-        Some((clang, includes)) => Request::repeatable(&job, &[&clang[..], &includes.to_bytes()].concat())?,
+        Some((clang, includes)) => {
+            Request::kept(&job, Key::of("translation", &[&anywhere, clang, &includes.to_bytes()]))?
+        }
         None => Request::anew(&job)?,
     };
     // A file that changed meanwhile may have been read before or after that.
-    match process::answer_while(request, || depends_on() == before)?.product {
-        Product::Translated(translated) => Ok(translated),
-        _ => Err(wrong_product()),
+    let answer =
+        process::answer_while(request, || depends_on(names.as_deref().unwrap_or_default()) == before)?;
+    let Product::Translated(translated) = answer.product else { return Err(wrong_product()) };
+    if let (Some(place), Some(read)) = (place_of_names, &translated.read) {
+        let now = Includes::names(&translation, read);
+        if names.as_ref() != Some(&now) {
+            process::remember(&place, &now);
+        }
     }
+    Ok(translated)
 }
 
 fn inputs(options: &CompileOptions, tier: Tier) -> Result<Inputs, CompileError> {

@@ -29,7 +29,7 @@ use crate::processor;
 use crate::settings;
 use pool::{Pool, PoolError};
 use recent::Recent;
-use serde::de::DeserializeOwned;
+use serde::{Serialize, de::DeserializeOwned};
 use spirula_interface::options::CompileError;
 use spirula_interface::protocol::{self, Conditions, Job, Product, Reply, Role, Stage};
 use spirula_interface::target::Target;
@@ -64,14 +64,19 @@ impl Request {
         Ok(Request { job: bytes, verb: job.verb(), role: job.role(), key: None })
     }
 
-    /// A job whose answer depends on nothing but its bytes and these, and may be remembered.
-    pub fn repeatable(job: &Job, more: &[u8]) -> Result<Request, CompileError> {
+    /// A job whose answer depends on nothing but its bytes, and may be remembered.
+    pub fn repeatable(job: &Job) -> Result<Request, CompileError> {
         let request = Request::anew(job)?;
-        Ok(Request { key: Some(Request::key_of(&request.job, more)), ..request })
+        Ok(Request { key: Some(Request::key_of(&request.job)), ..request })
     }
 
-    fn key_of(job: &[u8], more: &[u8]) -> Key {
-        Key::of("job", &[job, more])
+    fn key_of(job: &[u8]) -> Key {
+        Key::of("job", &[job])
+    }
+
+    /// A job whose answer is known by that key.
+    pub fn kept(job: &Job, key: Key) -> Result<Request, CompileError> {
+        Ok(Request { key: Some(key), ..Request::anew(job)? })
     }
 
     /// What the answer is kept under, if it is to be. What is dumped is written by the compiler at work.
@@ -113,21 +118,32 @@ pub fn answer_while(request: Request, holds: impl FnOnce() -> bool) -> Result<An
 
 /// From now on that is the answer, here and, where code is kept, in other processes.
 pub fn keep(request: &Request, product: &Product) {
-    if let Some((key, bytes)) = request.key().zip(protocol::encode(product).ok()) {
-        cache().inspect(|cache| cache.keep(&key, &bytes));
-        RECENT.get().keep(key, bytes);
+    if let Some(key) = request.key() {
+        remember(&key, product);
     }
 }
 
 /// The answer, if it is known.
 pub fn known(request: &Request) -> Option<Product> {
-    let key = request.key()?;
-    if let Some(product) = RECENT.get().find(&key) {
-        return Some(product);
+    recall(&request.key()?)
+}
+
+/// From now on that key leads to this value, here and, where code is kept, in other processes.
+pub fn remember(key: &Key, value: &impl Serialize) {
+    if let Ok(bytes) = protocol::encode(value) {
+        cache().inspect(|cache| cache.keep(key, &bytes));
+        RECENT.get().keep(*key, bytes);
     }
-    let (product, bytes) = kept(&key)?;
-    RECENT.get().keep(key, bytes);
-    Some(product)
+}
+
+/// What a key leads to.
+pub fn recall<T: DeserializeOwned>(key: &Key) -> Option<T> {
+    if let Some(value) = RECENT.get().find(key) {
+        return Some(value);
+    }
+    let (value, bytes) = kept(key)?;
+    RECENT.get().keep(*key, bytes);
+    Some(value)
 }
 
 /// What an earlier process kept on disk: the value and its bytes.

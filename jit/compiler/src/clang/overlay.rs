@@ -5,12 +5,15 @@
 use super::run::MemoryFile;
 use spirula_interface::translation::{BASE_HEADER, Translation, normal};
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// Where clang finds its own header; nothing is there in reality.
 const RESOURCES: &str = "/spirula/clang";
 /// Where the application's headers are. Deep enough for some `..` in their names.
 const HEADERS: &str = "/spirula/headers/of/the/program";
+
+/// Bytes of the list of files that were read.
+const READ: u64 = 1 << 20;
 
 /// The files' contents, which live as long as this, and the list of them.
 #[derive(Debug)]
@@ -19,6 +22,8 @@ pub(super) struct Overlay {
     _headers: Vec<MemoryFile>,
     folders: Vec<String>,
     directory: Option<String>,
+    /// Where clang writes which files it read, a line each.
+    read: MemoryFile,
 }
 
 impl Overlay {
@@ -55,7 +60,8 @@ impl Overlay {
         );
         let directory = translation.directory.as_deref().map(text).transpose()?.map(str::to_string);
         let list = MemoryFile::new(c"spirula-files", list.as_bytes())?;
-        Ok(Overlay { list, _headers: headers, folders, directory })
+        let read = MemoryFile::new(c"spirula-read", b"")?;
+        Ok(Overlay { list, _headers: headers, folders, directory, read })
     }
 
     /// The options that make clang see these files, in this order: the source is among the program's headers, for `#include "NAME"`
@@ -63,10 +69,39 @@ impl Overlay {
     pub(super) fn options(&self) -> impl Iterator<Item = String> + '_ {
         let fixed =
             ["-resource-dir", RESOURCES, "-working-directory", HEADERS, "-ivfsoverlay"].map(str::to_string);
+        let told = ["-header-include-file".to_string(), self.read.path(), "-sys-header-deps".to_string()];
         let beside = self.directory.iter().flat_map(|directory| ["-iquote".to_string(), directory.clone()]);
         let folders = self.folders.iter().map(|folder| format!("-I{folder}"));
-        fixed.into_iter().chain([self.list.path()]).chain(beside).chain(folders)
+        fixed.into_iter().chain([self.list.path()]).chain(told).chain(beside).chain(folders)
     }
+
+    /// The files that a clang which has ended read, but for its own header. None if they can't be told.
+    pub(super) fn read(&mut self) -> Option<Vec<PathBuf>> {
+        let told = self.read.contents(READ + 1).ok().filter(|told| told.len() as u64 <= READ)?;
+        files_in(std::str::from_utf8(&told).ok()?)
+    }
+}
+
+/// The files of such a list. Clang's own header is always one of them: a list without it was not written.
+fn files_in(told: &str) -> Option<Vec<PathBuf>> {
+    let names = told.lines().map(unescaped).collect::<Option<Vec<String>>>()?;
+    let (own, others): (Vec<String>, Vec<String>) =
+        names.into_iter().partition(|name| Path::new(name).starts_with(RESOURCES));
+    let others = others.into_iter().map(|name| Path::new(HEADERS).join(name));
+    (!own.is_empty()).then(|| others.collect())
+}
+
+/// A name as clang writes it in a line, where quotes and backslashes have a backslash before them.
+fn unescaped(line: &str) -> Option<String> {
+    let mut name = String::new();
+    let mut letters = line.chars();
+    while let Some(letter) = letters.next() {
+        name.push(match letter {
+            '\\' => letters.next().filter(|letter| ['\\', '"'].contains(letter))?,
+            letter => letter,
+        });
+    }
+    Some(name)
 }
 
 /// One file or folder: its name for clang, and where it is.
@@ -95,5 +130,16 @@ mod tests {
     fn names_cannot_break_out_of_the_list() {
         assert!(entry("file", "/a', 'b", "/c").unwrap().contains("'/a'', ''b'"));
         assert!(entry("file", "/a\n", "/c").is_err());
+    }
+
+    #[test]
+    fn names_of_files_that_were_read_are_told_as_they_are() {
+        let own = "/spirula/clang/include/opencl-c-base.h\n";
+        let told = format!("{own}./a.h\n/a b/\\\"c\\\\.h\n");
+        let files = [Path::new(HEADERS).join("a.h"), "/a b/\"c\\.h".into()];
+        assert_eq!(files_in(&told).unwrap(), files);
+        assert_eq!(files_in(own), Some(vec![]));
+        assert_eq!(files_in(""), None);
+        assert_eq!(files_in(&format!("{own}/a\\n\n")), None);
     }
 }

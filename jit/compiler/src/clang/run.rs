@@ -171,7 +171,7 @@ impl MemoryFile {
     }
 
     /// The first so many bytes.
-    fn contents(&mut self, most: u64) -> io::Result<Vec<u8>> {
+    pub(super) fn contents(&mut self, most: u64) -> io::Result<Vec<u8>> {
         let mut bytes = Vec::new();
         self.file.rewind()?;
         (&self.file).take(most).read_to_end(&mut bytes)?;

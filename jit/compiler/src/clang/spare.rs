@@ -1,9 +1,9 @@
 //! A clang that waits for its source: started after a translation with the same compiler and options, so that the next one
 //! finds its libraries loaded. In worker processes only; the application has no process that it did not ask for.
 
-use super::arguments;
 use super::overlay::Overlay;
-use super::run::{Ended, How, Running};
+use super::run::{How, Running};
+use super::{Outcome, arguments};
 use spirula_interface::translation::Translation;
 use std::io::{self, Write};
 use std::os::fd::OwnedFd;
@@ -30,7 +30,7 @@ struct Spare {
     running: Running,
     input: UnixStream,
     /// The files that it sees.
-    _overlay: Overlay,
+    overlay: Overlay,
 }
 
 impl Spare {
@@ -40,17 +40,18 @@ impl Spare {
         let (input, theirs) = UnixStream::pair()?;
         let theirs = OwnedFd::from(theirs);
         let running = Running::start(&kind.0.clang, &arguments(&kind.0, &overlay), theirs.into(), limit)?;
-        Ok(Spare { kind, running, input, _overlay: overlay })
+        Ok(Spare { kind, running, input, overlay })
     }
 
-    fn translate(mut self, source: &[u8], limit: Duration) -> io::Result<Ended> {
+    fn translate(mut self, source: &[u8], limit: Duration) -> io::Result<Outcome> {
         let written = self.input.set_write_timeout(Some(limit)).and_then(|()| self.input.write_all(source));
         if let Err(error) = written {
             self.running.stop();
             return Err(error);
         }
         drop(self.input);
-        self.running.end(limit)
+        let ended = self.running.end(limit)?;
+        Ok((ended, self.overlay.read()))
     }
 }
 
@@ -81,11 +82,11 @@ pub fn keep_one() {
 }
 
 /// Has a waiting process translate the source. None if there is none for it, or it died otherwise than by its source or the limit.
-pub(super) fn translate(translation: &Translation, source: &[u8], limit: Duration) -> Option<Ended> {
+pub(super) fn translate(translation: &Translation, source: &[u8], limit: Duration) -> Option<Outcome> {
     let kind = Kind::of(translation)?;
     let spare = waiting().take_if(|spare| spare.kind == kind)?;
-    let ended = spare.translate(source, limit).ok()?;
-    (!matches!(&ended.how, How::Death(why) if why.starts_with("crashed"))).then_some(ended)
+    let outcome = spare.translate(source, limit).ok()?;
+    (!matches!(&outcome.0.how, How::Death(why) if why.starts_with("crashed"))).then_some(outcome)
 }
 
 /// Starts a process for the next translation of this kind.
@@ -118,7 +119,7 @@ mod tests {
         };
         let by_spare = |source: &str| {
             let spare = Spare::start(Kind::of(&translation).expect("no headers"), LIMIT).unwrap();
-            spare.translate(source.as_bytes(), LIMIT).unwrap()
+            spare.translate(source.as_bytes(), LIMIT).unwrap().0
         };
         let good = by_spare("kernel void k(global int *p) { *p = SPARE; }");
         assert!(matches!(good.how, How::Success) && good.output.starts_with(b"BC"), "{good:?}");

@@ -128,7 +128,7 @@ fn carry_out(errand: &Errand) -> Result<(), String> {
     let program = || std::env::current_exe().map_err(|error| error.to_string());
     let pool = Pool::new(Role::Compiler, program);
     for job in &errand.jobs {
-        let key = Request::key_of(job, &[]);
+        let key = Request::key_of(job);
         if cache.find(&key).is_some() {
             continue;
         }

@@ -2,7 +2,8 @@
 //! objects. A question's key leads to the answer's bytes, up to a number of them altogether.
 
 use crate::cache::Key;
-use spirula_interface::protocol::{self, Product};
+use serde::de::DeserializeOwned;
+use spirula_interface::protocol;
 use std::collections::VecDeque;
 use std::sync::{Mutex, PoisonError};
 
@@ -20,13 +21,13 @@ impl Recent {
     }
 
     /// The answer, if it is still known.
-    pub fn find(&self, key: &Key) -> Option<Product> {
+    pub fn find<T: DeserializeOwned>(&self, key: &Key) -> Option<T> {
         let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let place = known.iter().position(|(question, _)| question == key)?;
         let entry = known.remove(place)?;
-        let product = protocol::decode(&entry.1).ok();
+        let answer = protocol::decode(&entry.1).ok();
         known.push_front(entry);
-        product
+        answer
     }
 
     /// Keeps an answer; the ones that were not asked for longest make room.
@@ -46,10 +47,12 @@ impl Recent {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use spirula_interface::protocol::Product;
     use spirula_interface::translation::Translated;
 
     fn answer(size: usize) -> Vec<u8> {
-        let product = Product::Translated(Translated { module: vec![7; size], log: "a warning".into() });
+        let product =
+            Product::Translated(Translated { module: vec![7; size], log: "a warning".into(), read: None });
         protocol::encode(&product).unwrap()
     }
 
