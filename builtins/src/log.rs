@@ -56,9 +56,18 @@ pub(crate) fn log1p_narrow(x: f64) -> f64 {
 const LOG_SINGLE: [f32; 8] =
     [-0.5, 0.3333391, -0.25001338, 0.19963105, -0.16577569, 0.1491436, -0.14267498, 0.08701549];
 
-/// (log2(1 + f) - f / ln 2) / f² likewise, and c = 1 / ln 2 as a sum.
-const LOG2_SINGLE: [f32; 8] =
-    [-0.7213474, 0.4809073, -0.36070004, 0.28799072, -0.23903814, 0.21521495, -0.20659925, 0.12626483];
+/// (log2(1 + f) - f / ln 2) / f² likewise, but to 2^-27.5, and c = 1 / ln 2 as a sum.
+const LOG2_SINGLE: [f32; 9] = [
+    -0.72134733,
+    0.4808982,
+    -0.36069682,
+    0.28856802,
+    -0.23961894,
+    0.20460193,
+    -0.19106422,
+    0.18617283,
+    -0.10991552,
+];
 const ONE_OVER_LN_2: (f32, f32) = (std::f32::consts::LOG2_E, 1.925963e-8);
 
 /// (log10(1 + f) - f / ln 10) / f² likewise, and c = 1 / ln 10 as a sum.
@@ -87,7 +96,11 @@ fn split_bits(bits: u32) -> (f32, f32) {
 /// What `assembled` makes of k, f and log(1 + f) - c f, of which `coefficients` are, is the logarithm of the positive number
 /// 2^k (1 + f). Other than normal numbers have a branch of their own, being rare.
 #[inline(always)]
-fn logarithm(x: f32, coefficients: [f32; 8], assembled: impl Fn(f32, f32, f32) -> f32) -> f32 {
+fn logarithm<const N: usize>(
+    x: f32,
+    coefficients: [f32; N],
+    assembled: impl Fn(f32, f32, f32) -> f32,
+) -> f32 {
     const NORMAL: u32 = f32::MIN_POSITIVE.to_bits();
     let of_bits = |bits: u32| {
         let (k, f) = split_bits(bits);
