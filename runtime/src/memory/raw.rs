@@ -3,6 +3,8 @@
 
 #![allow(unsafe_code)]
 
+mod past_caches;
+
 use super::pool::Pool;
 use spirula_interface::ImageDescriptor;
 use spirula_interface::enqueue::host::Memory;
@@ -177,8 +179,13 @@ impl<'a> Span<'a> {
     pub(crate) fn write<'s>(self, source: impl Into<Source<'s>>) {
         let Source(source) = source.into();
         assert!(source.len <= self.len, "{} bytes into {}", source.len, self.len);
+        let (from, to) = (source.address(), self.address());
+        if source.len >= past_caches::LEAST && !self.overlaps(source) {
+            // SAFETY: as below, and they don't overlap.
+            return unsafe { past_caches::copy(from, to, source.len) };
+        }
         // SAFETY: both stretches are valid for `source.len` bytes by their constructors; `copy` allows overlap.
-        unsafe { std::ptr::copy(source.start.as_ptr(), self.start.as_ptr(), source.len) }
+        unsafe { std::ptr::copy(from, to, source.len) }
     }
 
     /// A copy of its bytes.
