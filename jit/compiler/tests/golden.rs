@@ -52,7 +52,7 @@ fn regions_and_work_group_functions() {
 }
 
 /// Passes alone: the file in `passes/`, the passes, and whether the processor approximates roots.
-const ALONE: [(&str, &[&str], bool); 10] = [
+const ALONE: [(&str, &[&str], bool); 11] = [
     ("columns", &["row-dimension", "regions", "widen", "lower", "dead-code"], false),
     ("interleaved", &["regions", "widen"], false),
     ("kept_pointers", &["regions", "widen"], false),
@@ -63,6 +63,7 @@ const ALONE: [(&str, &[&str], bool); 10] = [
     ("remainder", &["regions", "widen", "lower", "dead-code"], false),
     ("shifted_sums", &["shifted-sums", "small-parameters"], false),
     ("stream", &["regions", "widen", "stream"], false),
+    ("uniform_loops", &["uniform-loops", "regions"], false),
 ];
 
 #[test]

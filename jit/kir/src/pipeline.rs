@@ -45,7 +45,7 @@ enum Run {
 }
 
 /// The passes in order.
-pub const PASSES: [Pass; 15] = [
+pub const PASSES: [Pass; 16] = [
     Pass {
         name: "spaces",
         reason: "first: what else is decided goes by who may share the memory that a pointer leads to",
@@ -74,6 +74,11 @@ pub const PASSES: [Pass; 15] = [
                 transform::eliminate_loop_loads(function);
             }
         }),
+    },
+    Pass {
+        name: "uniform-loops",
+        reason: "behind `loop-loads`, which makes values of sums in memory; before `regions`, which cuts where it says",
+        run: Run::Function(|function, _| transform::part_uniform_loops(function)),
     },
     Pass {
         name: "regions",

@@ -2,7 +2,7 @@
 //!
 //! `spaces` finds out where generic pointers lead, `shifted_sums` writes sums that are cut to 32 bits as they were meant,
 //! `small_parameters` finds out which parameters are added to ids, `loop_load_elimination` keeps
-//! sums in registers. `regions` cuts a kernel into
+//! sums in registers, `uniform_loops` parts loops that are the same for all work-items. `regions` cuts a kernel into
 //! what lies between its barriers: `collectives`
 //! makes barriers of work-group functions, `borders` says where to cut, `context` how each value gets over.
 //! `contract` decides which products and sums are one operation.
@@ -35,6 +35,7 @@ mod shifted_sums;
 mod small_parameters;
 mod spaces;
 mod streaming;
+mod uniform_loops;
 pub mod widen;
 
 pub use contract::decide_contraction;
@@ -51,6 +52,7 @@ pub use shifted_sums::factor_shifts;
 pub use small_parameters::find_small_parameters;
 pub use spaces::infer_spaces;
 pub use streaming::stream_stores;
+pub use uniform_loops::part_uniform_loops;
 
 use crate::{ContextSlot, Function, ReduceOp, Type};
 use spirula_interface::program::Alternative;

@@ -14,6 +14,7 @@ tests![
     groups_of_one_size,
     work_group_functions,
     many_barriers,
+    loops_that_all_do_alike,
 ];
 
 /// An NDRange of three dimensions.
@@ -399,5 +400,50 @@ fn many_barriers() -> Outcome {
     let mut got = vec![0; numbers.len()];
     setup.queue.read(&buffer, &mut got)?;
     assert_eq!(got, expected);
+    Ok(())
+}
+
+/// Loops in front of all branches whose work-items do the same, one behind the other, of any number of rounds: in code of either tier.
+/// What they read is written behind them.
+fn loops_that_all_do_alike() -> Outcome {
+    const TIER: &str = "SPIRULA_TIER";
+    let setup = setup()?;
+    if std::env::var_os(TIER).is_none() {
+        for tier in ["baseline", "optimized"] {
+            again_with("work_groups::loops_that_all_do_alike", &[(TIER, tier)]);
+        }
+        return Ok(());
+    }
+    let source = "kernel void k(global int *p, global const int *q, int n, int m) {
+        int own = p[get_global_id(0)];
+        uint sum = 7, sums = 1;
+        for (int i = 0; i < n; ++i) sum = sum * 3 + q[i];
+        for (int i = 0; i < n; ++i) for (int j = i; j < m; ++j) sums = sums * 5 + q[j] * sum;
+        if (own > 0) own += sum; else own -= sums;
+        p[get_global_id(0)] = own ^ sums;
+    }";
+    let kernel = Kernel::new(&built(&setup, source, "")?, "k")?;
+    let numbers: Vec<i32> = (0..200).map(|n| n * 77 - 1000).collect();
+    let shared: Vec<i32> = (0..40).map(|n| n * n - 9).collect();
+    let q = Buffer::copy_of(&setup.context, &shared)?;
+    for (n, m, size) in [(0, 0, 8), (1, 40, 1), (40, 40, 25), (30, 7, 200), (-1, 3, 40)] {
+        let p = Buffer::copy_of(&setup.context, &numbers)?;
+        kernel.set_object(0, Some(&p))?;
+        kernel.set_object(1, Some(&q))?;
+        kernel.set(2, n)?;
+        kernel.set(3, m)?;
+        setup.queue.launch(&kernel, NdRange::new(&[numbers.len()], &[size]))?;
+        let mut got = vec![0; numbers.len()];
+        setup.queue.read(&p, &mut got)?;
+        let (mut sum, mut sums) = (7_i32, 1_i32);
+        for i in 0..n {
+            sum = sum.wrapping_mul(3).wrapping_add(shared[i as usize]);
+        }
+        for j in (0..n).flat_map(|i| i..m) {
+            sums = sums.wrapping_mul(5).wrapping_add(shared[j as usize].wrapping_mul(sum));
+        }
+        let model = |&own: &i32| sums ^ if own > 0 { own.wrapping_add(sum) } else { own.wrapping_sub(sums) };
+        assert_eq!(got, numbers.iter().map(model).collect::<Vec<_>>(), "{n} {m} {size}");
+    }
     Ok(())
 }

@@ -38,14 +38,14 @@ const LEAST_GAIN: f64 = 1.0;
 const MORE_LANES_GAIN: f64 = 1.08;
 
 /// Larger bodies stay scalar: their vectors would not stay in registers, and building takes its time.
-const MAX_INSTRUCTIONS: usize = 6_000;
+const MAX_INSTRUCTIONS: usize = 30_000;
 
 /// Packs may fill so many registers with one number where loops wait for their own results: each is a chain of its own.
 const MOST_REGISTERS: u32 = 4;
 /// More of them must be so much faster: more registers are in use than is thought, and the rest of a row takes as long as a pack.
 const MORE_REGISTERS_GAIN: f64 = 1.2;
-/// Larger bodies have work enough while they wait.
-const MAX_CHAINED: usize = 300;
+/// In larger bodies chains wait for registers, not for results.
+const MAX_CHAINED: usize = 2_000;
 
 /// Decides for one region. `unseen` says that the kernel can't tell how its range is divided: then rows are made to suit packs.
 pub fn choose(
@@ -273,16 +273,18 @@ mod tests {
     use crate::parse;
     use crate::transform::form_regions;
 
-    fn lanes(required: &str) -> Option<u32> {
+    /// Of a kernel with this attribute and so many products, each of the one before it.
+    fn lanes(required: &str, products: usize) -> Option<u32> {
+        let product = |n: usize| format!("  %{}: i32 = mul %{}, %3\n", n + 4, n + 3);
         let text = format!(
             "kernel \"k\"(%0: ptr(global) @ 0) {{\n{required}b0:
   %1: i64 = global_id 0
   %2: ptr(global) = address %0 + %1*4 + 0
   %3: i32 = load %2, align 4
-  %4: i32 = mul %3, %3
-  %5: i32 = mul %4, %3
-  store %2, %5, align 4
-  return\n}}"
+{}  store %2, %{}, align 4
+  return\n}}",
+            (0..products).map(product).collect::<String>(),
+            products + 3
         );
         let group = form_regions(parse(&text).unwrap_or_else(|e| panic!("{e}\n{text}")));
         choose(&group.regions[0], &group.context, &TargetFacts::with_vectors(512), Wanted::default(), false)
@@ -291,23 +293,34 @@ mod tests {
     }
 
     #[test]
+    fn bodies_may_be_large() {
+        assert_eq!(lanes("", MAX_INSTRUCTIONS - 100), Some(16));
+        assert_eq!(lanes("", MAX_INSTRUCTIONS), None);
+    }
+
+    #[test]
     fn lanes_fit_the_rows_of_a_required_size() {
-        assert_eq!(lanes(""), Some(16));
+        assert_eq!(lanes("", 2), Some(16));
         for (row, expected) in
             [(64, Some(16)), (8, Some(8)), (24, Some(8)), (100, Some(16)), (4, Some(4)), (1, None)]
         {
-            assert_eq!(lanes(&format!("  work_group_size {row} 2 1\n")), expected, "{row}");
+            assert_eq!(lanes(&format!("  work_group_size {row} 2 1\n"), 2), expected, "{row}");
         }
     }
 
     #[test]
     fn loops_that_wait_for_themselves_have_several_chains() {
-        let lanes = |unseen: bool| {
-            let text = "kernel \"k\"(%0: ptr(global) @ 0, %1: ptr(global) @ 8, %2: i64 @ 16) {\nb0:\n  %3: i64 = global_id 0\n  jump b1(0:i64, 0x0:f32)\n\
+        let lanes = |unseen: bool, links: usize| {
+            let link = |n: usize| format!("  %{}: f32 = fadd %{}, %23\n", n + 101, n + 100);
+            let chain: String = (0..links).map(link).collect();
+            let text = format!(
+                "kernel \"k\"(%0: ptr(global) @ 0, %1: ptr(global) @ 8, %2: i64 @ 16) {{\nb0:\n  %3: i64 = global_id 0\n  jump b1(0:i64, 0x0:f32)\n\
                  b1(%4: i64, %5: f32):\n  %9: i1 = icmp ult %4, %2\n  branch %9, b2, b3\nb2:\n  %20: i64 = mul %4, %2\n  %21: i64 = add %20, %3\n\
-                 %22: ptr(global) = address %0 + %21*4 + 0\n  %23: f32 = load %22, align 4\n  %6: f32 = fadd %5, %23\n  %8: i64 = add %4, 1:i64\n  jump b1(%8, %6)\n\
-                 b3:\n  %7: ptr(global) = address %1 + %3*4 + 0\n  store %7, %5, align 4\n  return\n}";
-            let group = form_regions(parse(text).unwrap());
+                 %22: ptr(global) = address %0 + %21*4 + 0\n  %23: f32 = load %22, align 4\n  %100: f32 = fadd %5, %23\n{chain}  %8: i64 = add %4, 1:i64\n  jump b1(%8, %{last})\n\
+                 b3:\n  %7: ptr(global) = address %1 + %3*4 + 0\n  store %7, %5, align 4\n  return\n}}",
+                last = links + 100
+            );
+            let group = form_regions(parse(&text).unwrap());
             let chosen = choose(
                 &group.regions[0],
                 &group.context,
@@ -319,7 +332,10 @@ mod tests {
             assert_eq!(chosen.tail.is_some(), wide.lanes > 16);
             wide.lanes
         };
-        assert!(lanes(true) > 16);
-        assert_eq!(lanes(false), 16);
+        for links in [0, 1000] {
+            assert!(lanes(true, links) > 16);
+            assert_eq!(lanes(false, links), 16);
+        }
+        assert_eq!(lanes(true, MAX_CHAINED), 16);
     }
 }
