@@ -52,7 +52,8 @@ fn regions_and_work_group_functions() {
 }
 
 /// Passes alone: the file in `passes/`, the passes, and whether the processor approximates roots.
-const ALONE: [(&str, &[&str], bool); 11] = [
+const ALONE: [(&str, &[&str], bool); 12] = [
+    ("components", &["components", "dead-code"], false),
     ("columns", &["row-dimension", "regions", "widen", "lower", "dead-code"], false),
     ("interleaved", &["regions", "widen"], false),
     ("kept_pointers", &["regions", "widen"], false),

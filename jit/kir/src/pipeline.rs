@@ -45,11 +45,16 @@ enum Run {
 }
 
 /// The passes in order.
-pub const PASSES: [Pass; 16] = [
+pub const PASSES: [Pass; 17] = [
     Pass {
         name: "spaces",
         reason: "first: what else is decided goes by who may share the memory that a pointer leads to",
         run: Run::Function(|function, _| transform::infer_spaces(function)),
+    },
+    Pass {
+        name: "components",
+        reason: "before all that looks into indices: they are scalars",
+        run: Run::Function(|function, _| transform::compute_components(function)),
     },
     Pass {
         name: "shifted-sums",

@@ -1,6 +1,6 @@
 //! Passes over Kernel IR, one per file; [`crate::pipeline`] says in which order they run, and why.
 //!
-//! `spaces` finds out where generic pointers lead, `shifted_sums` writes sums that are cut to 32 bits as they were meant,
+//! `spaces` finds out where generic pointers lead, `components` takes small vectors apart, `shifted_sums` writes sums that are cut to 32 bits as they were meant,
 //! `small_parameters` finds out which parameters are added to ids, `loop_load_elimination` keeps
 //! sums in registers, `uniform_loops` parts loops that are the same for all work-items. `regions` cuts a kernel into
 //! what lies between its barriers: `collectives`
@@ -17,6 +17,7 @@
 mod borders;
 pub mod check;
 mod collectives;
+mod components;
 mod context;
 mod contract;
 mod dead_code;
@@ -38,6 +39,7 @@ mod streaming;
 mod uniform_loops;
 pub mod widen;
 
+pub use components::compute_components;
 pub use contract::decide_contraction;
 pub use dead_code::remove_dead_code;
 pub use frames::pass_frames;
