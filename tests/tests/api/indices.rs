@@ -1,12 +1,12 @@
-//! Indices narrower than pointers, which wrap: `ushort` and `short` sums that pass their limit within a pack, and those that don't,
-//! through loads and stores of every kind. Against the host; in both tiers. Skipped on a device without a compiler.
+//! Indices that lead to neighbours unless something happens: narrower than pointers, which wrap within a pack or don't, and clamped ones.
+//! And structures by such indices, or by any. Through loads and stores of every kind. Against the host; in both tiers. Skipped on a device without a compiler.
 
 use crate::setup::{again, again_with, tests};
 use crate::sources::{built, setup};
 use spirula_tests::cl::{Buffer, Kernel, NdRange};
 use spirula_tests::isolate::Outcome;
 
-tests![wrapping, wrapping_in_lanes];
+tests![wrapping, wrapping_in_lanes, clamped, clamped_in_lanes, structures, structures_in_lanes];
 
 /// Elements that a 16-bit index leads to.
 const COUNT: usize = 1 << 16;
@@ -80,11 +80,151 @@ fn wrapping() -> Outcome {
 }
 
 fn wrapping_in_lanes() -> Outcome {
+    in_lanes("indices::wrapping");
+    Ok(())
+}
+
+/// The same in packs of several widths, and in both tiers.
+fn in_lanes(test: &str) {
     for width in ["4", "16"] {
         for tier in ["optimized", "baseline"] {
-            again_with("indices::wrapping", &[("SPIRULA_TIER", tier), ("SPIRULA_VECTOR_WIDTH", width)]);
+            again_with(test, &[("SPIRULA_TIER", tier), ("SPIRULA_VECTOR_WIDTH", width)]);
         }
     }
-    again("indices::wrapping", "SPIRULA_TIER", "optimized");
+    again(test, "SPIRULA_TIER", "optimized");
+}
+
+/// A grid's columns.
+const WIDTH: usize = 64;
+/// A grid's rows.
+const HEIGHT: usize = 3;
+
+/// What a kernel reads of a grid at (x + d, y - 1), or nearest to that, or the last column for all that is beyond, and writes at (x, y).
+const CLAMPED: [&str; 8] = [
+    "out[y * w + x] = in[clamp(y - 1, 0, h - 1) * w + clamp(x + d, 0, w - 1)];",
+    "int i = clamp(x + d, 0, w - 1); out[y * w + x] = in[i + max(y - 1, 0) * w];",
+    "int2 p = clamp((int2)(x, y) + (int2)(d, -1), (int2)(0), (int2)(w, h) - 1); out[y * w + x] = in[p.y * w + p.x];",
+    "int4 p = clamp((int4)(y - 1, x, x, 0) + (int4)(0, d, 1, 0), 0, (int4)(h - 1, w - 1, 9, 9)); out[y * w + x] = in[p.x * w + p.y];",
+    // Backwards.
+    "int i = clamp(w - 1 - x - d, 0, w - 1); out[y * w + x] = in[max(y - 1, 0) * w + w - 1 - i];",
+    // Under a mask, and where the write is clamped.
+    "uint v = 5; if (in[x] & 1) v = in[max(y - 1, 0) * w + max(min(x + d, w - 1), 0)]; out[y * w + x] = v;",
+    "int i = clamp(x + d, 0, w - 1); if (i == x + d) out[y * w + i] = in[max(y - 1, 0) * w + i];",
+    // What is below 0 is beyond.
+    "out[y * w + x] = in[max(y - 1, 0) * w + min((uint)(x + d), (uint)(w - 1))];",
+];
+
+/// What one of these leaves of a grid whose elements were 99.
+fn clamped_model(body: usize, input: &[u32], d: i32) -> Vec<u32> {
+    let mut output = vec![99; WIDTH * HEIGHT];
+    let last = WIDTH as i32 - 1;
+    for (y, x) in (0..HEIGHT).flat_map(|y| (0..WIDTH).map(move |x| (y, x))) {
+        let (row, wanted) = (y.max(1) - 1, x as i32 + d);
+        let column = if body == 7 && wanted < 0 { last } else { wanted.clamp(0, last) } as usize;
+        let read = input[row * WIDTH + column];
+        match body {
+            5 => output[y * WIDTH + x] = if input[x] & 1 == 1 { read } else { 5 },
+            6 if wanted == column as i32 => output[y * WIDTH + column] = read,
+            6 => {}
+            _ => output[y * WIDTH + x] = read,
+        }
+    }
+    output
+}
+
+fn clamped() -> Outcome {
+    let setup = setup()?;
+    let input: Vec<u32> = (0..(WIDTH * HEIGHT) as u32).map(|n| n.wrapping_mul(0x9E37_79B9) >> 3).collect();
+    let given = Buffer::copy_of(&setup.context, &input)?;
+    for (number, body) in CLAMPED.iter().enumerate() {
+        let source = format!(
+            "kernel void k(global const uint *in, global uint *out, int w, int h, int d)
+            {{ int x = get_global_id(0), y = get_global_id(1); {body} }}"
+        );
+        let kernel = Kernel::new(&built(&setup, &source, "")?, "k")?;
+        for d in [-1000, -65, -33, -17, -1, 0, 1, 15, 33, 63, 64, i32::MAX - 200] {
+            let output = Buffer::copy_of(&setup.context, &vec![99_u32; WIDTH * HEIGHT])?;
+            kernel.set_object(0, Some(&given))?;
+            kernel.set_object(1, Some(&output))?;
+            kernel.set(2, WIDTH as i32)?;
+            kernel.set(3, HEIGHT as i32)?;
+            kernel.set(4, d)?;
+            setup.queue.launch(&kernel, NdRange::new(&[WIDTH, HEIGHT], &[32, 1]))?;
+            let mut found = vec![0_u32; WIDTH * HEIGHT];
+            setup.queue.read(&output, &mut found)?;
+            let expected = clamped_model(number, &input, d);
+            let differing = std::iter::zip(&found, &expected).position(|(a, b)| a != b);
+            assert_eq!(differing, None, "`{body}` with {d}");
+        }
+    }
+    Ok(())
+}
+
+fn clamped_in_lanes() -> Outcome {
+    in_lanes("indices::clamped");
+    Ok(())
+}
+
+/// Words of a structure: four numbers, two signed ones, four bytes, two halves.
+const WORDS: usize = 8;
+const STRUCTURE: &str =
+    "typedef struct { uint a, b; float c; uint d; int e, f; uchar g[4]; ushort h, i; } S;";
+
+/// What is done with a structure that is a work-item's own.
+const FIELDS: &str = "s->b = s->a + 1; s->d = as_uint(s->c) * 2; s->c = as_float(s->b & 0x7fffff); s->e += s->f; s->f = s->e * 3;
+    uchar t = s->g[0]; s->g[0] = s->g[3]; s->g[1] = t; s->g[3] = s->g[2]; s->g[2] = n; s->h = s->i + 7; s->i = n;";
+
+fn with_fields(words: &mut [u32], n: u32) {
+    words[1] = words[0].wrapping_add(1);
+    words[3] = words[2].wrapping_mul(2);
+    words[2] = words[1] & 0x007f_ffff;
+    words[4] = words[4].wrapping_add(words[5]);
+    words[5] = words[4].wrapping_mul(3);
+    let [first, _, third, fourth] = words[6].to_le_bytes();
+    words[6] = u32::from_le_bytes([fourth, first, n as u8, third]);
+    words[7] = ((words[7] >> 16) + 7) & 0xffff | n << 16;
+}
+
+/// Ways by which a work-item comes to its structure.
+const WAYS: [&str; 4] = [
+    "S global *s = all + index[n]; ",
+    "S global *s = all + index[n]; if (s->a & 1) ",
+    "S global *s = all + n; ",
+    "S global *s = all + clamp(index[n], 0, (int)get_global_size(0) - 1); for (int k = 0; k < 3; k++) ",
+];
+
+fn structures() -> Outcome {
+    let setup = setup()?;
+    let items = 96;
+    let given: Vec<u32> = (0..(items * WORDS) as u32).map(|n| n.wrapping_mul(0x9E37_79B9) >> 3).collect();
+    let index: Vec<u32> = (0..items as u32).map(|n| n * 35 % items as u32).collect();
+    let places = Buffer::copy_of(&setup.context, &index)?;
+    for (number, way) in WAYS.iter().enumerate() {
+        let source = format!(
+            "{STRUCTURE} kernel void k(global S *all, global const int *index)
+            {{ int n = get_global_id(0); {way} {{ {FIELDS} }} }}"
+        );
+        let kernel = Kernel::new(&built(&setup, &source, "")?, "k")?;
+        let all = Buffer::copy_of(&setup.context, &given)?;
+        kernel.set_object(0, Some(&all))?;
+        kernel.set_object(1, Some(&places))?;
+        setup.queue.launch(&kernel, NdRange::new(&[items], &[32]))?;
+        let mut found = vec![0_u32; items * WORDS];
+        setup.queue.read(&all, &mut found)?;
+        let mut expected = given.clone();
+        for n in 0..items {
+            let at = if number == 2 { n } else { index[n] as usize };
+            let words = &mut expected[at * WORDS..][..WORDS];
+            let times = if number == 3 { 3 } else { u32::from(number != 1 || words[0] & 1 == 1) };
+            (0..times).for_each(|_| with_fields(words, n as u32));
+        }
+        let differing = std::iter::zip(&found, &expected).position(|(a, b)| a != b);
+        assert_eq!(differing, None, "`{way}`");
+    }
+    Ok(())
+}
+
+fn structures_in_lanes() -> Outcome {
+    in_lanes("indices::structures");
     Ok(())
 }

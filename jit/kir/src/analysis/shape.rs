@@ -402,7 +402,7 @@ struct Resized {
 }
 
 /// What only cuts a value to a width in which it fits: `x << c >> c`, `x << c >> d` for a smaller d (which is also multiplied), or
-/// `x & mask`.
+/// `x & mask`, also of a product whose lowest bits are zero.
 fn unchanged(function: &Function, op: &Op, depth: u32) -> Option<Resized> {
     let Op::Binary { op, lhs, rhs, .. } = *op else { return None };
     let Type::Scalar(Scalar::Int(bits)) = *function.ty(lhs) else { return None };
@@ -422,7 +422,20 @@ fn unchanged(function: &Function, op: &Op, depth: u32) -> Option<Resized> {
             let (half, signed) = (1 << (kept - 1), op == BinaryOp::AShr);
             (inner, 1 << more, if signed { (-half, half - 1) } else { (0, 2 * half - 1) })
         }
-        (BinaryOp::And, _) if constant > 0 && constant & (constant + 1) == 0 => (lhs, 1, (0, constant)),
+        (BinaryOp::And, shifted) if constant > 0 => {
+            // Bits that are zero anyway may be left out of the mask.
+            let zeroes = match shifted {
+                Some(&Op::Binary { op: BinaryOp::Shl, rhs: by, .. }) => {
+                    signed_constant(function, by).unwrap_or(0)
+                }
+                _ => 0,
+            };
+            let kept = constant | ((1 << zeroes.clamp(0, 63)) - 1);
+            if kept & (kept + 1) != 0 {
+                return None;
+            }
+            (lhs, 1, (0, kept))
+        }
         _ => return None,
     };
     let (low, high) = interval(function, inner, depth + 1)?;

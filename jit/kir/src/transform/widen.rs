@@ -9,6 +9,7 @@
 //! Floating-point results are those of the scalar code: nothing is reassociated. Inactive lanes compute whatever they
 //! hold, but touch no memory and divide by one.
 
+mod adjacent;
 mod alternatives;
 mod atomics;
 mod choice;

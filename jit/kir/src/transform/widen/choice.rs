@@ -1,5 +1,6 @@
 //! Widening: whether, and how wide.
 
+use super::adjacent::merge_adjacent;
 use super::alternatives::Estimates;
 use super::cost::{Cost, cost};
 use super::{Facts, WideBody, widen};
@@ -64,6 +65,8 @@ pub fn choose(
     if widest < 2 {
         return no("scalar, as asked for");
     }
+    let merged = merged(region, context, widest);
+    let region = merged.as_ref().unwrap_or(region);
     let rows_lie_in = usize::from(region.body.row_dimension);
     let row =
         region.body.required_work_group_size.map(|size| size[rows_lie_in]).filter(|_| forced_lanes.is_none());
@@ -115,6 +118,13 @@ pub fn choose(
         },
         None => no("a loop with several entries"),
     }
+}
+
+/// With one access for those that follow on each other, if there are such.
+fn merged(region: &Region, context: &[ContextKind], lanes: u32) -> Option<Region> {
+    let facts = Facts::new(&region.body, context, lanes)?;
+    let body = merge_adjacent(&region.body, &facts)?;
+    Some(Region { body, ..region.clone() })
 }
 
 /// With a loop for strips in front of each that walks along rows, if there is one.
@@ -193,6 +203,8 @@ pub fn choose_sub_groups(
     }
     let mut bodies = Vec::new();
     for (number, region) in group.regions.iter().enumerate().filter(|(_, region)| !region.once) {
+        let merged = merged(region, &group.context, lanes);
+        let region = merged.as_ref().unwrap_or(region);
         let widen = |region: &Region| widen(region, return_exit(region), &group.context, lanes);
         let tail = Region { body: with_guard(&region.body), ..region.clone() };
         // However large it is, if its kernel asks for the size.

@@ -2,7 +2,7 @@
 //! loads reads is loaded in wide pieces, and each field's lanes are picked out of these.
 
 use super::Widener;
-use super::slots::access_size;
+use super::slots::{access_size, leads_to_slot};
 use crate::analysis::{Mask, Masks, Shape, Shapes};
 use crate::{BinaryOp, Block, CastOp, Constant, Flags, Function, Op, Scalar, Type, Value};
 use std::collections::HashMap;
@@ -20,7 +20,7 @@ const LEAST_MASKED_SIZE: i64 = 4;
 
 /// What a group's loads have in common.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Place {
+pub(super) struct Place {
     base: Value,
     index: Option<(Value, i64)>,
 }
@@ -154,8 +154,7 @@ fn access(body: &Function, shapes: &Shapes, block: Block, pointer: Value, ty: &T
     let Shape::Affine { stride: bytes, .. } = shapes.shape_at(pointer, block) else { return None };
     let stride = bytes / size;
     let is_apart = bytes % size == 0 && stride > count && (2..=MOST_APART_OF_SMALL).contains(&stride);
-    let is_private = body.ty(pointer).scalar() == Some(Scalar::Pointer(crate::AddressSpace::Private));
-    if !is_apart || is_private {
+    if !is_apart || leads_to_slot(body, pointer) {
         return None;
     }
     let (place, from) = place(body, pointer);
@@ -164,7 +163,7 @@ fn access(body: &Function, shapes: &Shapes, block: Block, pointer: Value, ty: &T
 }
 
 /// Where a pointer leads: constant offsets, of the index as well, are counted apart.
-fn place(body: &Function, mut pointer: Value) -> (Place, i64) {
+pub(super) fn place(body: &Function, mut pointer: Value) -> (Place, i64) {
     let mut bytes: i64 = 0;
     let mut index = None;
     while let Some(&Op::Address { base, index: by, scale, offset, .. }) = body.defining_op(pointer) {

@@ -2,7 +2,7 @@
 //! element by element, each for all lanes, so that lanes with the same index access neighbours. Other slots lie lane after lane.
 
 use crate::analysis::Divisors;
-use crate::{Function, Op, Slot, SlotData, Terminator, Type, Value};
+use crate::{AddressSpace, CastOp, Function, Op, Scalar, Slot, SlotData, Terminator, Type, Value};
 use fixedbitset::FixedBitSet;
 
 /// The slots of a widened body.
@@ -114,6 +114,21 @@ impl Uses {
         }
         let size = size?;
         steps.iter().all(|step| step % size as i64 == 0).then_some((size, pointers))
+    }
+}
+
+/// Whether a pointer leads into private memory, by what is seen of it. One that was loaded leads to where memory is what it is for one
+/// lane: builtins, which know one address space, load those of images' texels.
+pub(super) fn leads_to_slot(body: &Function, mut pointer: Value) -> bool {
+    loop {
+        let is_private = body.ty(pointer).scalar() == Some(Scalar::Pointer(AddressSpace::Private));
+        match body.defining_op(pointer) {
+            _ if !is_private => return false,
+            Some(Op::Load { .. }) => return false,
+            Some(Op::Address { base, .. }) => pointer = *base,
+            Some(Op::Cast { op: CastOp::AddrSpaceCast | CastOp::BitCast, value, .. }) => pointer = *value,
+            _ => return true,
+        }
     }
 }
 

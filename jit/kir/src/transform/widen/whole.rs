@@ -2,9 +2,9 @@
 //! registers.
 
 use super::Widener;
-use super::slots::access_size;
+use super::slots::{access_size, leads_to_slot};
 use crate::analysis::Shape;
-use crate::{AddressSpace, Constant, Function, Op, Scalar, Type, Value};
+use crate::{Constant, Function, Op, Scalar, Type, Value};
 
 /// Within such a part of a register elements change places by one instruction on every processor.
 pub(super) const PIECE_BYTES: u64 = 16;
@@ -18,8 +18,7 @@ pub(super) fn piece_elements(ty: &Type, lanes: u32) -> Option<u32> {
 
 /// The same for a load by a pointer.
 pub(super) fn loads_pieces(body: &Function, pointer: Value, ty: &Type, lanes: u32) -> Option<u32> {
-    let is_private = body.ty(pointer).scalar() == Some(Scalar::Pointer(AddressSpace::Private));
-    piece_elements(ty, lanes).filter(|_| !is_private)
+    piece_elements(ty, lanes).filter(|_| !leads_to_slot(body, pointer))
 }
 
 impl Widener<'_> {

@@ -1,21 +1,45 @@
-//! Widening: accesses by narrow indices of which nothing is promised. Unsigned ones may wrap, and so may signed ones of compilers
-//! that drop the promise: `a[y * width + x]` leads to neighbours, unless the sum wraps within the pack. That is asked where the
-//! access is: neighbours become one wide access, and what wraps a gather or scatter.
+//! Widening: accesses by indices that lie next to their neighbours' unless something happens in between. Narrow indices of which nothing
+//! is promised may wrap: unsigned ones, and signed ones of compilers that drop the promise. Others are clamped, as coordinates of images
+//! and at the borders of grids: `a[y * width + clamp(x + 1, 0, width - 1)]`. Whether that happens within the pack is asked where the access
+//! is, of the first and of the last lane: neighbours become one wide access, and the rest a gather or scatter.
 
 use super::Widener;
 use super::memory::{Elements, Pattern};
 use crate::analysis::{Shape, Shapes};
-use crate::{Block, CastOp, Constant, Function, IntPredicate, Op, Scalar, Target, Terminator, Type, Value};
+use crate::{
+    BinaryOp, Block, CastOp, Constant, Flags, Function, IntPredicate, Intrinsic, Op, Scalar, Target,
+    Terminator, Type, UnaryOp, Value,
+};
 
-/// An address whose lanes lie a stride apart if an index doesn't wrap within the pack.
+/// An index is followed through so many operations.
+const MOST_STEPS: usize = 12;
+
+/// What becomes of an index on its way to the address. Each keeps the order of the lanes' unless it wraps.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Step {
+    Extend(CastOp, Scalar),
+    /// By a value that is the same in all lanes.
+    Clamp(Intrinsic, Value),
+    Add(Value),
+    Multiply(i64),
+}
+
+/// Of which numbers lanes are known to be in order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Order {
+    Signed,
+    Unsigned,
+}
+
+/// An address whose lanes lie a stride apart if an index neither wraps nor is clamped within the pack.
 pub(super) struct Wrapping {
     /// The same in all lanes.
     base: Value,
-    /// Not extended yet.
+    /// Where lanes lie `apart` by the arithmetic of its width.
     index: Value,
-    extension: CastOp,
-    /// Between the indices of neighbouring lanes.
-    step: i64,
+    apart: i64,
+    /// From the index on.
+    steps: Vec<Step>,
     scale: i64,
     offset: i64,
 }
@@ -33,45 +57,95 @@ impl Wrapping {
                 pointer = base;
                 continue;
             };
-            let &Op::Cast { op: extension @ (CastOp::SExt | CastOp::ZExt), value: index, .. } =
-                body.defining_op(index)?
-            else {
+            if shapes.shape_at(base, user) != Shape::Uniform {
                 return None;
-            };
-            let narrow = matches!(body.ty(index), Type::Scalar(Scalar::Int(8..=32)));
-            return match (shapes.shape_at(base, user), shapes.shape_at(index, user)) {
-                (Shape::Uniform, Shape::Affine { stride: step, .. }) if narrow && step != 0 => {
-                    Some(Wrapping { base, index, extension, step, scale, offset: behind })
-                }
-                _ => None,
-            };
+            }
+            let (index, apart, steps) = way(body, shapes, index, user)?;
+            return Some(Wrapping { base, index, apart, steps, scale, offset: behind });
         }
     }
 
     /// Bytes between neighbouring lanes.
     pub fn stride(&self) -> i64 {
-        self.step.wrapping_mul(self.scale)
+        let factor = self.steps.iter().fold(1_i64, |factor, step| match step {
+            Step::Multiply(by) => factor.wrapping_mul(*by),
+            _ => factor,
+        });
+        self.apart.wrapping_mul(factor).wrapping_mul(self.scale)
     }
 
-    /// The condition on the first lane's index, by which no lane's wraps; none if that can't be.
-    fn condition(&self, bits: u32, lanes: u32) -> Option<(IntPredicate, i128)> {
-        let way = i128::from(self.step) * i128::from(lanes - 1);
-        let signed = self.extension == CastOp::SExt;
-        let [least, most] =
-            if signed { [-(1 << (bits - 1)), (1 << (bits - 1)) - 1] } else { [0, (1 << bits) - 1] };
-        let (predicate, limit) = match (way > 0, signed) {
-            (true, true) => (IntPredicate::Sle, most - way),
-            (true, false) => (IntPredicate::Ule, most - way),
-            (false, true) => (IntPredicate::Sge, least - way),
-            (false, false) => (IntPredicate::Uge, least - way),
+    /// Comparisons that are asked.
+    pub fn questions(&self) -> f64 {
+        let of = |step: &Step| match step {
+            Step::Clamp(..) => 2.0,
+            Step::Extend(..) => 1.0,
+            Step::Add(_) | Step::Multiply(_) => 0.0,
         };
-        (least..=most).contains(&limit).then_some((predicate, limit))
+        self.steps.iter().map(of).sum()
+    }
+}
+
+/// The index that an index comes of, and its lanes' distance, whether that is exact, and the steps between the two.
+fn way(body: &Function, shapes: &Shapes, mut index: Value, user: Block) -> Option<(Value, i64, Vec<Step>)> {
+    let mut steps = Vec::new();
+    while steps.len() < MOST_STEPS {
+        let Type::Scalar(Scalar::Int(8..=64)) = body.ty(index) else { return None };
+        match shapes.shape_at(index, user) {
+            Shape::Affine { stride, .. } if stride != 0 && !steps.is_empty() => {
+                steps.reverse();
+                return Some((index, stride, steps));
+            }
+            Shape::Varying => {}
+            _ => return None,
+        }
+        let uniform = |value: Value| shapes.shape_at(value, user) == Shape::Uniform;
+        // The one that is the same in all lanes second.
+        let parted = |a: Value, b: Value| if uniform(a) { (b, a) } else { (a, b) };
+        let (inner, step) = match body.defining_op(index)? {
+            &Op::Cast { op: op @ (CastOp::SExt | CastOp::ZExt), value, flags } => {
+                // What isn't negative is extended either way.
+                let op = if flags.0 & Flags::NNEG != 0 { CastOp::SExt } else { op };
+                (value, Step::Extend(op, body.ty(index).scalar()?))
+            }
+            Op::Intrinsic { intrinsic, arguments, .. } if clamp_order(*intrinsic).is_some() => {
+                let (inner, bound) = parted(arguments[0], arguments[1]);
+                (inner, Step::Clamp(*intrinsic, bound))
+            }
+            &Op::Binary { op: BinaryOp::Add, lhs, rhs, .. } => {
+                let (inner, other) = parted(lhs, rhs);
+                (inner, Step::Add(other))
+            }
+            &Op::Binary { op: op @ (BinaryOp::Mul | BinaryOp::Shl), lhs, rhs, .. } => {
+                let by =
+                    i64::try_from(body.constant_int(rhs)?).ok().filter(|by| (0..=1 << 20).contains(by))?;
+                let by = if op == BinaryOp::Mul { by } else { 1_i64.checked_shl(u32::try_from(by).ok()?)? };
+                (lhs, Step::Multiply(by))
+            }
+            _ => return None,
+        };
+        if let Step::Clamp(_, other) | Step::Add(other) = step
+            && !uniform(other)
+        {
+            return None;
+        }
+        steps.push(step);
+        index = inner;
+    }
+    None
+}
+
+/// Which numbers an intrinsic takes its operands for, if it is a minimum or maximum.
+fn clamp_order(intrinsic: Intrinsic) -> Option<Order> {
+    match intrinsic {
+        Intrinsic::SignedMin | Intrinsic::SignedMax => Some(Order::Signed),
+        Intrinsic::UnsignedMin | Intrinsic::UnsignedMax => Some(Order::Unsigned),
+        _ => None,
     }
 }
 
 impl Widener<'_> {
-    /// Writes an access in both ways, if its lanes are neighbours unless an index wraps: `access` gets the pattern, and yields the
-    /// result's parts.
+    /// Writes an access in both ways, if its lanes are neighbours unless something happens to an index: `access` gets the pattern, and
+    /// yields the result's parts.
     pub(super) fn unless_wrapping(
         &mut self,
         pointer: Value,
@@ -83,12 +157,7 @@ impl Widener<'_> {
         }
         let way = Wrapping::of(self.body, &self.facts.shapes, pointer, self.user)?;
         let neighbours = elements.neighbours(way.stride())?;
-        let first = self.first_lane(way.index);
-        let Type::Scalar(Scalar::Int(bits)) = self.ty(first) else { return None };
-        let (predicate, limit) = way.condition(bits, self.lanes)?;
-        let limit = limit as u128 & ((1 << bits) - 1);
-        let limit = self.constant(self.ty(first), Constant::Int(limit));
-        let condition = self.compare(predicate, first, limit);
+        let (condition, index) = self.in_order(&way)?;
         let [near, far, done] = std::array::from_fn(|_| self.out.add_block());
         let (then, otherwise) = (Target::to(near), Target::to(far));
         self.out.end(self.at, Terminator::Branch { condition, then, otherwise });
@@ -96,10 +165,9 @@ impl Widener<'_> {
         self.out.close(far);
 
         let base = self.first_lane(way.base);
-        let &Wrapping { scale, offset, extension, .. } = &way;
+        let &Wrapping { scale, offset, .. } = &way;
         let address = |index| Op::Address { base, index: Some(index), scale, offset, inbounds: false };
         self.at = near;
-        let index = self.cast(extension, Type::I64, first);
         let at = self.push(self.ty(base), address(index));
         let parts = access(self, neighbours.from(at));
         let variables: Vec<_> = parts.iter().map(|_| self.new_variable()).collect();
@@ -109,8 +177,9 @@ impl Widener<'_> {
         self.out.jump(self.at, done);
 
         self.at = far;
-        let lanes = self.affine(first, way.step);
-        let index = self.cast(extension, self.wide(Scalar::Int(64)), lanes);
+        let first = self.first_lane(way.index);
+        let lanes = self.affine(first, way.apart);
+        let index = way.steps.iter().fold(lanes, |index, step| self.step(*step, index));
         let pointers = self.ty(base).scalar().map(|scalar| self.wide(scalar))?;
         let at = self.push(pointers, address(index));
         let parts = access(self, Pattern::Scattered(at, elements.size));
@@ -121,5 +190,88 @@ impl Widener<'_> {
         self.out.close(done);
         self.at = done;
         Some(variables.into_iter().map(|variable| self.out.read(done, variable)).collect())
+    }
+
+    /// Whether the lanes' indices go through all steps as they are, and the first lane's in the end. None if they can't.
+    fn in_order(&mut self, way: &Wrapping) -> Option<(Value, Value)> {
+        let mut first = self.first_lane(way.index);
+        let mut distance = i128::from(way.apart) * i128::from(self.lanes - 1);
+        let mut last = self.distant(first, distance);
+        // What is promised of sums holds for active lanes, which these may not be.
+        let mut order = None;
+        let mut conditions = Vec::new();
+        for &step in &way.steps {
+            let wanted = match step {
+                Step::Extend(CastOp::SExt, _) => Some(Order::Signed),
+                Step::Extend(..) => Some(Order::Unsigned),
+                Step::Clamp(intrinsic, _) => clamp_order(intrinsic),
+                Step::Add(_) | Step::Multiply(_) => None,
+            };
+            if let Some(wanted) = wanted.filter(|wanted| order != Some(*wanted)) {
+                let Type::Scalar(Scalar::Int(bits)) = self.ty(first) else { return None };
+                // Further apart they are in order by chance.
+                if distance.unsigned_abs() >= 1 << (bits - 1) {
+                    return None;
+                }
+                let predicate = match (distance > 0, wanted) {
+                    (true, Order::Signed) => IntPredicate::Sle,
+                    (true, Order::Unsigned) => IntPredicate::Ule,
+                    (false, Order::Signed) => IntPredicate::Sge,
+                    (false, Order::Unsigned) => IntPredicate::Uge,
+                };
+                conditions.push(self.compare(predicate, first, last));
+            }
+            match step {
+                Step::Clamp(..) => {
+                    for end in [first, last] {
+                        let clamped = self.step(step, end);
+                        conditions.push(self.compare(IntPredicate::Eq, clamped, end));
+                    }
+                }
+                _ => (first, last) = (self.step(step, first), self.step(step, last)),
+            }
+            order = wanted;
+            if let Step::Multiply(by) = step {
+                distance *= i128::from(by);
+            }
+        }
+        let condition = conditions.into_iter().reduce(|a, b| self.binary(BinaryOp::And, a, b))?;
+        // Where no lane is active, a bound may be anything.
+        let freeze = Op::Unary { op: UnaryOp::Freeze, flags: Flags::NONE, value: condition };
+        Some((self.push(Type::BOOL, freeze), first))
+    }
+
+    fn distant(&mut self, first: Value, distance: i128) -> Value {
+        let ty = self.ty(first);
+        let mask = match ty {
+            Type::Scalar(Scalar::Int(bits @ 1..=127)) => (1 << bits) - 1,
+            _ => u128::MAX,
+        };
+        let distance = self.constant(ty, Constant::Int(distance as u128 & mask));
+        self.binary(BinaryOp::Add, first, distance)
+    }
+
+    /// A step of one lane's index, or of all lanes'.
+    fn step(&mut self, step: Step, index: Value) -> Value {
+        let ty = self.ty(index);
+        let is_wide = matches!(ty, Type::Vector(..));
+        let scalar = Type::Scalar(ty.scalar().unwrap_or(Scalar::Int(64)));
+        let other = match step {
+            Step::Extend(op, to) => {
+                let to = if is_wide { self.wide(to) } else { Type::Scalar(to) };
+                return self.cast(op, to, index);
+            }
+            Step::Clamp(_, other) | Step::Add(other) => self.first_lane(other),
+            Step::Multiply(by) => self.constant(scalar, Constant::Int(by as u128)),
+        };
+        let other = if is_wide { self.splat(other) } else { other };
+        match step {
+            Step::Clamp(intrinsic, _) => {
+                let arguments = vec![index, other];
+                self.push(ty, Op::Intrinsic { intrinsic, flags: Flags::NONE, arguments })
+            }
+            Step::Multiply(_) => self.binary(BinaryOp::Mul, index, other),
+            _ => self.binary(BinaryOp::Add, index, other),
+        }
     }
 }

@@ -202,8 +202,8 @@ impl Prices<'_> {
         let size = access_size(ty).unwrap_or(1) as i64;
         let registers = self.registers(ty);
         let masking = if self.facts.masks.of(block) == Mask::Full { 1.0 } else { 1.5 };
-        let (shape, asked) = self.address_shape(block, pointer);
-        let asking = if asked { 2.0 * simple } else { 0.0 };
+        let (shape, questions) = self.address_shape(block, pointer);
+        let asking = 2.0 * simple * questions;
         let (pack, wait) = match shape {
             Shape::Uniform => (access, latency.load),
             Shape::Affine { stride, .. } if stride == size => (access * registers * masking, latency.load),
@@ -217,15 +217,15 @@ impl Prices<'_> {
         Price::new(Cost { scalar, pack: pack + asking }, Cost { scalar: latency.load, pack: wait })
     }
 
-    /// How a pointer's lanes lie, and whether the code asks for an index that wraps.
-    fn address_shape(&self, block: Block, pointer: Value) -> (Shape, bool) {
+    /// How a pointer's lanes lie, and what the code asks of an index for it.
+    fn address_shape(&self, block: Block, pointer: Value) -> (Shape, f64) {
         let shape = self.facts.shapes.shape_at(pointer, block);
         if shape != Shape::Varying || self.facts.slots.is_interleaved(pointer) {
-            return (shape, false);
+            return (shape, 0.0);
         }
         match Wrapping::of(self.body, &self.facts.shapes, pointer, block) {
-            Some(way) => (Shape::Affine { stride: way.stride(), exact: false }, true),
-            None => (shape, false),
+            Some(way) => (Shape::Affine { stride: way.stride(), exact: false }, way.questions()),
+            None => (shape, 0.0),
         }
     }
 
