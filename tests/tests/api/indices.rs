@@ -212,8 +212,8 @@ fn structures() -> Outcome {
         let mut found = vec![0_u32; items * WORDS];
         setup.queue.read(&all, &mut found)?;
         let mut expected = given.clone();
-        for n in 0..items {
-            let at = if number == 2 { n } else { index[n] as usize };
+        for (n, &index) in index.iter().enumerate() {
+            let at = if number == 2 { n } else { index as usize };
             let words = &mut expected[at * WORDS..][..WORDS];
             let times = if number == 3 { 3 } else { u32::from(number != 1 || words[0] & 1 == 1) };
             (0..times).for_each(|_| with_fields(words, n as u32));
