@@ -128,6 +128,9 @@ fn mark(module: &mut Module, effort: Effort) {
                 edit.drop_attribute(function, "noinline");
                 edit.drop_attribute(function, "optnone");
             } else if by_result || !is_worth_inlining(function, &mut sizes) {
+                if matches!(effort, Effort::Full) && is_finished(function) {
+                    edit.add_attributes(function, &[Attribute::NoInline, Attribute::OptimizeNone]);
+                }
                 continue;
             }
             edit.add_attributes(function, &[Attribute::AlwaysInline]);
@@ -140,6 +143,14 @@ pub(super) fn is_of_values(function: Function) -> bool {
     let ty = function.value_type();
     function.name().starts_with("spirula_") && ty.parameter_types().iter().all(|ty| !ty.is_pointer())
 }
+
+/// Whether it is a function of the library's own that is never inlined: it was simplified when the library was built.
+fn is_finished(function: Function) -> bool {
+    function.name().starts_with(LIBRARY_PREFIX) && function.has_attribute("noinline")
+}
+
+/// What Rust's names of the library's functions begin with.
+const LIBRARY_PREFIX: &str = "_ZN16spirula_builtins";
 
 fn is_worth_inlining<'m>(function: Function<'m>, sizes: &mut Sizes<'m>) -> bool {
     let is_rare = ["noinline", "cold", "optnone"].iter().any(|name| function.has_attribute(name));
@@ -225,6 +236,22 @@ pub(super) mod tests {
             let body = text.split("@spirula.kernel.k").nth(1).unwrap();
             assert!(body.contains("store i32") && body.contains("@spirula.barrier"), "{text}");
         }
+    }
+
+    #[test]
+    fn what_stays_a_call_in_the_library_is_as_it_was_built() {
+        let text = |name: &str| {
+            cleaned(
+                &format!(
+                    "define internal i32 @{name}(i32 %x) noinline {{\n %y = mul i32 %x, 1\n ret i32 %y\n}}
+                    define void @spirula.kernel.k(ptr addrspace(1) %p, i32 %x) {{
+                     %y = call i32 @{name}(i32 %x)\n store i32 %y, ptr addrspace(1) %p\n ret void\n}}"
+                ),
+                true,
+            )
+        };
+        assert!(text("_ZN16spirula_builtins5image4rareE").contains("mul i32 %x, 1"));
+        assert!(!text("own").contains("mul"));
     }
 
     #[test]
