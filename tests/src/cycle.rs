@@ -44,10 +44,21 @@ pub fn open_files() -> usize {
     fs::read_dir("/proc/self/fd").map_or(0, Iterator::count)
 }
 
-/// Processes that this one started and that still exist (zombies too).
+/// How many processes this one started that still exist (zombies too).
 pub fn children() -> usize {
-    let tasks = fs::read_dir("/proc/self/task").into_iter().flatten().flatten();
-    tasks
-        .map(|t| fs::read_to_string(t.path().join("children")).unwrap_or_default().split_whitespace().count())
-        .sum()
+    children_of("self").len()
+}
+
+/// The compiler processes of this application: children of its children.
+pub fn compilers() -> Vec<i32> {
+    children_of("self").iter().flat_map(|keeper| children_of(&keeper.to_string())).collect()
+}
+
+/// The processes that one started, and that still exist, by its number or as `self`.
+pub fn children_of(process: &str) -> Vec<i32> {
+    let tasks = fs::read_dir(format!("/proc/{process}/task")).into_iter().flatten().flatten();
+    let lists = tasks.map(|task| fs::read_to_string(task.path().join("children")).unwrap_or_default());
+    lists
+        .flat_map(|list| list.split_whitespace().filter_map(|id| id.parse().ok()).collect::<Vec<i32>>())
+        .collect()
 }

@@ -135,7 +135,7 @@ fn long_launches(device: Device, hasty: bool) -> Outcome {
     let program = Program::from_source(&context, TEXT)?;
     program.build("")?;
     if hasty {
-        for worker in children_of("self").iter().flat_map(|keeper| children_of(&keeper.to_string())) {
+        for worker in cycle::compilers() {
             kill_process(Pid::from_raw(worker).ok_or("no process")?, Signal::STOP)?;
         }
     }
@@ -149,14 +149,6 @@ fn long_launches(device: Device, hasty: bool) -> Outcome {
             return Ok(());
         }
     }
-}
-
-fn children_of(process: &str) -> Vec<i32> {
-    let tasks = fs::read_dir(format!("/proc/{process}/task")).into_iter().flatten().flatten();
-    let lists = tasks.map(|task| fs::read_to_string(task.path().join("children")).unwrap_or_default());
-    lists
-        .flat_map(|list| list.split_whitespace().filter_map(|id| id.parse().ok()).collect::<Vec<i32>>())
-        .collect()
 }
 
 /// How many programs there are.
@@ -337,7 +329,7 @@ fn outlived() -> Outcome {
         }
         assert!(orphans > 0, "there was none");
         assert!(log(Step::Again)?.contains("kernel slow: optimized code was made before"));
-        assert!(children_of("self").is_empty(), "there was nothing to leave");
+        assert_eq!(cycle::children(), 0, "there was nothing to leave");
         Ok(())
     })
 }

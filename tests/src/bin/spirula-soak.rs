@@ -280,7 +280,7 @@ fn kill_compilers(is_over: &AtomicBool, seed: u64) -> u64 {
     let (mut random, mut killed) = (Random::new(seed), 0);
     while !is_over.load(Ordering::Relaxed) {
         thread::sleep(Duration::from_millis(50 + random.below(300) as u64));
-        let compilers = compilers();
+        let compilers = cycle::compilers();
         if compilers.is_empty() {
             continue;
         }
@@ -290,17 +290,4 @@ fn kill_compilers(is_over: &AtomicBool, seed: u64) -> u64 {
         }
     }
     killed
-}
-
-/// The compiler processes of this application: children of its children.
-fn compilers() -> Vec<i32> {
-    children_of("self").iter().flat_map(|keeper| children_of(&keeper.to_string())).collect()
-}
-
-fn children_of(process: &str) -> Vec<i32> {
-    let tasks = fs::read_dir(format!("/proc/{process}/task")).into_iter().flatten().flatten();
-    let lists = tasks.map(|task| fs::read_to_string(task.path().join("children")).unwrap_or_default());
-    lists
-        .flat_map(|list| list.split_whitespace().filter_map(|id| id.parse().ok()).collect::<Vec<i32>>())
-        .collect()
 }
