@@ -162,6 +162,9 @@ fn guard_division<'e>(edit: Edit<'e>, division: Instruction<'e>, signed: bool) {
     }
     let ty = division.ty();
     let builder = edit.before(division);
+    if signed && !divisor.is_constant() {
+        return guard_signed(edit, division, divisor);
+    }
     let divisor = if divisor.is_constant_integer() { divisor } else { builder.freeze(divisor) };
     let mut bad = builder.equal(divisor, ty.integer(0));
     if signed {
@@ -172,6 +175,25 @@ fn guard_division<'e>(edit: Edit<'e>, division: Instruction<'e>, signed: bool) {
     }
     let safe = builder.select(bad, ty.integer(1), divisor);
     edit.set_operand(division, 1, safe);
+}
+
+/// The same for a divisor that is no constant, whatever is divided: where all work-items divide by the same, they still do. By -1
+/// nothing is divided; its remainders are those of 1, and its quotients the negative numbers, the least integer's itself.
+fn guard_signed<'e>(edit: Edit<'e>, division: Instruction<'e>, divisor: Value<'e>) {
+    let ty = division.ty();
+    let builder = edit.before(division);
+    let divisor = builder.freeze(divisor);
+    let minus_one = builder.equal(divisor, ty.minus_one());
+    let replaced = builder.or(builder.equal(divisor, ty.integer(0)), minus_one);
+    let safe = builder.select(replaced, ty.integer(1), divisor);
+    edit.set_operand(division, 1, safe);
+    let (users, dividend) = (division.users(), division.operand(0));
+    if division.opcode() == LLVMOpcode::LLVMSDiv
+        && let (Some(dividend), Some(builder)) = (dividend, edit.after(division))
+    {
+        let negative = builder.subtract(ty.integer(0), dividend);
+        edit.replace_in(&users, *division, builder.select(minus_one, negative, *division));
+    }
 }
 
 fn is_safe_divisor(divisor: Value, signed: bool) -> bool {
@@ -262,9 +284,10 @@ mod tests {
     #[test]
     fn division_is_guarded_unless_it_is_safe() {
         let signed = body("%r = sdiv i32 %a, %b");
-        for part in ["freeze i32 %b", "icmp eq i32 %a, -2147483648", ", -1", "i32 1, i32 %1"] {
+        for part in ["freeze i32 %b", "icmp eq i32 %1, -1", "i32 1, i32 %1", "sub i32 0, %a"] {
             assert!(signed.contains(part), "{part} in {signed}");
         }
+        assert!(!body("%r = srem i32 %a, %b").contains("sub"));
         let unsigned = body("%r = urem <2 x i64> %v, %w");
         assert!(unsigned.contains("icmp eq <2 x i64>") && unsigned.contains("select <2 x i1>"), "{unsigned}");
         assert!(!unsigned.contains("9223372036854775808"));

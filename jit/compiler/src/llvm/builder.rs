@@ -71,6 +71,13 @@ impl<'e> Builder<'e> {
         unsafe { self.built(LLVMBuildOr(self.raw, lhs, rhs, UNNAMED)) }
     }
 
+    /// Modulo two to the power of their width.
+    pub(crate) fn subtract(&self, lhs: Value<'e>, rhs: Value<'e>) -> Value<'e> {
+        let (lhs, rhs) = self.integers(lhs, rhs);
+        // SAFETY: two integers of one type.
+        unsafe { self.built(LLVMBuildSub(self.raw, lhs, rhs, UNNAMED)) }
+    }
+
     /// Whether two integers are equal.
     pub(crate) fn equal(&self, lhs: Value<'e>, rhs: Value<'e>) -> Value<'e> {
         let (lhs, rhs) = self.integers(lhs, rhs);

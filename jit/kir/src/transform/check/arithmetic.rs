@@ -6,8 +6,8 @@
 use super::Checker;
 use crate::builder::{Builder, rewrite};
 use crate::{
-    BinaryOp, CastOp, Constant, Flags, FloatPredicate, Function, Inst, Op, Predicate, Scalar, Type, UnaryOp,
-    Value,
+    BinaryOp, CastOp, Constant, Flags, FloatPredicate, Function, Inst, IntPredicate, Op, Predicate, Scalar,
+    Type, UnaryOp, Value, ValueDef,
 };
 use spirula_interface::check::Checked;
 use std::collections::HashSet;
@@ -24,9 +24,13 @@ pub(super) fn check(function: &mut Function, checker: &mut Checker) {
     rewrite(function, |builder, inst| {
         match builder.function.op(inst).clone() {
             Op::Binary {
-                op: BinaryOp::UDiv | BinaryOp::SDiv | BinaryOp::URem | BinaryOp::SRem, rhs, ..
+                op: op @ (BinaryOp::UDiv | BinaryOp::SDiv | BinaryOp::URem | BinaryOp::SRem),
+                lhs,
+                rhs,
+                ..
             } => {
-                if let Some(bad) = guard(builder.function, rhs) {
+                let signed = matches!(op, BinaryOp::SDiv | BinaryOp::SRem);
+                if let Some(bad) = has_no_result(builder, (lhs, rhs), signed) {
                     tell(builder, checker, inst, bad, Checked::Division);
                 }
             }
@@ -46,16 +50,48 @@ pub(super) fn check(function: &mut Function, checker: &mut Checker) {
     });
 }
 
-/// When the front takes another divisor.
-fn guard(function: &Function, divisor: Value) -> Option<Value> {
-    let Some(&Op::Select { condition, then, .. }) = function.defining_op(divisor) else { return None };
-    let is_one = match function.def(then) {
-        crate::ValueDef::Constant(Constant::Elements(list)) => {
+/// When a division has no result, if the front has replaced its divisor: by zero, or of the least integer by -1.
+fn has_no_result(builder: &mut Builder, (dividend, divisor): (Value, Value), signed: bool) -> Option<Value> {
+    let Some(&Op::Select { condition, then, otherwise, .. }) = builder.function.defining_op(divisor) else {
+        return None;
+    };
+    let is_one = match builder.function.def(then) {
+        ValueDef::Constant(Constant::Elements(list)) => {
             list.iter().all(|(_, lane)| *lane == Constant::Int(1))
         }
-        _ => function.constant_int(then) == Some(1),
+        _ => builder.function.constant_int(then) == Some(1),
     };
-    is_one.then_some(condition)
+    if !is_one {
+        return None;
+    }
+    // The divisor is replaced wherever it is -1, unless it is a constant.
+    if !signed || matches!(builder.function.def(otherwise), ValueDef::Constant(_)) {
+        return Some(condition);
+    }
+    let ty = builder.ty(divisor);
+    let bits = ty.scalar().map_or(64, Scalar::bits);
+    let mut equals = |value, number| {
+        let number = integer_lanes(builder, &ty, number);
+        let predicate = Predicate::Int(IntPredicate::Eq);
+        let op = Op::Compare { predicate, flags: Flags::NONE, lhs: value, rhs: number };
+        builder.push(ty.with_scalar(Scalar::Int(1)), op)
+    };
+    let is_zero = equals(otherwise, 0);
+    let is_minus_one = equals(otherwise, u128::MAX >> (128 - bits));
+    let is_least = equals(dividend, 1 << (bits - 1));
+    let overflows = builder.binary(BinaryOp::And, 0, is_least, is_minus_one);
+    Some(builder.binary(BinaryOp::Or, 0, is_zero, overflows))
+}
+
+/// An integer in each lane.
+fn integer_lanes(builder: &mut Builder, ty: &Type, bits: u128) -> Value {
+    let constant = match ty {
+        Type::Vector(scalar, lanes) => {
+            Constant::Elements(vec![(Type::Scalar(*scalar), Constant::Int(bits)); *lanes as usize])
+        }
+        _ => Constant::Int(bits),
+    };
+    builder.constant(ty.clone(), constant)
 }
 
 /// Whether a float, or each of a vector's, is in the range of an integer type. None if all numbers that it can be are.

@@ -108,6 +108,12 @@ fn pointers_keep_their_object() {
 fn divisions_are_known_by_their_guards() {
     let guarded = "  %4: i1 = icmp eq %2, 0:i64\n  %5: i64 = select %4, 1:i64, %2\n  %6: i64 = udiv %2, %5\n  store %0, %6, align 8\n  return\n";
     assert_eq!(checked(guarded, Checks::ARITHMETIC).1, [Checked::Division]);
+    // A signed divisor is replaced wherever it is -1, which is right but for the least integer.
+    let signed = "  %4: i1 = icmp eq %2, 0:i64\n  %5: i1 = icmp eq %2, 18446744073709551615:i64\n  %6: i1 = or %4, %5\n  %7: i64 = select %6, 1:i64, %2
+  %8: i64 = load %0, align 8\n  %9: i64 = srem %8, %7\n  store %0, %9, align 8\n  return\n";
+    let (text, sites) = checked(signed, Checks::ARITHMETIC);
+    assert_eq!(sites, [Checked::Division]);
+    assert!(text.contains("9223372036854775808:i64"), "{text}");
     let safe = "  %4: i64 = udiv %2, 3:i64\n  store %0, %4, align 8\n  return\n";
     assert!(checked(safe, Checks::ARITHMETIC).1.is_empty());
 }
