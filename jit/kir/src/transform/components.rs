@@ -11,6 +11,8 @@ use std::collections::{HashMap, HashSet};
 const MOST_COMPONENTS: u32 = 4;
 /// A component is looked for behind so many operations that only move it.
 const MOST_MOVES: u32 = 16;
+/// What is used both as a whole and by component is sorted out in so many rounds, or nothing is changed.
+const MOST_ROUNDS: u32 = 8;
 
 /// Replaces operations on vectors that nobody uses as a whole, and extractions of what is known.
 pub fn compute_components(function: &mut Function) {
@@ -61,9 +63,7 @@ fn taken_apart(function: &Function, order: &[Block]) -> HashSet<Value> {
     let insts = || order.iter().flat_map(|&block| &function.block(block).insts).copied();
     for inst in insts() {
         let Some(result) = function.result(inst).filter(|_| by_component(function, inst)) else { continue };
-        let Type::Vector(_, count) = *function.ty(result) else { continue };
-        let known = |operand: &Value| (0..count).all(|number| is_known(function, &apart, *operand, number));
-        if vectors(function, inst).iter().all(known) {
+        if operands_are_known(function, &apart, inst) {
             apart.insert(result);
         }
     }
@@ -77,6 +77,33 @@ fn taken_apart(function: &Function, order: &[Block]) -> HashSet<Value> {
         whole.extend(unreached.flat_map(|&inst| function.op(inst).operands()));
     }
     let mut seen = HashSet::new();
+    for _ in 0..MOST_ROUNDS {
+        keep_whole(function, &mut apart, &mut seen, whole);
+        // The components of what is kept are no longer known to those that were computed of them, which may be whole for others.
+        whole = Vec::new();
+        for inst in insts() {
+            let Some(result) = function.result(inst).filter(|result| apart.contains(result)) else {
+                continue;
+            };
+            if !operands_are_known(function, &apart, inst) {
+                apart.remove(&result);
+                whole.extend(vectors(function, inst));
+            }
+        }
+        if whole.is_empty() {
+            return apart;
+        }
+    }
+    HashSet::new()
+}
+
+/// Takes values out of what is taken apart, and all that they come of.
+fn keep_whole(
+    function: &Function,
+    apart: &mut HashSet<Value>,
+    seen: &mut HashSet<Value>,
+    mut whole: Vec<Value>,
+) {
     while let Some(value) = whole.pop() {
         if let ValueDef::Inst(inst) = *function.def(value)
             && seen.insert(value)
@@ -85,7 +112,13 @@ fn taken_apart(function: &Function, order: &[Block]) -> HashSet<Value> {
             whole.extend(vectors(function, inst));
         }
     }
-    apart
+}
+
+/// Whether each component of each vector that an operation takes is known.
+fn operands_are_known(function: &Function, apart: &HashSet<Value>, inst: Inst) -> bool {
+    let count = function.result(inst).map_or(0, |result| function.ty(result).lanes());
+    let known = |operand: &Value| (0..count).all(|number| is_known(function, apart, *operand, number));
+    vectors(function, inst).iter().all(known)
 }
 
 /// The operands that an instruction uses as a whole. What moves components is asked for itself.
@@ -274,6 +307,22 @@ b0:
         );
         assert_eq!((count(&lines, "<2 x i32> = add"), count(&lines, "<2 x i32> = mul")), (1, 1), "{lines:?}");
         assert_eq!(count(&lines, " = mul"), 1, "not twice: {lines:?}");
+    }
+
+    #[test]
+    fn others_of_what_is_used_as_a_whole_use_the_whole_too() {
+        let lines = left(
+            "  %8: <2 x i32> = shl %7, [1:i32, 2:i32]:<2 x i32>
+  %9: <2 x i32> = shuffle %8, poison:<2 x i32>, [1, 0]
+  %10: <2 x i1> = icmp sle %9, %7
+  %11: <2 x i32> = sext %10
+  %12: i32 = extract_element %11, 0:i64
+  store %0, %9, align 8
+  store %0, %12, align 4
+",
+        );
+        assert_eq!(count(&lines, "<2 x i1> = icmp sle"), 1, "{lines:?}");
+        assert_eq!(count(&lines, "<2 x i32> = sext"), 1, "{lines:?}");
     }
 
     #[test]
