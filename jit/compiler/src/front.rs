@@ -5,6 +5,7 @@
 //!
 //! LLVM's C API is touched in `crate::llvm` only.
 
+mod array_loops;
 mod blocks;
 mod call_graph;
 mod check;

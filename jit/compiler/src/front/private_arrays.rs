@@ -4,6 +4,7 @@
 //! A loop is judged by its size. So functions that compute with what they are given, and can't touch an array, are inlined
 //! behind this: a sine in a loop is long, but its call is not.
 
+use super::array_loops;
 use super::cleanup::Sizes;
 use super::harden::kernel_symbol;
 use super::postponed;
@@ -55,6 +56,9 @@ pub(super) fn unroll(
     }
     // What is to be small is not unrolled.
     let small = module.edit(|edit| {
+        let mut sizes = Sizes::default();
+        let wanted = edit.defined_functions().into_iter().filter(|&function| wants(function));
+        wanted.for_each(|function| array_loops::mark(edit, function, &mut sizes));
         let others = edit.defined_functions().into_iter();
         let others = others.filter(|&f| !wants(f) && !f.has_attribute("optsize"));
         let mark = |function| edit.add_attributes(function, &[Attribute::OptimizeForSize]);
@@ -103,6 +107,39 @@ mod tests {
         for fill in [SQUARE, CALL] {
             let text = cleaned(&kernel(8, fill), true);
             assert!(!text.contains("alloca") && !text.contains("phi") && !text.contains("@far"), "{text}");
+        }
+    }
+
+    /// A kernel that adds to an array's elements in a loop within another, which counts to what it is given.
+    fn tile(size: u32, count: &str) -> String {
+        format!(
+            "define void @spirula.kernel.k(ptr addrspace(1) %p, i64 %n) {{
+              %a = alloca [{size} x float]\n call void @llvm.memset.p0.i64(ptr %a, i8 0, i64 {}, i1 false)\n br label %o
+            o:\n %j = phi i64 [ 0, %0 ], [ %l, %m ]\n %c = icmp ult i64 %j, %n\n br i1 %c, label %h, label %e
+            h:\n %i = phi i64 [ 0, %o ], [ %k, %b ]\n %d = icmp ult i64 %i, {count}\n br i1 %d, label %b, label %m
+            b:\n %q = getelementptr float, ptr addrspace(1) %p, i64 %i\n %x = load float, ptr addrspace(1) %q
+              %s = and i64 %i, {}\n %to = getelementptr float, ptr %a, i64 %s\n %y = load float, ptr %to
+              %z = load float, ptr addrspace(1) %p\n %xz = fmul float %x, %z\n %v = fadd float %y, %xz
+              store float %v, ptr %to\n %k = add i64 %i, 1\n br label %h
+            m:\n %l = add i64 %j, 1\n br label %o
+            e:\n %last = getelementptr float, ptr %a, i64 {}\n %r = load float, ptr %last
+              store float %r, ptr addrspace(1) %p\n ret void\n}}
+            declare void @llvm.memset.p0.i64(ptr, i8, i64, i1)",
+            size * 4, size - 1, size - 1,
+        )
+    }
+
+    #[test]
+    fn tiles_become_values_though_their_loops_are_long() {
+        let text = cleaned(&tile(64, "64"), true);
+        assert!(!text.contains("alloca") && text.matches(" fadd ").count() >= 64, "{text}");
+    }
+
+    #[test]
+    fn loops_that_go_around_a_tile_stay() {
+        for (size, count) in [(64, "1000"), (512, "512"), (64, "%n")] {
+            let text = cleaned(&tile(size, count), true);
+            assert!(text.contains("alloca") && text.matches(" fadd ").count() == 1, "{text}");
         }
     }
 

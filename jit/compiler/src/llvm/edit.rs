@@ -9,6 +9,7 @@ use super::value::Value;
 use super::view::View;
 use inkwell::llvm_sys::LLVMLinkage;
 use inkwell::llvm_sys::core::*;
+use inkwell::llvm_sys::debuginfo::{LLVMMetadataReplaceAllUsesWith, LLVMTemporaryMDNode};
 use inkwell::llvm_sys::prelude::LLVMValueRef;
 use std::cell::RefCell;
 use std::collections::HashSet;
@@ -174,6 +175,28 @@ impl<'e> Edit<'e> {
             if LLVMCanValueUseFastMathFlags(instruction.raw()) != 0 {
                 LLVMSetFastMathFlags(instruction.raw(), LLVMGetFastMathFlags(instruction.raw()) | flags);
             }
+        }
+    }
+
+    /// Has the loop that a branch leads back to the start of unrolled whole, if the number of its iterations is known, whatever
+    /// its length; unless its source says how.
+    pub(crate) fn unroll_fully(self, latch: Instruction<'e>) {
+        const FULL: &str = "llvm.loop.unroll.full";
+        const KIND: &str = "llvm.loop";
+        if latch.metadata(KIND).is_some_and(|node| node.names_a_hint("llvm.loop.unroll.")) {
+            return;
+        }
+        // SAFETY: a branch, and nodes of its context; texts are passed with their lengths. A loop's node has itself as its first
+        // operand: what holds the place is replaced, which disposes of it.
+        unsafe {
+            let context = self.context();
+            let text = LLVMMDStringInContext2(context, FULL.as_ptr().cast(), FULL.len());
+            let hint = LLVMMDNodeInContext2(context, [text].as_mut_ptr(), 1);
+            let place = LLVMTemporaryMDNode(context, std::ptr::null_mut(), 0);
+            let node = LLVMMDNodeInContext2(context, [place, hint].as_mut_ptr(), 2);
+            LLVMMetadataReplaceAllUsesWith(place, node);
+            let id = LLVMGetMDKindIDInContext(context, KIND.as_ptr().cast(), KIND.len() as c_uint);
+            LLVMSetMetadata(latch.raw(), id, LLVMMetadataAsValue(context, node));
         }
     }
 

@@ -42,6 +42,14 @@ impl<'m> Node<'m> {
             raw.into_iter().map(|raw| Value::from_raw(raw)).collect()
         }
     }
+
+    /// Whether one of a loop's hints has a name that begins so.
+    pub(crate) fn names_a_hint(self, prefix: &str) -> bool {
+        let hints =
+            self.operands().into_iter().flatten().filter_map(Value::as_node).filter(|&hint| hint != self);
+        let mut names = hints.filter_map(|hint| hint.operands().first().copied()??.metadata_string());
+        names.any(|name| name.starts_with(prefix))
+    }
 }
 
 impl<'m> View<'m> {

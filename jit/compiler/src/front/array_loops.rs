@@ -1,0 +1,181 @@
+//! Clean-up: which loops are to be unrolled though they are long, because what they count says which element of a private array is
+//! meant. The tiles of a matrix product in registers are such arrays: as values they are vectors of lanes, in memory they are
+//! loaded and stored in each iteration. Compilers for GPUs allow such loops ten times the size of others, too.
+
+use super::cleanup::Sizes;
+use crate::llvm::{Block, Edit, Function, Instruction, Type, Value};
+use inkwell::llvm_sys::LLVMOpcode;
+use inkwell::llvm_sys::LLVMTypeKind::{LLVMArrayTypeKind, LLVMStructTypeKind, LLVMVectorTypeKind};
+use std::collections::{HashMap, HashSet};
+
+/// What all iterations of a loop over an array of so many elements may come to, in instructions.
+const MAX_UNROLLED: u64 = 4000;
+/// Values of larger arrays would be in memory again.
+const MAX_ELEMENTS: u64 = 128;
+/// An index is looked through for what is counted so many operations deep.
+const MAX_DEPTH: u32 = 6;
+/// Loops are looked for in functions of at most so many blocks: of each loop all its blocks are visited.
+const MAX_BLOCKS: usize = 2000;
+
+/// A loop with one way back.
+struct Loop<'m> {
+    header: Block<'m>,
+    latch: Block<'m>,
+    blocks: HashSet<Block<'m>>,
+}
+
+/// Tells LLVM to unroll such loops of a function.
+pub(super) fn mark<'e>(edit: Edit<'e>, function: Function<'e>, sizes: &mut Sizes<'e>) {
+    if function.blocks().len() > MAX_BLOCKS {
+        return;
+    }
+    let loops = loops(function);
+    let mut elements = HashMap::new();
+    for inst in function.instructions() {
+        let Some((count, index)) = indexed(inst) else { continue };
+        for header in counted_by(&index, &loops) {
+            let most = elements.entry(header).or_insert(0);
+            *most = count.max(*most);
+        }
+    }
+    for found in &loops {
+        let Some(&count) = elements.get(&found.header) else { continue };
+        let instructions = found.blocks.iter().flat_map(|block| block.instructions());
+        let size = instructions.map(|inst| 1 + inst.called_function().map_or(0, |callee| sizes.of(callee)));
+        let size = size.fold(0_u64, |sum, size| sum.saturating_add(size as u64));
+        if count <= MAX_ELEMENTS && size.saturating_mul(count) <= MAX_UNROLLED && ends_soon(found, count) {
+            found.latch.terminator().into_iter().for_each(|latch| edit.unroll_fully(latch));
+        }
+    }
+}
+
+/// The elements of the private array that an instruction addresses by what isn't constant, and the indices.
+fn indexed<'m>(inst: Instruction<'m>) -> Option<(u64, Vec<Value<'m>>)> {
+    if inst.opcode() != LLVMOpcode::LLVMGetElementPtr {
+        return None;
+    }
+    let operands = inst.operands();
+    let (&(mut base), indices) = operands.split_first()?;
+    let indices: Vec<Value> = indices.iter().copied().filter(|index| !index.is_constant()).collect();
+    if indices.is_empty() {
+        return None;
+    }
+    loop {
+        let inst = base.as_instruction()?;
+        if let Some(ty) = inst.allocated_type() {
+            return (ty.kind() == LLVMArrayTypeKind).then(|| (elements(ty), indices));
+        }
+        match inst.opcode() {
+            LLVMOpcode::LLVMGetElementPtr | LLVMOpcode::LLVMAddrSpaceCast => base = inst.operand(0)?,
+            _ => return None,
+        }
+    }
+}
+
+/// The scalars of a type.
+fn elements(ty: Type) -> u64 {
+    match ty.kind() {
+        LLVMArrayTypeKind => {
+            ty.element_count().saturating_mul(ty.element().map_or(1, |element| elements(element)))
+        }
+        LLVMVectorTypeKind => ty.element_count(),
+        LLVMStructTypeKind => ty.members().into_iter().fold(0, |sum, ty| elements(ty).saturating_add(sum)),
+        _ => 1,
+    }
+}
+
+/// The headers of the loops whose counters indices are made of.
+fn counted_by<'m>(indices: &[Value<'m>], loops: &[Loop<'m>]) -> Vec<Block<'m>> {
+    let headers: HashSet<Block> = loops.iter().map(|found| found.header).collect();
+    let mut found = Vec::new();
+    let mut rest: Vec<(Value, u32)> = indices.iter().map(|&index| (index, 0)).collect();
+    while let Some((value, depth)) = rest.pop() {
+        let Some(inst) = value.as_instruction() else { continue };
+        match inst.opcode() {
+            LLVMOpcode::LLVMPHI if headers.contains(&inst.block()) => found.push(inst.block()),
+            LLVMOpcode::LLVMAdd
+            | LLVMOpcode::LLVMSub
+            | LLVMOpcode::LLVMMul
+            | LLVMOpcode::LLVMShl
+            | LLVMOpcode::LLVMOr
+            | LLVMOpcode::LLVMAnd
+            | LLVMOpcode::LLVMXor
+            | LLVMOpcode::LLVMSExt
+            | LLVMOpcode::LLVMZExt
+            | LLVMOpcode::LLVMTrunc
+                if depth < MAX_DEPTH =>
+            {
+                rest.extend(inst.operands().into_iter().map(|operand| (operand, depth + 1)));
+            }
+            _ => {}
+        }
+    }
+    found
+}
+
+/// Whether a loop starts and ends at numbers near the array's. LLVM knows how often it runs, and unrolls it only then; but what
+/// counts to a million and uses two elements in turn isn't meant.
+fn ends_soon<'m>(found: &Loop<'m>, count: u64) -> bool {
+    let near = |value: Value<'m>| value.constant_signed().is_some_and(|n| n.unsigned_abs() <= 2 * count);
+    let exits = found.blocks.iter().filter_map(|block| block.terminator());
+    let exits = exits.filter(|exit| exit.successors().iter().any(|to| !found.blocks.contains(to)));
+    let mut conditions = exits.filter_map(|exit| exit.branch_condition()?.as_instruction());
+    let ends = conditions.any(|condition| {
+        condition.opcode() == LLVMOpcode::LLVMICmp && condition.operands().into_iter().any(near)
+    });
+    let phis = found.header.instructions().into_iter().filter(|inst| inst.opcode() == LLVMOpcode::LLVMPHI);
+    let starts = |(value, from): (Value<'m>, Block<'m>)| {
+        found.blocks.contains(&from) || !value.is_constant_integer() || near(value)
+    };
+    ends && phis.flat_map(|phi| phi.incoming()).all(starts)
+}
+
+/// A function's loops with one way back each: edges to blocks that a search in depth is still below.
+fn loops<'m>(function: Function<'m>) -> Vec<Loop<'m>> {
+    let blocks = function.blocks();
+    let Some(&entry) = blocks.first() else { return Vec::new() };
+    let next = |block: Block<'m>| block.terminator().map_or(Vec::new(), |end| end.successors());
+    let mut before: HashMap<Block, Vec<Block>> = HashMap::new();
+    for &block in &blocks {
+        next(block).into_iter().for_each(|to| before.entry(to).or_default().push(block));
+    }
+    let mut ways_back: HashMap<Block, Vec<Block>> = HashMap::new();
+    let (mut seen, mut below) = (HashSet::from([entry]), HashSet::from([entry]));
+    let mut path = vec![(entry, next(entry))];
+    while let Some((block, rest)) = path.last_mut() {
+        let block = *block;
+        match rest.pop() {
+            Some(to) if below.contains(&to) => ways_back.entry(to).or_default().push(block),
+            Some(to) if seen.insert(to) => {
+                below.insert(to);
+                path.push((to, next(to)));
+            }
+            Some(_) => {}
+            None => {
+                below.remove(&block);
+                path.pop();
+            }
+        }
+    }
+    let single = |header: &Block<'m>| match ways_back.get(header)?[..] {
+        [latch] => Some(Loop { header: *header, latch, blocks: between(*header, latch, &before) }),
+        _ => None,
+    };
+    blocks.iter().filter_map(single).collect()
+}
+
+/// The blocks from which control comes to a latch without coming through the header, and both.
+fn between<'m>(
+    header: Block<'m>,
+    latch: Block<'m>,
+    before: &HashMap<Block<'m>, Vec<Block<'m>>>,
+) -> HashSet<Block<'m>> {
+    let mut found = HashSet::from([header]);
+    let mut rest = vec![latch];
+    while let Some(block) = rest.pop() {
+        if found.insert(block) {
+            rest.extend(before.get(&block).into_iter().flatten().copied());
+        }
+    }
+    found
+}
