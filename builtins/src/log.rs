@@ -3,7 +3,7 @@
 
 use crate::export;
 use crate::polynomial::polynomial;
-use std::f64::consts::{LN_2, SQRT_2};
+use std::f64::consts::{FRAC_1_SQRT_2, LN_2};
 use std::hint::select_unpredictable;
 
 /// 2 atanh(s) / s / ln 2 over s² for |s| <= 0.1717; relative error 2^-45.
@@ -28,20 +28,32 @@ pub(crate) fn log2_narrow(x: f64) -> f64 {
 /// x = 2^k m with m in [√½, √2), for a positive normal number.
 #[inline(always)]
 pub(crate) fn split(x: f64) -> (f64, f64) {
-    // The exponent of x / √½, in 32-bit arithmetic, which machines have in vectors.
-    const OFFSET: i32 = ((SQRT_2 / 2.0).to_bits() >> 32) as i32;
-    let high = (x.to_bits() >> 32) as i32;
-    let k = high.wrapping_sub(OFFSET) >> 20;
-    let mantissa = f64::from_bits(x.to_bits().wrapping_sub((k as u32 as u64) << 52));
-    (f64::from(k), mantissa)
+    split_lifted(x, 0.0)
 }
+
+/// k - `lift` and m.
+#[inline(always)]
+pub(crate) fn split_lifted(x: f64, lift: f64) -> (f64, f64) {
+    const OFFSET: u64 = FRAC_1_SQRT_2.to_bits();
+    const MANTISSA: u64 = (1 << 52) - 1;
+    // The exponent of x / √½, plus 2048, above the fraction that m is in front of √½.
+    let parts = x.to_bits().wrapping_sub(OFFSET).wrapping_add(2048 << 52);
+    // As the low bits of 2^52 an integer becomes a double by a subtraction: not every processor converts 64 bits in vectors.
+    let exponent = f64::from_bits((parts >> 52) | BEYOND_FRACTIONS.to_bits());
+    let mantissa = f64::from_bits((parts & MANTISSA) + OFFSET);
+    (exponent - (BEYOND_FRACTIONS + 2048.0 + lift), mantissa)
+}
+
+/// 2^52: the doubles from here on are integers.
+const BEYOND_FRACTIONS: f64 = 4503599627370496.0;
 
 /// The logarithm of what is no positive number.
 #[inline(always)]
 pub(crate) fn special(x: f64, result: f64) -> f64 {
-    let result = if x < f64::INFINITY { result } else { x };
-    let result = if x == 0.0 { f64::NEG_INFINITY } else { result };
-    if x < 0.0 { f64::NAN } else { result }
+    // (Compared with MAX: of comparisons with infinity LLVM makes a longer test of the bits.)
+    let result = select_unpredictable(x <= f64::MAX, result, x);
+    let result = select_unpredictable(x == 0.0, f64::NEG_INFINITY, result);
+    select_unpredictable(x < 0.0, f64::NAN, result)
 }
 
 /// log(1 + x); relative error 2^-40.

@@ -29,7 +29,7 @@ fn main() -> ExitCode {
         ("what_is_born_infinite_is_found_on_request", born),
         ("what_nobody_asks_for_is_not_looked_for", unasked),
     ];
-    let tests = tests.map(|(name, body)| Test { limit: Duration::from_secs(300), ..Test::new(name, body) });
+    let tests = tests.map(|(name, body)| Test { limit: Duration::from_secs(900), ..Test::new(name, body) });
     let here = [
         Test { variables: vec![("SPIRULA_CHECK", "memory")], ..Test::new("shared_memory", shared_memory) },
         Test {

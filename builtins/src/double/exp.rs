@@ -5,6 +5,7 @@ use crate::exp::ROUND;
 use crate::export;
 use crate::polynomial::polynomial;
 use std::f64::consts::{LN_2, LN_10, LOG2_10, LOG2_E, LOG10_2};
+use std::hint::select_unpredictable;
 
 /// ln 2 - LN_2.
 const LN_2_REST: f64 = 2.3190468138462996e-17;
@@ -49,6 +50,21 @@ pub(super) fn scaled(m: f64, k: i32) -> f64 {
     m * power_of_two(half) * power_of_two(k.wrapping_sub(half))
 }
 
+/// m 2^k for m around 1 and the integer k that `shifted` holds, where x says how large that is: a normal number while |x| is
+/// below `near`; NaN, zero or infinity if it is not below `far`. Only rare numbers take the branch.
+#[inline(always)]
+fn assembled(m: f64, shifted: f64, x: f64, near: f64, far: f64) -> f64 {
+    let normal = f64::from_bits(m.to_bits().wrapping_add(shifted.to_bits() << 52));
+    let is_near = x.abs() < near;
+    let rare = if is_near {
+        0.0
+    } else {
+        let end = select_unpredictable(x < 0.0, 0.0, x * f64::INFINITY);
+        select_unpredictable(x.abs() < far, scaled(m, shifted.to_bits() as i32), end)
+    };
+    select_unpredictable(is_near, normal, rare)
+}
+
 /// NaN stays NaN.
 #[inline(always)]
 fn bounded(x: f64, low: f64, high: f64) -> f64 {
@@ -59,7 +75,7 @@ fn bounded(x: f64, low: f64, high: f64) -> f64 {
 /// e^r - 1 for |r| <= 0.347.
 #[inline(always)]
 fn reduced(r: Pair) -> f64 {
-    r.hi + (r.hi * r.hi * polynomial(r.hi, EXP) + r.lo)
+    r.hi + (r.hi * r.hi).mul_add(polynomial(r.hi, EXP), r.lo)
 }
 
 /// x - k ln 2 with the k that makes it small.
@@ -80,10 +96,25 @@ pub(super) fn exp_parts(x: Pair) -> (f64, i32) {
     (1.0 + reduced(r), k)
 }
 
+/// e^r for |r| <= 0.347.
+#[inline(always)]
+fn near_one(r: f64) -> f64 {
+    1.0 + (r * r).mul_add(polynomial(r, EXP), r)
+}
+
 #[inline(always)]
 pub(super) fn exp(x: f64) -> f64 {
-    let (m, k) = exp_parts(Pair { hi: x, lo: 0.0 });
-    scaled(m, k)
+    exp_of_sum(Pair { hi: x, lo: 0.0 })
+}
+
+/// e^(hi + lo) within an ULP or so.
+#[inline(always)]
+pub(super) fn exp_of_sum(x: Pair) -> f64 {
+    let shifted = x.hi.mul_add(LOG2_E, ROUND);
+    let whole = shifted - ROUND;
+    let first = (-whole).mul_add(LN_2, x.hi);
+    let r = first + (-whole).mul_add(LN_2_REST, x.lo);
+    assembled(near_one(r), shifted, x.hi, 708.0, 1400.0)
 }
 
 /// (e^x - 1) without cancellation.
@@ -99,23 +130,21 @@ pub(super) fn expm1(x: f64) -> f64 {
 
 #[inline(always)]
 fn exp2(x: f64) -> f64 {
-    let x = bounded(x, -1100.0, 1100.0);
-    let (whole, k) = nearest(x);
-    let f = x - whole;
+    let shifted = x + ROUND;
+    let f = x - (shifted - ROUND);
     let hi = f * LN_2;
-    let lo = f.mul_add(LN_2, -hi) + f * LN_2_REST;
-    scaled(1.0 + reduced(Pair { hi, lo }), k)
+    let lo = f.mul_add(LN_2_REST, f.mul_add(LN_2, -hi));
+    assembled(1.0 + reduced(Pair { hi, lo }), shifted, x, 1021.0, 2000.0)
 }
 
 #[inline(always)]
 fn exp10(x: f64) -> f64 {
-    let x = bounded(x, -400.0, 400.0);
-    let (whole, k) = nearest(x * LOG2_10);
-    let f = (-whole).mul_add(LOG10_2, x);
-    let f = (-whole).mul_add(LOG10_2_REST, f);
+    let shifted = x.mul_add(LOG2_10, ROUND);
+    let whole = shifted - ROUND;
+    let f = (-whole).mul_add(LOG10_2_REST, (-whole).mul_add(LOG10_2, x));
     let hi = f * LN_10;
-    let lo = f.mul_add(LN_10, -hi) + f * LN_10_REST;
-    scaled(1.0 + reduced(Pair { hi, lo }), k)
+    let lo = f.mul_add(LN_10_REST, f.mul_add(LN_10, -hi));
+    assembled(1.0 + reduced(Pair { hi, lo }), shifted, x, 307.0, 600.0)
 }
 
 export! {

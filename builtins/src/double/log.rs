@@ -3,7 +3,7 @@
 
 use super::pair::{Pair, ordered_sum, product, sum};
 use crate::export;
-use crate::log::{special, split};
+use crate::log::{special, split_lifted};
 use crate::polynomial::polynomial;
 use std::f64::consts::{LOG2_E, LOG10_E};
 
@@ -49,8 +49,14 @@ const ATANH_TAIL: [f64; 9] = [
 fn parts(x: f64) -> (f64, f64) {
     const LIFT: f64 = 18014398509481984.0;
     let small = x < f64::MIN_POSITIVE;
-    let (k, m) = split(if small { x * LIFT } else { x });
-    (if small { k - 54.0 } else { k }, m)
+    split_lifted(if small { x * LIFT } else { x }, if small { 54.0 } else { 0.0 })
+}
+
+/// Whether a number is normal and positive: of a test for denormal ones as well LLVM makes several.
+#[inline(always)]
+pub(super) fn is_positive_normal(x: f64) -> bool {
+    const LEAST: u64 = f64::MIN_POSITIVE.to_bits();
+    x.to_bits().wrapping_sub(LEAST) < f64::INFINITY.to_bits() - LEAST
 }
 
 /// log(1 + f) - f.
@@ -59,14 +65,14 @@ fn rest(f: f64) -> f64 {
     let s = f / (2.0 + f);
     let half_square = 0.5 * f * f;
     let z = s * s;
-    s * (half_square + z * polynomial(z, ATANH)) - half_square
+    s.mul_add(z.mul_add(polynomial(z, ATANH), half_square), -half_square)
 }
 
 #[inline(always)]
 pub(super) fn log(x: f64) -> f64 {
     let (k, m) = parts(x);
     let f = m - 1.0;
-    special(x, k * LN_2_HIGH + (f + (rest(f) + k * LN_2_LOW)))
+    special(x, k.mul_add(LN_2_HIGH, f + k.mul_add(LN_2_LOW, rest(f))))
 }
 
 #[inline(always)]
@@ -74,7 +80,7 @@ fn log2(x: f64) -> f64 {
     let (k, m) = parts(x);
     let f = m - 1.0;
     let main = product(f, LOG2_E);
-    let small = main.lo + f * LOG2_E_REST + rest(f) * LOG2_E;
+    let small = rest(f).mul_add(LOG2_E, f.mul_add(LOG2_E_REST, main.lo));
     special(x, k + (main.hi + small))
 }
 
@@ -83,8 +89,8 @@ fn log10(x: f64) -> f64 {
     let (k, m) = parts(x);
     let f = m - 1.0;
     let main = product(f, LOG10_E);
-    let small = main.lo + rest(f) * LOG10_E + k * LOG10_2_LOW;
-    special(x, k * LOG10_2_HIGH + (main.hi + small))
+    let small = k.mul_add(LOG10_2_LOW, rest(f).mul_add(LOG10_E, main.lo));
+    special(x, k.mul_add(LOG10_2_HIGH, main.hi + small))
 }
 
 #[inline(always)]
@@ -100,24 +106,34 @@ pub(super) fn log1p(x: f64) -> f64 {
     if x == 0.0 || x == f64::INFINITY { x } else { value }
 }
 
-/// log(x) of a finite positive number to 2^-62 or better; what others have as logarithm is in `hi`.
+/// log(x) to 2^-62 or better; what others than finite positive numbers have as logarithm is in `hi`.
 #[inline(always)]
 pub(super) fn log_pair(x: f64) -> Pair {
+    let Pair { hi, lo } = log_pair_of_positive(x);
+    Pair { hi: special(x, hi), lo }
+}
+
+/// log(x) of a finite positive number to 2^-62 or better.
+#[inline(always)]
+pub(super) fn log_pair_of_positive(x: f64) -> Pair {
     let (k, m) = parts(x);
     let numerator = m - 1.0;
-    let denominator = sum(m, 1.0);
-    let quotient = numerator / denominator.hi;
-    let left = (-quotient).mul_add(denominator.hi, numerator) - quotient * denominator.lo;
-    let s = Pair { hi: quotient, lo: left / denominator.hi };
-    let z = s.times(s);
-    let tail = z.hi * polynomial(z.hi, ATANH_TAIL);
-    let factor = ordered_sum(TWO_THIRDS.hi, tail);
-    let factor = Pair { hi: factor.hi, lo: factor.lo + TWO_THIRDS.lo };
-    let cubic = s.times(z.times(factor));
-    let mantissa = Pair { hi: 2.0 * s.hi, lo: 2.0 * s.lo }.plus(cubic);
-    let exponent = Pair { hi: k * LN_2_HIGH, lo: k * LN_2_LOW };
-    let value = exponent.plus(mantissa);
-    Pair { hi: special(x, value.hi), lo: value.lo }
+    let denominator = ordered_sum(1.0, m);
+    // s = (m - 1) / (m + 1) = hi + lo, by one division: what it leaves is exact.
+    let inverse = 1.0 / denominator.hi;
+    let hi = numerator * inverse;
+    let left = (-hi).mul_add(denominator.lo, (-hi).mul_add(denominator.hi, numerator));
+    let lo = left * inverse;
+    let square = product(hi, hi);
+    let z = Pair { lo: (hi + hi).mul_add(lo, square.lo), ..square };
+    // log m = 2 s + s z (2/3 + ...), of which the second is below a hundredth.
+    let factor = ordered_sum(TWO_THIRDS.hi, z.hi * polynomial(z.hi, ATANH_TAIL));
+    let factor = Pair { lo: factor.lo + TWO_THIRDS.lo, ..factor };
+    let cubic = z.roughly_times(factor).roughly_times(Pair { hi, lo });
+    let main = ordered_sum(hi + hi, cubic.hi);
+    let value = ordered_sum(k * LN_2_HIGH, main.hi);
+    let small = main.lo + (lo + lo) + cubic.lo;
+    ordered_sum(value.hi, value.lo + k.mul_add(LN_2_LOW, small))
 }
 
 export! {

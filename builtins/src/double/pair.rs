@@ -37,6 +37,13 @@ impl Pair {
         ordered_sum(hi, lo + (self.hi * other.lo + self.lo * other.hi))
     }
 
+    /// The product, to about 2^-100, whose second part may overlap the first.
+    #[inline(always)]
+    pub fn roughly_times(self, other: Pair) -> Pair {
+        let Pair { hi, lo } = product(self.hi, other.hi);
+        Pair { hi, lo: self.lo.mul_add(other.hi, self.hi.mul_add(other.lo, lo)) }
+    }
+
     /// The sum, to about 2^-104 of the larger one.
     #[inline(always)]
     pub fn plus(self, other: Pair) -> Pair {

@@ -1,23 +1,31 @@
 //! Powers and roots: |x|^y = e^(y log |x|) with the logarithm and the product in two doubles, since a relative
 //! error of the exponent counts up to 745 times.
 
-use super::exp::{exp_parts, power_of_two, scaled};
-use super::log::log_pair;
+use super::exp::{exp_of_sum, power_of_two};
+use super::log::{is_positive_normal, log_pair_of_positive};
 use super::pair::{Pair, product};
 use crate::exp::exp2_narrow;
 use crate::export;
 use crate::log::log2_narrow;
+use std::hint::select_unpredictable;
 
-/// e^(y log x) for x >= 0, NaN where 0 · ∞ appears in the exponent.
+/// x^y for finite x > 0; infinite y give NaN.
 #[inline(always)]
 fn power(x: f64, y: Pair) -> f64 {
-    let log = log_pair(x);
+    let log = log_pair_of_positive(x);
     let main = product(log.hi, y.hi);
-    let lo = main.lo + (log.lo * y.hi + log.hi * y.lo);
-    // An infinite exponent has no second part.
-    let lo = if lo.is_finite() { lo } else { 0.0 };
-    let (m, k) = exp_parts(Pair { hi: main.hi, lo });
-    scaled(m, k)
+    let lo = log.hi.mul_add(y.lo, log.lo.mul_add(y.hi, main.lo));
+    exp_of_sum(Pair { hi: main.hi, lo })
+}
+
+/// The same where zero and infinite numbers come in.
+#[inline(always)]
+fn power_at_ends(x: f64, y: f64, finite: f64) -> f64 {
+    let grows = (x > 1.0) == (y > 0.0);
+    let end = select_unpredictable(grows, f64::INFINITY, 0.0);
+    let is_end = x == 0.0 || x == f64::INFINITY || y.is_infinite();
+    let size = select_unpredictable(is_end, end, finite);
+    select_unpredictable(x.is_nan() || y.is_nan(), f64::NAN, size)
 }
 
 #[inline(always)]
@@ -32,30 +40,44 @@ fn is_odd(y: f64) -> bool {
     y.trunc() == y && half.trunc() != half
 }
 
+/// x^y of positive normal x and finite y is `power`'s; for other numbers, which are rare, `otherwise` is asked with what that says of |x|.
+#[inline(always)]
+fn unless_special(x: f64, y: Pair, otherwise: impl Fn(f64) -> f64) -> f64 {
+    let size = power(x.abs(), y);
+    let is_common = is_positive_normal(x) && y.hi.abs() <= f64::MAX;
+    let rare = if is_common { 0.0 } else { otherwise(power_at_ends(x.abs(), y.hi, size)) };
+    select_unpredictable(is_common, size, rare)
+}
+
 #[inline(always)]
 fn pow(x: f64, y: f64) -> f64 {
-    let size = power(x.abs(), single(y));
-    let signed = if x.is_sign_negative() && is_odd(y) { -size } else { size };
-    // A negative base needs an integer exponent, unless it is 0 or ∞.
-    let defined = x >= 0.0 || y.trunc() == y || x == f64::NEG_INFINITY || x == 0.0;
-    let value = if defined { signed } else { f64::NAN };
-    // 1 to any power and anything to the power 0, even NaN; -1 to an infinite power.
-    if x == 1.0 || y == 0.0 || (x == -1.0 && y.is_infinite()) { 1.0 } else { value }
+    unless_special(x, single(y), |size| {
+        let signed = select_unpredictable(x.is_sign_negative() && is_odd(y), -size, size);
+        // A negative base needs an integer exponent, unless it is 0 or ∞.
+        let defined = x >= 0.0 || y.trunc() == y || x == f64::NEG_INFINITY || x == 0.0;
+        let value = select_unpredictable(defined, signed, f64::NAN);
+        // 1 to any power and anything to the power 0, even NaN; -1 to an infinite power.
+        let is_one = x == 1.0 || y == 0.0 || (x == -1.0 && y.is_infinite());
+        select_unpredictable(is_one, 1.0, value)
+    })
 }
 
 /// pow for x >= 0, which is undefined at 0^0, ∞^0 and 1^∞.
 #[inline(always)]
 fn powr(x: f64, y: f64) -> f64 {
-    let value = power(x.abs(), single(y));
-    let value = if x < 0.0 || x.is_nan() || y.is_nan() { f64::NAN } else { value };
-    if (x == 0.0 || x == f64::INFINITY) && y == 0.0 { f64::NAN } else { value }
+    unless_special(x, single(y), |size| {
+        let undefined =
+            x < 0.0 || ((x == 0.0 || x == f64::INFINITY) && y == 0.0) || (x == 1.0 && y.is_infinite());
+        select_unpredictable(undefined, f64::NAN, size)
+    })
 }
 
 #[inline(always)]
 fn pown(x: f64, n: i32) -> f64 {
-    let size = power(x.abs(), single(n.into()));
-    let signed = if x.is_sign_negative() && n & 1 == 1 { -size } else { size };
-    if n == 0 { 1.0 } else { signed }
+    unless_special(x, single(n.into()), |size| {
+        let signed = select_unpredictable(x.is_sign_negative() && n & 1 == 1, -size, size);
+        select_unpredictable(n == 0, 1.0, signed)
+    })
 }
 
 /// The n-th root; of negative numbers only for odd n.
@@ -64,10 +86,11 @@ fn rootn(x: f64, n: i32) -> f64 {
     let degree = f64::from(n);
     let inverse = 1.0 / degree;
     let lost = (-inverse).mul_add(degree, 1.0) / degree;
-    let size = power(x.abs(), Pair { hi: inverse, lo: lost });
-    let odd = n & 1 == 1;
-    let signed = if x.is_sign_negative() && odd { -size } else { size };
-    if n == 0 || (x < 0.0 && !odd) { f64::NAN } else { signed }
+    unless_special(x, Pair { hi: inverse, lo: lost }, |size| {
+        let odd = n & 1 == 1;
+        let signed = select_unpredictable(x.is_sign_negative() && odd, -size, size);
+        select_unpredictable(n == 0 || (x < 0.0 && !odd), f64::NAN, signed)
+    })
 }
 
 /// Newton's step from a root that is good to 2^-43.

@@ -110,8 +110,14 @@ mod tests {
         }
     }
 
-    /// A kernel that adds to an array's elements in a loop within another, which counts to what it is given.
+    /// A kernel that adds to an array's elements in a loop within another, which counts to what it is given, and stores them all.
     fn tile(size: u32, count: &str) -> String {
+        let store = |n: u32| {
+            format!(
+                "%l{n} = getelementptr float, ptr %a, i64 {n}\n %r{n} = load float, ptr %l{n}
+                 %t{n} = getelementptr float, ptr addrspace(1) %p, i64 {n}\n store float %r{n}, ptr addrspace(1) %t{n}\n"
+            )
+        };
         format!(
             "define void @spirula.kernel.k(ptr addrspace(1) %p, i64 %n) {{
               %a = alloca [{size} x float]\n call void @llvm.memset.p0.i64(ptr %a, i8 0, i64 {}, i1 false)\n br label %o
@@ -122,10 +128,11 @@ mod tests {
               %z = load float, ptr addrspace(1) %p\n %xz = fmul float %x, %z\n %v = fadd float %y, %xz
               store float %v, ptr %to\n %k = add i64 %i, 1\n br label %h
             m:\n %l = add i64 %j, 1\n br label %o
-            e:\n %last = getelementptr float, ptr %a, i64 {}\n %r = load float, ptr %last
-              store float %r, ptr addrspace(1) %p\n ret void\n}}
+            e:\n {} ret void\n}}
             declare void @llvm.memset.p0.i64(ptr, i8, i64, i1)",
-            size * 4, size - 1, size - 1,
+            size * 4,
+            size - 1,
+            (0..size).map(store).collect::<String>(),
         )
     }
 

@@ -11,6 +11,10 @@ use crate::{BinaryOp, Block, CastOp, Function, Inst, IntPredicate, Op, Type, Val
 use fixedbitset::FixedBitSet;
 use spirula_interface::target::TargetFacts;
 
+/// Of so many instructions for each store a kernel is not held up by memory. The branch at each store would only keep its code
+/// from being scheduled as one block.
+const MOST_WORK: usize = 80;
+
 /// Changes the wide bodies' unmasked stores to buffers that are only written.
 pub fn stream_stores(group: &mut WorkGroup, facts: &TargetFacts) {
     let regions = group.regions.iter();
@@ -20,7 +24,8 @@ pub fn stream_stores(group: &mut WorkGroup, facts: &TargetFacts) {
             .filter(|&&inst| streams(body, inst, &targets, facts))
             .map(|inst| inst.index())
             .collect();
-        if stores.is_clear() {
+        let work: usize = body.blocks.iter().map(|block| block.insts.len()).sum();
+        if work > MOST_WORK * stores.count_ones(..) {
             continue;
         }
         group.streams = true;
@@ -67,4 +72,39 @@ fn choose(builder: &mut Builder, inst: Inst, cached: Value, facts: &TargetFacts)
     builder.function.append(plain, inst);
     builder.jump(next, &[]);
     builder.at = next;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::transform::form_regions;
+    use crate::transform::widen::{Wanted, choose};
+    use crate::{parse, verify};
+
+    /// Whether a kernel that stores what comes of so many products goes past the caches.
+    fn streams_with(products: usize) -> bool {
+        let product = |n: usize| format!("  %{}: i32 = mul %{}, %3\n", n + 6, n + 5);
+        let text = format!(
+            "kernel \"k\"(%0: ptr(global) @ 0, %1: ptr(global) @ 8) {{\nb0:\n  %2: i64 = global_id 0
+  %4: ptr(global) = address %0 + %2*4 + 0\n  %3: i32 = load %4, align 4\n  %5: i32 = mul %3, %3\n{}  %1000: ptr(global) = address %1 + %2*4 + 0
+  store %1000, %{}, align 4\n  return\n}}",
+            (0..products).map(product).collect::<String>(),
+            products + 5
+        );
+        let mut group = form_regions(parse(&text).unwrap_or_else(|e| panic!("{e}\n{text}")));
+        let facts = TargetFacts::with_vectors(512);
+        group.regions[0].wide =
+            choose(&group.regions[0], &group.context, &facts, Wanted::default(), false).wide;
+        stream_stores(&mut group, &facts);
+        let wide = &group.regions[0].wide.as_ref().unwrap().body;
+        verify(wide).unwrap_or_else(|e| panic!("{e}\n{wide}"));
+        let past = wide.to_string().contains("nontemporal");
+        assert_eq!(group.streams, past);
+        past
+    }
+
+    #[test]
+    fn only_what_memory_holds_up_goes_past_the_caches() {
+        assert!(streams_with(4) && !streams_with(200));
+    }
 }
