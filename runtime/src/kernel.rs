@@ -163,7 +163,10 @@ impl Kernel {
             })
         })?;
         let mut kernels = Kernel::over(program, kernels);
-        kernels.pop().ok_or_else(|| Status::InvalidKernelName.because(name))
+        let kernel = kernels.pop().ok_or_else(|| Status::InvalidKernelName.because(name))?;
+        // Who asks for one kernel will launch it; to load its code then would take longer than many a launch.
+        kernel.built.tiers.look_once();
+        Ok(kernel)
     }
 
     /// clCloneKernel (OpenCL 2.1): another kernel object with the arguments as they are now.

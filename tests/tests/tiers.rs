@@ -67,12 +67,14 @@ enum Step {
     LoadUntilOptimized,
     /// One launch.
     Once,
+    /// A kernel that is never launched.
+    Created,
     /// Launches in whose midst code of other lanes takes turns with what was used before, and then its place.
     Turns,
 }
 
 impl Step {
-    const ALL: [Step; 8] = [
+    const ALL: [Step; 9] = [
         Step::Kernels,
         Step::UntilOptimized,
         Step::Disabled,
@@ -80,6 +82,7 @@ impl Step {
         Step::Load,
         Step::LoadUntilOptimized,
         Step::Once,
+        Step::Created,
         Step::Turns,
     ];
 
@@ -115,6 +118,10 @@ impl Step {
                 expected
             }
             Step::Once => setup.mandelbrot(&setup.program("bench/mandelbrot", SPIR12)?)?,
+            Step::Created => {
+                Kernel::new(&setup.program("bench/mandelbrot", SPIR12)?, "mandelbrot")?;
+                0
+            }
         };
         println!("{digest:x}");
         Ok(())
@@ -331,6 +338,9 @@ fn made_before() -> Outcome {
         let (result, log) = place.step(Step::Once, "auto", Some(&nowhere))?;
         assert!(log.contains(MADE_BEFORE) && !log.contains(OPTIMIZED), "{log}");
         assert_eq!(result, right);
+        // It is loaded before the first launch, which may take less time.
+        let (_, log) = place.step(Step::Created, "auto", Some(&nowhere))?;
+        assert!(log.contains(MADE_BEFORE), "{log}");
         Ok(())
     })
 }

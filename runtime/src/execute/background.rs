@@ -43,6 +43,11 @@ pub(crate) fn run_if_there_is_time(job: Job) -> io::Result<()> {
     add(job, None)
 }
 
+/// Whether something is being done, or is next, that wants a processor.
+pub(crate) fn is_busy() -> bool {
+    QUEUE.existing().is_some_and(|queue| queue.is_busy())
+}
+
 fn add(job: Job, will: Option<Will>) -> io::Result<()> {
     if spirula_service::keeps_code() {
         static AT_EXIT: Once = Once::new();
@@ -130,6 +135,11 @@ impl Queue {
             Err(_) => {}
         }
         Ok(())
+    }
+
+    /// Whether a job is unfinished. Never blocks: where the queue is being changed one is.
+    fn is_busy(&self) -> bool {
+        self.state.try_lock().map_or(true, |state| !state.unfinished.is_empty())
     }
 
     /// Waits until all is done, but for so long at most. Whether it is. Never blocks: who exits may have interrupted anything.
@@ -225,12 +235,15 @@ mod tests {
         let wait = move || {
             let _ = receiver.recv_timeout(LONG);
         };
+        assert!(!queue.is_busy());
         queue.add(Box::new(wait), none()).unwrap();
         assert!(!queue.finish(Duration::from_millis(20)));
         assert_eq!(queue.lock().threads, 1, "the job has not ended");
+        assert!(queue.is_busy());
         drop(sender);
         assert!(queue.finish(LONG));
         assert_eq!(queue.lock().threads, 0);
+        assert!(!queue.is_busy());
     }
 
     #[test]

@@ -293,13 +293,13 @@ impl Job {
         }
     }
 
-    /// A pool thread's time: its part in this launch, and in others that come soon. Where code is still to get better, the compiler
-    /// needs the processor more.
+    /// A pool thread's time: its part in this launch, and in others that come soon. Where better code is being made, of this kernel or
+    /// another one, the compiler needs the processor more. (That better code may come is no reason: that of short launches never does.)
     fn lend(self: Arc<Job>, helpers: usize) {
         let Some(awake) = self.help.as_ref().map(|help| help.awake.clone()) else { return };
         awake.lend(move || {
             self.help(helpers);
-            self.invocation.tiers.is_settled()
+            self.invocation.tiers.is_settled() || !background::is_busy()
         });
     }
 

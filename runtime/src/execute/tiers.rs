@@ -260,7 +260,7 @@ impl Tiers {
     }
 
     /// Takes what was made in an earlier launch or process, the first time.
-    fn look_once(&self) {
+    pub(crate) fn look_once(&self) {
         if self.optimized.get().is_some()
             || self.looked.load(Ordering::Relaxed)
             || self.looked.swap(true, Ordering::Relaxed)
