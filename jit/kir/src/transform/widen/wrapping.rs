@@ -17,6 +17,8 @@ const MOST_STEPS: usize = 12;
 /// What becomes of an index on its way to the address. Each keeps the order of the lanes' unless it wraps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Step {
+    /// To so many of its lower bits.
+    Cut(Scalar),
     Extend(CastOp, Scalar),
     /// By a value that is the same in all lanes.
     Clamp(Intrinsic, Value),
@@ -79,7 +81,7 @@ impl Wrapping {
         let of = |step: &Step| match step {
             Step::Clamp(..) => 2.0,
             Step::Extend(..) => 1.0,
-            Step::Add(_) | Step::Multiply(_) => 0.0,
+            Step::Cut(_) | Step::Add(_) | Step::Multiply(_) => 0.0,
         };
         self.steps.iter().map(of).sum()
     }
@@ -101,6 +103,13 @@ fn way(body: &Function, shapes: &Shapes, mut index: Value, user: Block) -> Optio
         let uniform = |value: Value| shapes.shape_at(value, user) == Shape::Uniform;
         // The one that is the same in all lanes second.
         let parted = |a: Value, b: Value| if uniform(a) { (b, a) } else { (a, b) };
+        if let Some((inner, by, (cut, extension))) = resized(body, index) {
+            // From the address on.
+            steps.extend((by > 1).then_some(Step::Multiply(by)));
+            steps.extend([Step::Extend(extension, body.ty(index).scalar()?), Step::Cut(cut)]);
+            index = inner;
+            continue;
+        }
         let (inner, step) = match body.defining_op(index)? {
             &Op::Cast { op: op @ (CastOp::SExt | CastOp::ZExt), value, flags } => {
                 // What isn't negative is extended either way.
@@ -132,6 +141,36 @@ fn way(body: &Function, shapes: &Shapes, mut index: Value, user: Block) -> Optio
         index = inner;
     }
     None
+}
+
+/// What is cut to a narrower integer that is then extended again, in one operation or two: `x << 32 >> 30`, or `x & 0xffff`. Yields the
+/// value, what it is multiplied by behind that, the narrower type, and how it is extended.
+fn resized(body: &Function, value: Value) -> Option<(Value, i64, (Scalar, CastOp))> {
+    let &Op::Binary { op, lhs, rhs, .. } = body.defining_op(value)? else { return None };
+    let Type::Scalar(Scalar::Int(width)) = *body.ty(value) else { return None };
+    let constant = body.constant_int(rhs)?;
+    let narrower = |bits: u32| matches!(bits, 8 | 16 | 32).then_some(Scalar::Int(bits));
+    match op {
+        BinaryOp::And if constant.checked_add(1)?.is_power_of_two() => {
+            let cut = narrower(constant.trailing_ones()).filter(|cut| cut.bits() < u64::from(width))?;
+            Some((lhs, 1, (cut, CastOp::ZExt)))
+        }
+        BinaryOp::AShr | BinaryOp::LShr => {
+            let &Op::Binary { op: BinaryOp::Shl, lhs: inner, rhs: by, .. } = body.defining_op(lhs)? else {
+                return None;
+            };
+            let (left, right) = (u32::try_from(body.constant_int(by)?).ok()?, u32::try_from(constant).ok()?);
+            let more = left.checked_sub(right).filter(|more| *more <= 20)?;
+            // Zeroes come in where something goes out, not further down.
+            let extension = match op {
+                BinaryOp::AShr => CastOp::SExt,
+                _ if width == 64 => CastOp::ZExt,
+                _ => return None,
+            };
+            Some((inner, 1 << more, (narrower(width.checked_sub(left)?)?, extension)))
+        }
+        _ => None,
+    }
 }
 
 /// Which numbers an intrinsic takes its operands for, if it is a minimum or maximum.
@@ -205,7 +244,7 @@ impl Widener<'_> {
                 Step::Extend(CastOp::SExt, _) => Some(Order::Signed),
                 Step::Extend(..) => Some(Order::Unsigned),
                 Step::Clamp(intrinsic, _) => clamp_order(intrinsic),
-                Step::Add(_) | Step::Multiply(_) => None,
+                Step::Cut(_) | Step::Add(_) | Step::Multiply(_) => None,
             };
             if let Some(wanted) = wanted.filter(|wanted| order != Some(*wanted)) {
                 let Type::Scalar(Scalar::Int(bits)) = self.ty(first) else { return None };
@@ -260,6 +299,10 @@ impl Widener<'_> {
             Step::Extend(op, to) => {
                 let to = if is_wide { self.wide(to) } else { Type::Scalar(to) };
                 return self.cast(op, to, index);
+            }
+            Step::Cut(to) => {
+                let to = if is_wide { self.wide(to) } else { Type::Scalar(to) };
+                return self.cast(CastOp::Trunc, to, index);
             }
             Step::Clamp(_, other) | Step::Add(other) => self.first_lane(other),
             Step::Multiply(by) => self.constant(scalar, Constant::Int(by as u128)),
