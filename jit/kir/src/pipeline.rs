@@ -45,7 +45,7 @@ enum Run {
 }
 
 /// The passes in order.
-pub const PASSES: [Pass; 17] = [
+pub const PASSES: [Pass; 18] = [
     Pass {
         name: "spaces",
         reason: "first: what else is decided goes by who may share the memory that a pointer leads to",
@@ -60,6 +60,11 @@ pub const PASSES: [Pass; 17] = [
         name: "shifted-sums",
         reason: "before `small-parameters` and all that asks whether lanes' indices are neighbours: sums and products stand in front of what cuts them",
         run: Run::Function(|function, _| transform::factor_shifts(function)),
+    },
+    Pass {
+        name: "power-divisors",
+        reason: "before `widen`, whose vectors can shift and not divide, and its cost model",
+        run: Run::Function(|function, _| transform::shift_by_powers(function)),
     },
     Pass {
         name: "small-parameters",

@@ -1,6 +1,7 @@
 //! Passes over Kernel IR, one per file; [`crate::pipeline`] says in which order they run, and why.
 //!
 //! `spaces` finds out where generic pointers lead, `components` takes small vectors apart, `shifted_sums` writes sums that are cut to 32 bits as they were meant,
+//! `power_divisors` makes shifts of divisions by powers of two,
 //! `small_parameters` finds out which parameters are added to ids, `loop_load_elimination` keeps
 //! sums in registers, `uniform_loops` parts loops that are the same for all work-items. `regions` cuts a kernel into
 //! what lies between its barriers: `collectives`
@@ -29,6 +30,7 @@ mod local_atomics;
 mod loop_load_elimination;
 mod minimum;
 mod offsets;
+mod power_divisors;
 mod reciprocal_root;
 mod regions;
 mod row_dimension;
@@ -47,6 +49,7 @@ pub use linear_memory::{check_linear_memory, enter_linear_memory};
 pub use local_atomics::expand_local_atomics;
 pub use loop_load_elimination::eliminate_loop_loads;
 pub use minimum::expand_minima;
+pub use power_divisors::shift_by_powers;
 pub use reciprocal_root::expand_reciprocal_roots;
 pub use regions::form_regions;
 pub use row_dimension::choose_row_dimension;
