@@ -106,14 +106,22 @@ impl Single {
 
     #[inline(always)]
     fn sin(self) -> f32 {
-        let (sin, cos) = (self.sin_of_rest(), self.cos_of_rest());
-        let value = if self.quadrant & 1 == 0 { sin } else { cos };
-        f32::from_bits(value.to_bits() ^ ((self.quadrant & 2) << 30))
+        self.sin_cos().0
     }
 
     #[inline(always)]
     fn cos(self) -> f32 {
-        Single { quadrant: self.quadrant.wrapping_add(1), ..self }.sin()
+        self.sin_cos().1
+    }
+
+    /// Both: of the polynomials each is one of them. Neither has a branch of its own, in which half of the lanes would wait.
+    #[inline(always)]
+    fn sin_cos(self) -> (f32, f32) {
+        let (sin, cos) = (self.sin_of_rest(), self.cos_of_rest());
+        let values =
+            [select_unpredictable(self.is_even(), sin, cos), select_unpredictable(self.is_even(), cos, sin)];
+        let signed = |value: f32, quadrant: u32| f32::from_bits(value.to_bits() ^ ((quadrant & 2) << 30));
+        (signed(values[0], self.quadrant), signed(values[1], self.quadrant.wrapping_add(1)))
     }
 
     /// The tangent of the rest as what it is more than the rest, by Horner's rule: there is enough beside it to be done. What
@@ -239,10 +247,11 @@ pub(crate) fn sin_half_turns(x: f32) -> f64 {
 }
 
 export! {
-    /// sin; 4 ULP allowed.
-    spirula_sin_f32(x: f32) -> f32 = radians(x).sin();
-    /// cos; 4 ULP allowed.
-    spirula_cos_f32(x: f32) -> f32 = radians(x).cos();
+    /// The bits of sin and, above them, of cos; 4 ULP allowed for each. Who asks for both gets them from one call.
+    spirula_sincos_f32(x: f32) -> u64 = {
+        let (sin, cos) = radians(x).sin_cos();
+        u64::from(sin.to_bits()) | u64::from(cos.to_bits()) << 32
+    };
     /// tan; 5 ULP allowed.
     spirula_tan_f32(x: f32) -> f32 = tan(x);
     /// sinpi; 4 ULP allowed. Integers give a zero of their sign.

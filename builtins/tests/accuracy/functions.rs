@@ -4,8 +4,20 @@
 use super::walk::{self, Walk};
 use rug::Float;
 use rug::ops::Pow;
-use spirula_builtins as library;
 use std::f64::consts::PI;
+
+/// The library, and parts of what its functions yield.
+mod library {
+    pub use spirula_builtins::*;
+
+    pub fn spirula_sin_f32(x: f32) -> f32 {
+        f32::from_bits(spirula_sincos_f32(x) as u32)
+    }
+
+    pub fn spirula_cos_f32(x: f32) -> f32 {
+        f32::from_bits((spirula_sincos_f32(x) >> 32) as u32)
+    }
+}
 
 /// What a function takes besides a number.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -12,10 +12,10 @@ const PAYLOADS: Generic =
     Generic { elements: &[Element::UShort, Element::UInt, Element::ULong], widths: FLOATS.widths };
 
 /// Library functions of one argument.
-const UNARY: [&str; 31] = [
-    "acos", "acosh", "acospi", "asin", "asinh", "asinpi", "atan", "atanh", "atanpi", "cbrt", "cos", "cosh",
-    "cospi", "erf", "erfc", "exp", "exp10", "exp2", "expm1", "lgamma", "log", "log10", "log1p", "log2",
-    "sin", "sinh", "sinpi", "tan", "tanh", "tanpi", "tgamma",
+const UNARY: [&str; 29] = [
+    "acos", "acosh", "acospi", "asin", "asinh", "asinpi", "atan", "atanh", "atanpi", "cbrt", "cosh", "cospi",
+    "erf", "erfc", "exp", "exp10", "exp2", "expm1", "lgamma", "log", "log10", "log1p", "log2", "sinh",
+    "sinpi", "tan", "tanh", "tanpi", "tgamma",
 ];
 
 /// Library functions that are faster than those without the prefix, and less accurate.
@@ -99,6 +99,9 @@ pub fn rows(rows: &mut Rows) {
     for name in UNARY {
         rows.library(name, FLOATS, "T(T)", name);
     }
+    for name in ["sin", "cos"] {
+        rows.expand(name, FLOATS, "T(T)", move |e, call| sine_or_cosine(e, call, name, call.arguments));
+    }
     for name in ["atan2", "atan2pi", "hypot", "pow", "powr"] {
         rows.library(name, FLOATS, "T(T,T)", name);
     }
@@ -127,7 +130,13 @@ pub fn rows(rows: &mut Rows) {
     second_result(rows, "frexp", FLOATS, "T(T,*N)", "frexp", "frexp_exponent");
     second_result(rows, "remquo", FLOATS, "T(T,T,*N)", "remainder", "quotient");
     second_result(rows, "lgamma_r", FLOATS, "T(T,*N)", "lgamma", "lgamma_sign");
-    second_result(rows, "sincos", FLOATS, "T(T,*T)", "sin", "cos");
+    rows.expand("sincos", FLOATS, "T(T,*T)", |e, call| {
+        let [x, pointer] = call.arguments else { unreachable!("sincos has two parameters") };
+        let [sine, cosine] =
+            ["sin", "cos"].map(|name| sine_or_cosine(e, call, name, std::slice::from_ref(x)));
+        store(e, pointer, &cosine);
+        sine
+    });
     rows.expand("nan", PAYLOADS, "F(T)", |e, call| {
         // Quiet, with what fits of the payload.
         let (quiet, payload) = match call.element {
@@ -156,7 +165,7 @@ pub fn rows(rows: &mut Rows) {
     });
 }
 
-/// A builtin with two results: one library function's is returned, the other's stored at the last argument.
+/// A builtin with two results: one library function's is returned, the other's, an integer, stored at the last argument.
 fn second_result(
     rows: &mut Rows,
     name: &str,
@@ -167,12 +176,24 @@ fn second_result(
 ) {
     rows.expand(name, generic, pattern, move |e, call| {
         let Some((pointer, inputs)) = call.arguments.split_last() else { unreachable!("it has parameters") };
-        // An integer is stored unless the pointer is to T.
-        let lane = if stored == "cos" { call.result.lane } else { Lane::Int(32) };
-        let second = e.library(&call.library_function(stored), lane, inputs);
+        let second = e.library(&call.library_function(stored), Lane::Int(32), inputs);
         store(e, pointer, &second);
         e.library(&call.library_function(returned), call.result.lane, inputs)
     });
+}
+
+/// Of float they are parts of one library function's result, so that programs that ask for both compute it once.
+fn sine_or_cosine(e: &mut Emitter, call: &Call, name: &str, x: &[Value]) -> Value {
+    let function = call.library_function(name);
+    if !["sin_f32", "cos_f32"].contains(&function.as_str()) {
+        return e.library(&function, call.result.lane, x);
+    }
+    let both = e.library("sincos_f32", Lane::Int(64), x);
+    let from = e.int(both.ir, if name == "cos" { 32 } else { 0 });
+    let bits = e.binary("lshr", &both, &from);
+    let bits = e.cast("trunc", &bits, Lane::Int(32));
+    let value = e.cast("bitcast", &bits, Lane::Float);
+    e.cast("fptrunc", &value, call.result.lane)
 }
 
 fn reciprocal(e: &mut Emitter, x: &Value) -> Value {

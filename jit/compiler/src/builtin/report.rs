@@ -109,7 +109,12 @@ fn errors(row: &Row) -> (String, String) {
     let has_double = row.generic.elements.contains(&Element::Double);
     let both =
         |single: String, double: String| if has_double { format!("{single} / {double}") } else { single };
-    let How::Library(name) = row.how else { return Default::default() };
+    let name = match &row.how {
+        How::Library(name) => name,
+        // Part of what a library function yields.
+        How::Expand(_) if row.pattern == "T(T)" => row.name.as_ref(),
+        _ => return Default::default(),
+    };
     let limits = accuracy::of(name).map(|limit| both(limit.single.to_string(), limit.double.to_string()));
     let measured =
         WORST.lines().map(|line| line.split(' ').collect::<Vec<_>>()).find(|fields| fields[0] == name);
