@@ -50,10 +50,36 @@ pub(super) fn unroll(
     machine: &TargetMachine,
 ) -> Result<(), LlvmError> {
     let kernels: HashSet<String> = kernels.iter().map(|kernel| kernel_symbol(&kernel.name)).collect();
-    let wants = |function: Function| kernels.contains(&function.name()) && has_array(function);
-    if !module.view().defined_functions().into_iter().any(wants) {
-        return Ok(());
+    // An inner loop that counts from, or to, what an outer one counts has a known length once that is unrolled.
+    for _ in 0..MOST_ROUNDS {
+        let before = blocks_beside_arrays(module.view(), &kernels);
+        if before == 0 {
+            break;
+        }
+        unroll_once(module, &kernels, machine)?;
+        if blocks_beside_arrays(module.view(), &kernels) == before {
+            break;
+        }
     }
+    Ok(())
+}
+
+/// Loops are looked at so many times.
+const MOST_ROUNDS: usize = 3;
+
+/// The number of blocks of kernels with private arrays.
+fn blocks_beside_arrays(module: View, kernels: &HashSet<String>) -> usize {
+    let functions = module.defined_functions().into_iter();
+    let wanted = functions.filter(|function| kernels.contains(&function.name()) && has_array(*function));
+    wanted.map(|function| function.blocks().len()).sum()
+}
+
+fn unroll_once(
+    module: &mut Module,
+    kernels: &HashSet<String>,
+    machine: &TargetMachine,
+) -> Result<(), LlvmError> {
+    let wants = |function: Function| kernels.contains(&function.name()) && has_array(function);
     // What is to be small is not unrolled.
     let small = module.edit(|edit| {
         let mut sizes = Sizes::default();
@@ -140,6 +166,26 @@ mod tests {
     fn tiles_become_values_though_their_loops_are_long() {
         let text = cleaned(&tile(64, "64"), true);
         assert!(!text.contains("alloca") && text.matches(" fadd ").count() >= 64, "{text}");
+    }
+
+    /// A kernel that sorts an array of 9 by exchanging neighbours: its inner loop goes up to what its outer one counts.
+    const SORT: &str = "define void @spirula.kernel.k(ptr addrspace(1) %p) {
+          %a = alloca [9 x i32]\n call void @llvm.memcpy.p0.p1.i64(ptr %a, ptr addrspace(1) %p, i64 36, i1 false)\n br label %o
+        o:\n %i = phi i64 [ 8, %0 ], [ %l, %m ]\n %c = icmp ne i64 %i, 0\n br i1 %c, label %h, label %e
+        h:\n %j = phi i64 [ 0, %o ], [ %k, %b ]\n %d = icmp ult i64 %j, %i\n br i1 %d, label %b, label %m
+        b:\n %q = getelementptr i32, ptr %a, i64 %j\n %x = load i32, ptr %q\n %k = add i64 %j, 1
+          %r = getelementptr i32, ptr %a, i64 %k\n %y = load i32, ptr %r
+          %s = call i32 @llvm.umin.i32(i32 %x, i32 %y)\n %t = call i32 @llvm.umax.i32(i32 %x, i32 %y)
+          store i32 %s, ptr %q\n store i32 %t, ptr %r\n br label %h
+        m:\n %l = sub i64 %i, 1\n br label %o
+        e:\n %f = getelementptr i32, ptr %a, i64 4\n %v = load i32, ptr %f\n store i32 %v, ptr addrspace(1) %p\n ret void\n}
+        declare i32 @llvm.umin.i32(i32, i32)\ndeclare i32 @llvm.umax.i32(i32, i32)
+        declare void @llvm.memcpy.p0.p1.i64(ptr, ptr addrspace(1), i64, i1)";
+
+    #[test]
+    fn inner_loops_that_depend_on_outer_ones_are_unrolled_behind_them() {
+        let text = cleaned(SORT, true);
+        assert!(!text.contains("alloca") && !text.contains("phi"), "{text}");
     }
 
     #[test]
