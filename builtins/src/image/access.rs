@@ -1,5 +1,5 @@
 //! Images, step 3: the functions that generated code calls. The way to an RGBA texel of words or bytes, and to one that is
-//! a single word, is inlined: a sampler is mostly a constant, whose tests vanish, and the format is the same for a whole launch. Other formats and
+//! a single word or byte, is inlined: a sampler is mostly a constant, whose tests vanish, and the format is the same for a whole launch. Other formats and
 //! everything rare is a call.
 
 use super::ImageDescriptor;
@@ -56,6 +56,8 @@ enum Path {
     Bytes,
     /// CL_R of words: arrays that are read as images.
     Word,
+    /// CL_R of bytes: pictures without colours.
+    Byte,
     /// A call.
     Other,
 }
@@ -71,6 +73,8 @@ impl Path {
             Path::Bytes
         } else if (image.channel_order == R) & (image.channel_type == C::WORD) {
             Path::Word
+        } else if (image.channel_order == R) & (image.channel_type == C::BYTE) {
+            Path::Byte
         } else {
             Path::Other
         }
@@ -98,11 +102,12 @@ unsafe fn fetch_by<C: Component>(
             Path::Words => texel::load_rgba(C::WORD, position.address(image, 16)),
             Path::Bytes => texel::load_rgba(C::BYTE, position.address(image, 4)),
             Path::Word => [C::load(position.address(image, 4), C::WORD, 0), C::ZERO, C::ZERO, C::ONE],
+            Path::Byte => [C::load(position.address(image, 1), C::BYTE, 0), C::ZERO, C::ZERO, C::ONE],
             Path::Other => return unpack(decode::<C>(image, x, y, z, inside)),
         }
     };
     // Without an alpha channel, a border is opaque.
-    let alpha = if matches!(path, Path::Word) { C::ONE } else { C::ZERO };
+    let alpha = if matches!(path, Path::Word | Path::Byte) { C::ONE } else { C::ZERO };
     if inside { colour } else { [C::ZERO, C::ZERO, C::ZERO, alpha] }
 }
 
@@ -124,6 +129,7 @@ unsafe fn fetch<C: Component>(
             Path::Words => fetch_by(image, Path::Words, sampler, at, extent),
             Path::Bytes => fetch_by(image, Path::Bytes, sampler, at, extent),
             Path::Word => fetch_by(image, Path::Word, sampler, at, extent),
+            Path::Byte => fetch_by(image, Path::Byte, sampler, at, extent),
             Path::Other => fetch_by(image, Path::Other, sampler, at, extent),
         }
     }
@@ -167,35 +173,46 @@ unsafe fn write<C: Component>(image: &ImageDescriptor, at: [i32; 3], extent: Ext
             Path::Words => texel::store_rgba(C::WORD, position.address(image, 16), colour),
             Path::Bytes => texel::store_rgba(C::BYTE, position.address(image, 4), colour),
             Path::Word => colour[0].store(position.address(image, 4), C::WORD, 0),
+            Path::Byte => colour[0].store(position.address(image, 1), C::BYTE, 0),
             Path::Other => encode::<C>(image, x, y, z, pack(colour)),
         }
     }
 }
 
-/// `read_imagef` under CLK_FILTER_LINEAR.
+/// `read_imagef` under CLK_FILTER_LINEAR. Of pictures in the usual formats it is inlined: lanes blend together.
+///
+/// # Safety
+/// The descriptor must describe readable memory.
+#[inline(always)]
+unsafe fn read_blended(image: &ImageDescriptor, bits: u32, number: u32, at: [f32; 3]) -> [f32; 4] {
+    let (kind, sampler) = (Kind(number), Sampler(bits));
+    let is_picture = kind.axes() == 2 && !kind.is_array();
+    // SAFETY: the caller's promise.
+    unsafe {
+        match Path::of::<f32>(image) {
+            Path::Words if is_picture => interpolated(image, Path::Words, sampler, kind, at),
+            Path::Bytes if is_picture => interpolated(image, Path::Bytes, sampler, kind, at),
+            Path::Word if is_picture => interpolated(image, Path::Word, sampler, kind, at),
+            _ => unpack(blend(image, bits, number, at[0], at[1], at[2])),
+        }
+    }
+}
+
+/// The same for all kinds and formats.
 ///
 /// # Safety
 /// The descriptor must describe readable memory.
 #[inline(never)]
 unsafe fn blend(image: &ImageDescriptor, bits: u32, kind: u32, x: f32, y: f32, z: f32) -> Packed {
-    let (kind, sampler) = (Kind(kind), Sampler(bits));
-    let extent = kind.extent(image);
-    let [x, y, z] = kind.spread([x, y, z], 0.0);
-    let x = address::linear(x, extent[0], sampler);
-    let y = if kind.axes() >= 2 { address::linear(y, extent[1], sampler) } else { single(0) };
-    let z = match (kind.is_array(), kind.axes()) {
-        (true, _) => single(address::layer(z, extent[2])),
-        (false, 3) => address::linear(z, extent[2], sampler),
-        _ => single(0),
-    };
-    let places = [x, y, z];
+    let (kind, sampler, at) = (Kind(kind), Sampler(bits), [x, y, z]);
     // SAFETY: the caller's promise.
     pack(unsafe {
         match Path::of::<f32>(image) {
-            Path::Words => interpolated(image, Path::Words, sampler, kind, places),
-            Path::Bytes => interpolated(image, Path::Bytes, sampler, kind, places),
-            Path::Word => interpolated(image, Path::Word, sampler, kind, places),
-            Path::Other => interpolated(image, Path::Other, sampler, kind, places),
+            Path::Words => interpolated(image, Path::Words, sampler, kind, at),
+            Path::Bytes => interpolated(image, Path::Bytes, sampler, kind, at),
+            Path::Word => interpolated(image, Path::Word, sampler, kind, at),
+            Path::Byte => interpolated(image, Path::Byte, sampler, kind, at),
+            Path::Other => interpolated(image, Path::Other, sampler, kind, at),
         }
     })
 }
@@ -208,33 +225,67 @@ unsafe fn interpolated(
     path: Path,
     sampler: Sampler,
     kind: Kind,
-    places: [Place; 3],
+    at: [f32; 3],
 ) -> [f32; 4] {
     let extent = kind.extent(image);
+    let places = kind.blended(at, extent, sampler);
+    let texels = Texels { image, path, sampler, extent };
     // SAFETY: the caller's promise.
-    let fetch = |at| unsafe { fetch_by::<f32>(image, path, sampler, at, extent) };
-    match kind.axes() {
-        1 => weighted_sum::<2>(places, fetch),
-        2 => weighted_sum::<4>(places, fetch),
-        _ => weighted_sum::<8>(places, fetch),
+    unsafe {
+        match kind.axes() {
+            1 => texels.weighted_sum::<2>(places),
+            2 => texels.weighted_sum::<4>(places),
+            _ => texels.weighted_sum::<8>(places),
+        }
     }
 }
 
-/// The mean of the texels at the corners of a box, two along each of the first axes.
-#[inline(always)]
-fn weighted_sum<const CORNERS: u32>([x, y, z]: [Place; 3], fetch: impl Fn([i32; 3]) -> [f32; 4]) -> [f32; 4] {
-    let mut sum = [0.0f32; 4];
-    for corner in 0..CORNERS {
+/// Where the texels of a box are to be had.
+struct Texels<'a> {
+    image: &'a ImageDescriptor,
+    path: Path,
+    sampler: Sampler,
+    extent: Extent,
+}
+
+impl Texels<'_> {
+    /// The mean of the texels at the corners of a box, two along each of the first axes. Written out: a loop would stay one.
+    ///
+    /// # Safety
+    /// The descriptor must describe readable memory.
+    #[inline(always)]
+    unsafe fn weighted_sum<const CORNERS: u32>(&self, places: [Place; 3]) -> [f32; 4] {
+        // SAFETY: the caller's promise.
+        unsafe {
+            let mut sum = self.with_corner(self.with_corner([0.0; 4], 0, places), 1, places);
+            if CORNERS > 2 {
+                sum = self.with_corner(self.with_corner(sum, 2, places), 3, places);
+            }
+            if CORNERS > 4 {
+                sum = self.with_corner(self.with_corner(sum, 4, places), 5, places);
+                sum = self.with_corner(self.with_corner(sum, 6, places), 7, places);
+            }
+            sum
+        }
+    }
+
+    /// What there was, and a corner's part.
+    ///
+    /// # Safety
+    /// The descriptor must describe readable memory.
+    #[inline(always)]
+    unsafe fn with_corner(&self, [r, g, b, a]: [f32; 4], corner: u32, [x, y, z]: [Place; 3]) -> [f32; 4] {
         let along = |place: Place, bit: u32| match corner & bit {
             0 => (place.first, 1.0 - place.weight),
             _ => (place.second, place.weight),
         };
-        let ((i, a), (j, b), (k, c)) = (along(x, 1), along(y, 2), along(z, 4));
-        let weight = a * b * c;
-        let ([r, g, b, a], [dr, dg, db, da]) = (sum, fetch([i, j, k]));
-        sum = [r + weight * dr, g + weight * dg, b + weight * db, a + weight * da];
+        let ((i, in_x), (j, in_y), (k, in_z)) = (along(x, 1), along(y, 2), along(z, 4));
+        let weight = in_x * in_y * in_z;
+        let &Texels { image, path, sampler, extent } = self;
+        // SAFETY: the caller's promise.
+        let [dr, dg, db, da] = unsafe { fetch_by::<f32>(image, path, sampler, [i, j, k], extent) };
+        [r + weight * dr, g + weight * dg, b + weight * db, a + weight * da]
     }
-    sum
 }
 
 /// An axis that the image does not have, or an index that needs no filter.
@@ -285,6 +336,20 @@ impl Kind {
         [x, y, z]
     }
 
+    /// The texels along each axis that float coordinates lie between, which may be outside still.
+    #[inline(always)]
+    fn blended(self, at: [f32; 3], [width, height, slices]: Extent, sampler: Sampler) -> [Place; 3] {
+        let [x, y, z] = self.spread(at, 0.0);
+        let x = address::linear(x, width, sampler);
+        let y = if self.axes() >= 2 { address::linear(y, height, sampler) } else { single(0) };
+        let z = match (self.is_array(), self.axes()) {
+            (true, _) => single(address::layer(z, slices)),
+            (false, 3) => address::linear(z, slices, sampler),
+            _ => single(0),
+        };
+        [x, y, z]
+    }
+
     /// The coordinates that stand for the axes; an array's layer is the last one that it has.
     #[inline(always)]
     fn spread<T: Copy>(self, [x, y, z]: [T; 3], none: T) -> [T; 3] {
@@ -323,11 +388,10 @@ unsafe fn read_nearest<C: Component>(image: &ImageDescriptor, bits: u32, kind: u
 /// The descriptor must describe readable memory.
 #[inline(always)]
 unsafe fn read_filtered(image: &ImageDescriptor, bits: u32, kind: u32, at: [f32; 3]) -> [f32; 4] {
-    let [x, y, z] = at;
     // SAFETY: the caller's promise.
     unsafe {
         match Sampler(bits).is_linear() {
-            true => unpack(blend(image, bits, kind, x, y, z)),
+            true => read_blended(image, bits, kind, at),
             false => read_nearest(image, bits, kind, at),
         }
     }

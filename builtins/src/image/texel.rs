@@ -310,6 +310,15 @@ fn quantized(value: f32, low: f32, scale: f32) -> i32 {
     ((bounded + ROUND).to_bits() as i32).wrapping_sub(ROUND.to_bits() as i32)
 }
 
+/// An integer of up to 16 bits by the largest of its type, a constant: multiplied by 1/n as a sum of two floats, which is the rounded quotient
+/// for all of them. Lanes divide five times as long.
+#[inline(always)]
+fn quotient(integer: f32, largest: f32) -> f32 {
+    let high = 1.0 / largest;
+    let low = (1.0 / f64::from(largest) - f64::from(high)) as f32;
+    integer.mul_add(high, integer * low)
+}
+
 impl Component for f32 {
     const ZERO: f32 = 0.0;
     const ONE: f32 = 1.0;
@@ -342,10 +351,10 @@ impl Component for f32 {
         // SAFETY: the caller's promise; each arm reads what the type has.
         unsafe {
             match channel_type {
-                UNORM_INT8 => f32::from(get::<u8>(texel, index)) / 255.0,
-                UNORM_INT16 => f32::from(get::<u16>(texel, index)) / 65535.0,
-                SNORM_INT8 => signed(f32::from(get::<i8>(texel, index)) / 127.0),
-                SNORM_INT16 => signed(f32::from(get::<i16>(texel, index)) / 32767.0),
+                UNORM_INT8 => quotient(get::<u8>(texel, index).into(), 255.0),
+                UNORM_INT16 => quotient(get::<u16>(texel, index).into(), 65535.0),
+                SNORM_INT8 => signed(quotient(get::<i8>(texel, index).into(), 127.0)),
+                SNORM_INT16 => signed(quotient(get::<i16>(texel, index).into(), 32767.0)),
                 HALF_FLOAT => half_to_float(get(texel, index)),
                 UNORM_SHORT_565 | UNORM_SHORT_555 | UNORM_INT_101010 => {
                     let (shift, largest) = packed(channel_type, index);
@@ -473,6 +482,21 @@ impl Component for u32 {
                 UNSIGNED_INT16 => put(texel, index, bounded(65535) as u16),
                 UNSIGNED_INT32 => put(texel, index, self),
                 _ => {}
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::quotient;
+
+    #[test]
+    fn quotients_are_rounded() {
+        for (largest, least) in [(255, 0), (127, -128), (65535, 0), (32767, -32768)] {
+            for integer in least..=largest {
+                let (integer, largest) = (integer as f32, largest as f32);
+                assert_eq!(quotient(integer, largest), integer / largest, "{integer} / {largest}");
             }
         }
     }
