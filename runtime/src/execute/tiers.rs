@@ -55,8 +55,8 @@ pub(crate) trait Maker: Send + Sync {
     /// What another process is to be asked for to make the same, if that is kept.
     fn request(&self, local_size: Option<[u32; 3]>) -> Option<Request>;
 
-    /// For all local sizes, if that was made before: in an instant, or not at all.
-    fn known(&self) -> Option<Version>;
+    /// For one local size, or for all, if that was made before: in an instant, or not at all.
+    fn known(&self, local_size: Option<[u32; 3]>) -> Option<Version>;
 
     /// From now on code that is made in as many lanes as the compiler chooses is that in so many, which are not chosen anew.
     fn prefer(&self, local_size: Option<[u32; 3]>, lanes: Option<u32>);
@@ -267,11 +267,18 @@ impl Tiers {
         {
             return;
         }
-        let known = self.maker.as_ref().and_then(|maker| maker.known());
-        if let Some(version) = known.filter(|version| self.is_same_launch(version)) {
-            log::debug(format_args!("kernel {}: optimized code was made before", self.name()));
-            let _ = self.optimized.set(Some(tuning::begin(version, None)));
+        if let Some(version) = self.known(None) {
+            let _ = self.optimized.set(Some(version));
         }
+    }
+
+    /// What was made in an earlier launch or process. Its lanes are still to be chosen.
+    pub(super) fn known(&self, local_size: Option<[u32; 3]>) -> Option<Version> {
+        let known = self.maker.as_ref()?.known(local_size)?;
+        let version = Some(known).filter(|version| self.is_same_launch(version))?;
+        let what = variants::described(local_size);
+        log::debug(format_args!("kernel {}: {what} was made before", self.name()));
+        Some(tuning::begin(version, local_size))
     }
 
     /// Makes optimized code, here and now, if it can be made. Its lanes are still to be chosen.

@@ -1,5 +1,5 @@
 //! Code for one local size of a kernel: compiled in the background once launches of that size have run for a while, which
-//! meanwhile run the general code. It pays most where the general code's packs don't fit a group's rows (tiles of 8 x 8: 17
+//! meanwhile run the general code. What an earlier process left is there from the first launch on. It pays most where the general code's packs don't fit a group's rows (tiles of 8 x 8: 17
 //! times as fast) or are one item wide, and up to twice where they do and loops depend on the size (tiles of 16 x 16).
 
 use crate::execute::background;
@@ -7,10 +7,11 @@ use crate::execute::tiers::{Tiers, Version};
 use spirula_interface::program::Launch;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// Launches of one local size must have taken so long, by estimate, before code is made for it: about what a build takes.
-const WORTH_BUILDING_NS: u64 = 50_000_000;
+/// Launches of one local size must have taken so long, by estimate, before code is made for it where packs don't fit rows: less
+/// than a build takes, for most of that time is won in each process that comes later.
+const WORTH_BUILDING_NS: u64 = 10_000_000;
 /// The same where packs fit rows, and less is to be won.
-const WORTH_TRYING_NS: u64 = 4 * WORTH_BUILDING_NS;
+const WORTH_TRYING_NS: u64 = 200_000_000;
 /// Local sizes of a kernel that are watched; others run the general code.
 const MAX_SIZES: usize = 8;
 
@@ -46,7 +47,8 @@ impl Variants {
             return None;
         }
         let at = known.unwrap_or_else(|| {
-            sizes.push((launch.local_size, State::Watched(0)));
+            let made = tiers.known(Some(launch.local_size.map(|size| size as u32)));
+            sizes.push((launch.local_size, made.map_or(State::Watched(0), State::Ready)));
             sizes.len() - 1
         });
         match &mut sizes[at].1 {
@@ -104,7 +106,7 @@ pub(super) fn described(local_size: Option<[u32; 3]>) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::execute::tiers::tests::{tiers, version, wait_until};
+    use crate::execute::tiers::tests::{that_know, tiers, version, wait_until};
     use crate::kernel::tests::empty;
     use spirula_interface::tier::Tier;
 
@@ -148,6 +150,15 @@ mod tests {
             variant(&general, &launch([row, 1, 1]), 0);
         }
         assert_eq!(general.variants().lock().len(), MAX_SIZES);
+    }
+
+    #[test]
+    fn what_was_made_before_is_there_from_the_first_launch_on() {
+        let made = version(Tier::Optimized, empty, |info| info.code.symbol = "special".into());
+        let first = version(Tier::Optimized, empty, |info| info.code.lanes = 16);
+        let general = that_know(first, Some([8, 8, 1]), made);
+        assert_eq!(variant(&general, &launch([8, 8, 1]), 0).unwrap().info.code.symbol, "special");
+        assert!(variant(&general, &launch([8, 4, 1]), 0).is_none());
     }
 
     #[test]

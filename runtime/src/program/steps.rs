@@ -237,8 +237,9 @@ impl Maker for Recipe {
         service::request(&slices(&self.modules), &options, Tier::Optimized).ok()
     }
 
-    fn known(&self) -> Option<Version> {
-        let known = service::known(&slices(&self.modules), &self.options(None, None), Tier::Optimized);
+    fn known(&self, local_size: Option<[u32; 3]>) -> Option<Version> {
+        let options = self.options(local_size, None);
+        let known = service::known(&slices(&self.modules), &options, Tier::Optimized);
         self.load(&known?).ok()
     }
 

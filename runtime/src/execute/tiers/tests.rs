@@ -25,7 +25,8 @@ pub(crate) fn version(tier: Tier, entry: RawWorkGroupFn, change: impl FnOnce(&mu
 /// A maker of what a test says.
 struct Fake<F> {
     make: F,
-    known: Option<Version>,
+    /// For this size.
+    known: Option<(Option<[u32; 3]>, Version)>,
     preferred: Preferred,
 }
 
@@ -43,8 +44,8 @@ impl<F: Fn(Option<[u32; 3]>, Lanes) -> Result<Version, String> + Send + Sync> Ma
         None
     }
 
-    fn known(&self) -> Option<Version> {
-        self.known.clone()
+    fn known(&self, local_size: Option<[u32; 3]>) -> Option<Version> {
+        self.known.clone().filter(|(size, _)| *size == local_size).map(|(_, version)| version)
     }
 
     fn prefer(&self, local_size: Option<[u32; 3]>, lanes: Lanes) {
@@ -76,6 +77,13 @@ where
     let preferred = Preferred::default();
     let maker = Fake { make, known: None, preferred: preferred.clone() };
     (Tiers::new(first, Some(Box::new(maker))), preferred)
+}
+
+/// A kernel that finds this code for one local size.
+pub(crate) fn that_know(first: Version, size: Option<[u32; 3]>, known: Version) -> Arc<Tiers> {
+    let make = |_: Option<[u32; 3]>, _: Lanes| -> Result<Version, String> { Err("of the test".into()) };
+    let maker = Fake { make, known: Some((size, known)), preferred: Preferred::default() };
+    Tiers::new(first, Some(Box::new(maker)))
 }
 
 /// Waits for what happens in the background.
@@ -191,7 +199,7 @@ fn what_was_made_before_is_used_from_the_first_launch_on() {
             |_: Option<[u32; 3]>, _: Lanes| -> Result<Version, String> { panic!("nobody asks for it") };
         Tiers::new(
             baseline(),
-            Some(Box::new(Fake { make, known: Some(known), preferred: Default::default() })),
+            Some(Box::new(Fake { make, known: Some((None, known)), preferred: Default::default() })),
         )
     };
     assert_eq!(chosen(&kernel(version(Tier::Optimized, empty, |_| ()))), Tier::Optimized);
