@@ -26,8 +26,6 @@ macro_rules! slots {
         /// The one table.
         pub static DISPATCH: Dispatch = Dispatch {
             $($name: entry!($name, $kind$(($function))?),)*
-            // OpenCL 3.1's slot, beyond the table of 3.0: nothing.
-            clGetKernelSuggestedLocalWorkSize: 0,
         };
 
         /// The slots' names and offsets in the order of the list.
@@ -214,6 +212,8 @@ slots! {
     clCreateBufferWithProperties = creates(memory::create_buffer_with_properties);
     clCreateImageWithProperties = creates(image::create_with_properties);
     clSetContextDestructorCallback = plain(context::set_destructor_callback);
+    // OpenCL 3.1's loader calls what stands here, whichever version the platform has.
+    clGetKernelSuggestedLocalWorkSize = plain(enqueue::kernel::suggested_local_work_size);
 }
 
 /// `name: type = kind(function)`: functions of extensions, which have no slot.
@@ -298,10 +298,9 @@ mod tests {
         for (index, &(name, offset)) in SLOTS.iter().enumerate() {
             assert_eq!(offset, index * size_of::<usize>(), "{name}");
         }
-        // The number of slots of the OpenCL 3.0 headers (November 2020 to February 2023).
-        assert_eq!(SLOTS.len(), 149);
-        // One more: OpenCL 3.1's.
-        assert_eq!(size_of::<Dispatch>(), (149 + 1) * size_of::<usize>());
+        // The number of slots of the OpenCL 3.0 headers (November 2020 to February 2023), and OpenCL 3.1's.
+        assert_eq!(SLOTS.len(), 149 + 1);
+        assert_eq!(size_of::<Dispatch>(), SLOTS.len() * size_of::<usize>());
     }
 
     #[test]

@@ -3,6 +3,7 @@
 use crate::setup::{Setup, function, program_of_2_0, setup_with, status, tests};
 use spirula_tests::cl::sys::*;
 use spirula_tests::cl::{Buffer, Device, Kernel, NdRange, Object, Queue};
+use spirula_tests::dispatch::table;
 use spirula_tests::isolate::Outcome;
 use std::collections::BTreeSet;
 use std::ptr::null;
@@ -81,25 +82,27 @@ fn suggested_local_sizes() -> Outcome {
                   { for (uint d = 0; d < 3; d++) out[d] = get_local_size(d); }";
     let program = program_of_2_0(&setup, source, "-cl-std=CL1.2")?;
     let suggest: Suggest = function(&setup, c"clGetKernelSuggestedLocalWorkSizeKHR");
+    // OpenCL 3.1 made it a function of the core, which loaders find in the dispatch table.
+    let core = table().clGetKernelSuggestedLocalWorkSize.expect("a function");
     let out = Buffer::new(&setup.context, CL_MEM_READ_WRITE, 12)?;
     let ranges: [&[usize]; 6] = [&[1], &[1000], &[1021], &[64, 48], &[12, 10, 6], &[1 << 16]];
     for (name, global) in ranges.iter().map(|range| ("k", *range)).chain([("r", &[16, 8, 3][..])]) {
         let kernel = Kernel::new(&program, name)?;
         kernel.set_object(0, Some(&out))?;
-        let mut suggested = [1usize; 3];
+        let (mut suggested, mut by_core) = ([1usize; 3], [1usize; 3]);
         let (dimensions, offset) = (global.len() as u32, [0usize; 3]);
+        let (queue, offset, whole) = (setup.queue.raw(), offset.as_ptr(), global.as_ptr());
         // SAFETY: the lists have room for three.
-        let code = unsafe {
-            suggest(
-                setup.queue.raw(),
-                kernel.raw(),
-                dimensions,
-                offset.as_ptr(),
-                global.as_ptr(),
-                suggested.as_mut_ptr(),
-            )
+        let codes = unsafe {
+            [
+                suggest(queue, kernel.raw(), dimensions, offset, whole, suggested.as_mut_ptr()),
+                core(queue, kernel.raw(), dimensions, offset, whole, by_core.as_mut_ptr()),
+            ]
         };
-        spirula_tests::cl::check("clGetKernelSuggestedLocalWorkSizeKHR", code)?;
+        for code in codes {
+            spirula_tests::cl::check("clGetKernelSuggestedLocalWorkSize", code)?;
+        }
+        assert_eq!(suggested, by_core);
         setup.queue.launch(&kernel, NdRange { global, local: None, offset: None })?;
         let mut used = [0u32; 3];
         setup.queue.read(&out, &mut used)?;
