@@ -112,7 +112,7 @@ impl Storage {
         }
         // The lowest limit of the context's devices: all of them can use it.
         let fits = size as u64 <= context.device().info.max_mem_alloc_size;
-        let memory = fits.then(|| context.memory.allocate(size, PAGE)).flatten().ok_or_else(|| {
+        let memory = fits.then(|| context.memory.allocate_object(size, PAGE)).flatten().ok_or_else(|| {
             Status::MemObjectAllocationFailure.because(format!("no memory for an object of {size} bytes"))
         })?;
         Ok(Arc::new(match used {

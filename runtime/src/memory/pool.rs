@@ -20,6 +20,8 @@ struct Source {
 
 /// More than that is not kept.
 const MOST_SPARE: usize = 256;
+/// Up to this size objects begin as zeros. Larger ones come from the system when they are new to the process, which clears them.
+const CLEARED: usize = 128 << 10;
 
 impl Pool {
     /// Of what kernels can reach, if that is not all.
@@ -64,6 +66,16 @@ impl Pool {
             None => Allocation::new(size, align),
             Some(data) => data.take(size, align.max(128)).map(Allocation::shared),
         }
+    }
+
+    /// Memory for a buffer, an image or SVM. OpenCL leaves it undefined, but what graphics drivers hand out was cleared, and programs that
+    /// were run on those alone count on it where they count.
+    pub(super) fn allocate_object(&self, size: usize, align: usize) -> Option<Allocation> {
+        let memory = self.allocate(size, align)?;
+        if size <= CLEARED {
+            memory.span().fill(&[0]);
+        }
+        Some(memory)
     }
 
     /// Memory of that size at least that was given back; None if there is none, or this process's own is meant.

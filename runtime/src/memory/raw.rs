@@ -55,7 +55,7 @@ const HUGE_PAGE: usize = 2 << 20;
 /// Up to this size memory is aligned here: allocators cut it out of larger pieces for that, which takes longer than a small launch.
 const ALIGNED_HERE: usize = 1024;
 
-/// Memory of our own; uninitialized at first, which OpenCL allows to show.
+/// Memory of our own, uninitialized at first.
 #[derive(Debug)]
 pub(crate) struct Allocation {
     start: NonNull<u8>,

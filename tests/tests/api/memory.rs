@@ -12,6 +12,7 @@ use std::sync::Mutex;
 tests![
     creation_errors,
     info,
+    begins_as_zeros,
     offsets_and_bounds,
     non_blocking_read,
     rectangles,
@@ -64,6 +65,27 @@ fn info() -> Outcome {
     assert_eq!(buffer.info::<usize>(CL_MEM_CONTEXT)?, setup.context.raw() as usize);
     assert_eq!(buffer.info::<usize>(CL_MEM_ASSOCIATED_MEMOBJECT)?, 0);
     assert_eq!(status(buffer.info::<u32>(0x4321)), "CL_INVALID_VALUE");
+    Ok(())
+}
+
+/// Not that OpenCL promised it: programs rely on it that were only ever run where drivers clear memory, such as ffmpeg's `tonemap_opencl`,
+/// which begins to count frames with what it finds.
+fn begins_as_zeros() -> Outcome {
+    let setup = Setup::new();
+    for size in [1, 40, 600, 1000, 5000, 40_000, 128 << 10] {
+        for _ in 0..4 {
+            // Where the next ones may come to lie.
+            let used: Vec<Buffer> = (0..8)
+                .map(|_| Buffer::copy_of(&setup.context, &vec![0xA5_u8; size]))
+                .collect::<Result<_, _>>()?;
+            let dirty = vec![0xA5_u8; size + 4096];
+            drop((used, std::hint::black_box(dirty)));
+            let buffer = Buffer::new(&setup.context, CL_MEM_READ_WRITE, size)?;
+            let mut found = vec![1_u8; size];
+            setup.queue.read(&buffer, &mut found)?;
+            assert!(found.iter().all(|&byte| byte == 0), "{size} bytes");
+        }
+    }
     Ok(())
 }
 
