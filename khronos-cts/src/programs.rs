@@ -125,8 +125,6 @@ fn try_run(settings: &Settings, test: &SubTest) -> io::Result<Vec<(String, Verdi
     command.args(["-c", "ulimit -v \"$0\" && exec \"$@\""]).arg((settings.memory >> 10).to_string());
     command.arg(&test.path).args(&test.arguments);
     command.env("CL_CONFORMANCE_RESULTS_FILENAME", &results);
-    // test_compiler includes its own headers by absolute name, which Spirula refuses outside of these folders.
-    command.env("SPIRULA_INCLUDE", folder);
     if settings.profile == Profile::Quick {
         command.env("CL_WIMPY_MODE", "1");
     }
