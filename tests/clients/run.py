@@ -29,6 +29,9 @@ CLIENTS = {
     "sycl-whole": (["sycl_suite.py", "whole"], DPCTL),
     "opencv": (["opencv.py"], ["opencv-python-headless", "numpy"]),
     "tinygrad": (["tinygrad_network.py"], ["tinygrad", "numpy"]),
+    "lightgbm": (["lightgbm_trees.py"], ["lightgbm", "numpy"]),
+    "openmm": (["openmm_forces.py"], ["openmm"]),
+    "silx": (["silx_suite.py"], ["silx[opencl]", "pyFAI", "pytest", "scipy"]),
 }
 # Takes long: only when it is named.
 ON_REQUEST = ["hashcat-speed", "sycl-whole"]
