@@ -3,7 +3,7 @@
 //! 1. `slots` decides where the lanes' private memory lies,
 //! 2. the analyses say what is uniform, affine or varying, where lanes part, and which blocks share a mask,
 //! 3. `schedule` puts the blocks into a line in which uniform branches remain,
-//! 4. the widener (here) walks along that line and writes the new body: `instruction`, `memory`, `interleaved`, `whole`, `words`, `intrinsic`, `collectives` and `lanes` say
+//! 4. the widener (here) walks along that line and writes the new body: `instruction`, `memory`, `interleaved`, `whole`, `intrinsic`, `collectives` and `lanes` say
 //!    what becomes of an instruction, `values` of a value, and `variables` turns what changes under masks into SSA form.
 //!
 //! Floating-point results are those of the scalar code: nothing is reassociated. Inactive lanes compute whatever they
@@ -27,7 +27,6 @@ mod slots;
 mod values;
 mod variables;
 mod whole;
-mod words;
 mod wrapping;
 
 pub use alternatives::{alternatives, described};

@@ -201,7 +201,7 @@ impl Widener<'_> {
             .collect()
     }
 
-    pub(super) fn shift(&mut self, op: BinaryOp, value: Value, by: u32) -> Value {
+    fn shift(&mut self, op: BinaryOp, value: Value, by: u32) -> Value {
         if by == 0 {
             return value;
         }

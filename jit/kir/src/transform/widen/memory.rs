@@ -5,7 +5,6 @@ use super::Widener;
 use super::slots::access_size;
 use super::values::components;
 use super::whole::loads_pieces;
-use super::words::word;
 use crate::ContextSlot;
 use crate::analysis::Shape;
 use crate::transform::ContextKind;
@@ -97,7 +96,7 @@ impl Widener<'_> {
         }
     }
 
-    pub(super) fn store_lanes(&mut self, value: Value, pointer: Value, mask: Option<Value>, align: u32) {
+    fn store_lanes(&mut self, value: Value, pointer: Value, mask: Option<Value>, align: u32) {
         let wide = matches!(self.ty(pointer), Type::Vector(..));
         let op = match mask {
             None if !wide => Op::Store { pointer, value, align, volatile: false, ordering: None },
@@ -162,12 +161,6 @@ impl Widener<'_> {
         let wide = self.wide(scalar);
         let element_align = |c: u32, plane: i64| if c == 0 { align } else { align.min(lowest_bit(plane)) };
         match pattern {
-            Pattern::Block(first, elements) if let Some(word) = word(scalar, elements) => {
-                self.load_words(word, (scalar, count), first, align)
-            }
-            Pattern::Scattered(first, plane) if let Some(word) = scattered_word(scalar, count, plane) => {
-                self.load_words(word, (scalar, count), first, align)
-            }
             Pattern::Block(first, elements) => {
                 let mask = self.repeat_mask(mask, elements, elements);
                 let block = self.load_lanes(Type::Vector(scalar, self.lanes * elements), first, mask, align);
@@ -217,16 +210,7 @@ impl Widener<'_> {
 
     fn store_by(&mut self, pattern: Pattern, lanes: &[Value], align: u32) {
         let mask = self.mask();
-        let (scalar, count) = (self.ty(lanes[0]).scalar().unwrap_or(Scalar::Int(8)), lanes.len() as u32);
         match pattern {
-            Pattern::Block(first, elements)
-                if let Some(word) = word(scalar, elements).filter(|_| elements == count) =>
-            {
-                self.store_words(word, lanes, first, align);
-            }
-            Pattern::Scattered(first, plane) if let Some(word) = scattered_word(scalar, count, plane) => {
-                self.store_words(word, lanes, first, align);
-            }
             Pattern::Block(first, elements) => {
                 let block = self.interleave(lanes, elements);
                 let mask = self.repeat_mask(mask, elements, lanes.len() as u32);
@@ -327,11 +311,6 @@ impl Widener<'_> {
         let block = if elements == 1 { lanes[0] } else { self.interleave(&lanes, elements) };
         self.out.function.push_effect(self.at, Op::ContextStore(slot, block));
     }
-}
-
-/// The word that a lane's elements fill, if they follow on each other.
-fn scattered_word(scalar: Scalar, count: u32, plane: i64) -> Option<Scalar> {
-    word(scalar, count).filter(|_| plane * 8 == scalar.bits() as i64)
 }
 
 fn lowest_bit(bytes: i64) -> u32 {

@@ -5,7 +5,6 @@ use super::super::division::is_divisor;
 use super::super::slots::access_size;
 use super::super::values::components;
 use super::super::whole::loads_pieces;
-use super::super::words::word;
 use super::super::wrapping::Wrapping;
 use super::Cost;
 use crate::analysis::{Mask, Shape};
@@ -213,11 +212,7 @@ impl Prices<'_> {
             {
                 ((access + 2.0 * vector) * registers * masking, latency.load + 2.0 * latency.float)
             }
-            _ => {
-                let is_word = ty.scalar().is_some_and(|scalar| word(scalar, ty.lanes()).is_some());
-                let gathers = if is_word { 1.0 } else { count };
-                (gathered * f64::from(self.lanes) * gathers, latency.gather)
-            }
+            _ => (gathered * f64::from(self.lanes) * count, latency.gather),
         };
         Price::new(Cost { scalar, pack: pack + asking }, Cost { scalar: latency.load, pack: wait })
     }
