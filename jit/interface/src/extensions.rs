@@ -53,8 +53,6 @@ pub const EXTENSIONS: &[Extension] = &[
     v1("cl_khr_semaphore"),
     v1("cl_khr_suggested_local_work_size"),
     v1("cl_khr_il_program"),
-    v1("cl_khr_spirv_linkonce_odr"),
-    v1("cl_khr_spirv_no_integer_wrap_decoration"),
     v1("cl_khr_spirv_queries"),
 ];
 

@@ -16,8 +16,6 @@ tests![
     specialization_makes_another_program,
     specialization_is_for_modules,
     modules_link_with_binaries,
-    functions_that_several_modules_define,
-    integers_that_do_not_wrap,
     arguments_are_described,
     built_in_variables_of_old_translators,
     groups_as_dpcpp_has_them,
@@ -31,7 +29,6 @@ const INVALID_SPEC_ID: &str = "status -71";
 
 /// Opcodes of SPIR-V.
 mod op {
-    pub const EXTENSION: u32 = 10;
     pub const MEMORY_MODEL: u32 = 14;
     pub const ENTRY_POINT: u32 = 15;
     pub const EXECUTION_MODE: u32 = 16;
@@ -47,7 +44,6 @@ mod op {
     pub const FUNCTION: u32 = 54;
     pub const FUNCTION_PARAMETER: u32 = 55;
     pub const FUNCTION_END: u32 = 56;
-    pub const FUNCTION_CALL: u32 = 57;
     pub const VARIABLE: u32 = 59;
     pub const LOAD: u32 = 61;
     pub const STORE: u32 = 62;
@@ -61,7 +57,6 @@ mod op {
     pub const BITWISE_AND: u32 = 199;
     pub const LABEL: u32 = 248;
     pub const RETURN: u32 = 253;
-    pub const RETURN_VALUE: u32 = 254;
 }
 
 /// A module of instructions whose first words lack the count.
@@ -80,14 +75,6 @@ fn built(setup: &Setup, il: &[u8]) -> Result<Program, Box<dyn std::error::Error>
         .build("")
         .map_err(|error| format!("{error}: {}", program.log(setup.device).unwrap_or_default()))?;
     Ok(program)
-}
-
-/// OpExtension, whose name is padded with zeroes.
-fn extension(name: &str) -> Vec<u32> {
-    let mut bytes = name.as_bytes().to_vec();
-    bytes.resize(name.len() / 4 * 4 + 4, 0);
-    let words = bytes.chunks_exact(4).map(|four| u32::from_le_bytes([four[0], four[1], four[2], four[3]]));
-    [op::EXTENSION].into_iter().chain(words).collect()
 }
 
 /// `kernel void k(global uint *p) { *p = C; }`, where C is the specialization constant 5, which is 40 if nobody says otherwise.
@@ -112,10 +99,6 @@ fn specializable(capability: u32) -> Vec<u8> {
         &[op::FUNCTION_END],
     ])
 }
-
-/// Decorations of `SPV_KHR_no_integer_wrap_decoration`.
-const NO_SIGNED_WRAP: u32 = 4469;
-const NO_UNSIGNED_WRAP: u32 = 4470;
 
 /// The capability Kernel again: one that is there.
 const KERNEL: u32 = 6;
@@ -229,128 +212,6 @@ fn modules_link_with_binaries() -> Outcome {
         parts[1].compile("").or_else(|_| parts[1].compile(SPIR12))?;
         let program = Program::link(&setup.context, "", &[&parts[0], &parts[1]])?;
         assert!(!program.kernels()?.is_empty());
-    }
-    Ok(())
-}
-
-/// Both define `uint a(uint x) { return x + 5; }`, as headers' inline functions are. One exports `uint b(uint x) { return a(x) + a(x); }`,
-/// the other has `kernel void k(global uint *p) { *p = b(a(*p)); }`.
-fn module_with_a(with_kernel: bool) -> Vec<u8> {
-    /// The decoration LinkageAttributes, and what it says of a function.
-    const LINKAGE: u32 = 41;
-    const EXPORT: u32 = 0;
-    const IMPORT: u32 = 1;
-    const LINK_ONCE_ODR: u32 = 2;
-    let (a, b) = (u32::from(b'a'), u32::from(b'b'));
-    let extension = extension("SPV_KHR_linkonce_odr");
-    let mut module: Vec<&[u32]> = vec![
-        &[op::CAPABILITY, 4],
-        &[op::CAPABILITY, 5],
-        &[op::CAPABILITY, 6],
-        &extension,
-        &[op::MEMORY_MODEL, 2, 2],
-    ];
-    if with_kernel {
-        module.push(&[op::ENTRY_POINT, 6, 10, 0x6B]);
-    }
-    let of_b = [op::DECORATE, 30, LINKAGE, b, if with_kernel { IMPORT } else { EXPORT }];
-    let of_a = [op::DECORATE, 40, LINKAGE, a, LINK_ONCE_ODR];
-    module.extend::<[&[u32]; 8]>([
-        &of_a,
-        &of_b,
-        &[op::TYPE_VOID, 1],
-        &[op::TYPE_INT, 2, 32, 0],
-        &[op::TYPE_POINTER, 3, 5, 2],
-        &[op::TYPE_FUNCTION, 4, 1, 3],
-        &[op::TYPE_FUNCTION, 6, 2, 2],
-        &[op::CONSTANT, 2, 5, 5],
-    ]);
-    if with_kernel {
-        // Declarations come first.
-        module.extend::<[&[u32]; 3]>([
-            &[op::FUNCTION, 2, 30, 0, 6],
-            &[op::FUNCTION_PARAMETER, 2, 31],
-            &[op::FUNCTION_END],
-        ]);
-    }
-    module.extend::<[&[u32]; 6]>([
-        &[op::FUNCTION, 2, 40, 0, 6],
-        &[op::FUNCTION_PARAMETER, 2, 41],
-        &[op::LABEL, 42],
-        &[op::I_ADD, 2, 43, 41, 5],
-        &[op::RETURN_VALUE, 43],
-        &[op::FUNCTION_END],
-    ]);
-    if with_kernel {
-        module.extend::<[&[u32]; 9]>([
-            &[op::FUNCTION, 1, 10, 0, 4],
-            &[op::FUNCTION_PARAMETER, 3, 11],
-            &[op::LABEL, 12],
-            &[op::LOAD, 2, 13, 11],
-            &[op::FUNCTION_CALL, 2, 14, 40, 13],
-            &[op::FUNCTION_CALL, 2, 15, 30, 14],
-            &[op::STORE, 11, 15],
-            &[op::RETURN],
-            &[op::FUNCTION_END],
-        ]);
-    } else {
-        module.extend::<[&[u32]; 8]>([
-            &[op::FUNCTION, 2, 30, 0, 6],
-            &[op::FUNCTION_PARAMETER, 2, 31],
-            &[op::LABEL, 32],
-            &[op::FUNCTION_CALL, 2, 33, 40, 31],
-            &[op::FUNCTION_CALL, 2, 34, 40, 31],
-            &[op::I_ADD, 2, 35, 33, 34],
-            &[op::RETURN_VALUE, 35],
-            &[op::FUNCTION_END],
-        ]);
-    }
-    assembled(&module)
-}
-
-fn functions_that_several_modules_define() -> Outcome {
-    let setup = Setup::new();
-    assert!(setup.device.has_extension("cl_khr_spirv_linkonce_odr"));
-    for order in [[true, false], [false, true]] {
-        let parts = order.map(|with_kernel| Program::from_il(&setup.context, &module_with_a(with_kernel)));
-        let [first, second] = parts;
-        let (first, second) = (first?, second?);
-        first.compile("")?;
-        second.compile("")?;
-        let program = Program::link(&setup.context, "", &[&first, &second])?;
-        assert_eq!(written(&setup, &program)?, 20);
-    }
-    Ok(())
-}
-
-/// `*p = *p + 5`, with the promise that the sum fits.
-fn integers_that_do_not_wrap() -> Outcome {
-    let setup = Setup::new();
-    assert!(setup.device.has_extension("cl_khr_spirv_no_integer_wrap_decoration"));
-    for promise in [NO_SIGNED_WRAP, NO_UNSIGNED_WRAP] {
-        let extension = extension("SPV_KHR_no_integer_wrap_decoration");
-        let il = assembled(&[
-            &[op::CAPABILITY, 4],
-            &[op::CAPABILITY, 6],
-            &extension,
-            &[op::MEMORY_MODEL, 2, 2],
-            &[op::ENTRY_POINT, 6, 10, u32::from(b'k')],
-            &[op::DECORATE, 14, promise],
-            &[op::TYPE_VOID, 1],
-            &[op::TYPE_INT, 2, 32, 0],
-            &[op::TYPE_POINTER, 3, 5, 2],
-            &[op::TYPE_FUNCTION, 4, 1, 3],
-            &[op::CONSTANT, 2, 5, 5],
-            &[op::FUNCTION, 1, 10, 0, 4],
-            &[op::FUNCTION_PARAMETER, 3, 11],
-            &[op::LABEL, 12],
-            &[op::LOAD, 2, 13, 11],
-            &[op::I_ADD, 2, 14, 13, 5],
-            &[op::STORE, 11, 14],
-            &[op::RETURN],
-            &[op::FUNCTION_END],
-        ]);
-        assert_eq!(written(&setup, &built(&setup, &il)?)?, 5);
     }
     Ok(())
 }
