@@ -173,20 +173,12 @@ fn cbrt(x: f32) -> f32 {
 fn hypot(x: f32, y: f32) -> f32 {
     // That of one number, where the other is NaN.
     let largest = x.abs().max(y.abs());
-    let (down, up) = (two_to(-70), two_to(90));
-    let scale = if largest > two_to(60) {
-        down
+    let (scale, back) = if largest > two_to(60) {
+        (two_to(-70), two_to(70))
     } else if largest < two_to(-40) {
-        up
+        (two_to(90), two_to(-90))
     } else {
-        1.0
-    };
-    let back = if largest > two_to(60) {
-        1.0 / down
-    } else if largest < two_to(-40) {
-        1.0 / up
-    } else {
-        1.0
+        (1.0, 1.0)
     };
     let (a, b) = (x * scale, y * scale);
     let value = a.mul_add(a, b * b).sqrt() * back;

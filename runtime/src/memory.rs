@@ -112,7 +112,12 @@ impl Storage {
         }
         // The lowest limit of the context's devices: all of them can use it.
         let fits = size as u64 <= context.device().info.max_mem_alloc_size;
-        let memory = fits.then(|| context.memory.allocate_object(size, PAGE)).flatten().ok_or_else(|| {
+        let is_written = flags.contains(MemFlags::USE_HOST_PTR) || flags.contains(MemFlags::COPY_HOST_PTR);
+        let allocate = || match is_written {
+            true => context.memory.allocate(size, PAGE),
+            false => context.memory.allocate_object(size, PAGE),
+        };
+        let memory = fits.then(allocate).flatten().ok_or_else(|| {
             Status::MemObjectAllocationFailure.because(format!("no memory for an object of {size} bytes"))
         })?;
         Ok(Arc::new(match used {

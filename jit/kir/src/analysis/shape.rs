@@ -512,6 +512,8 @@ pub fn interval(function: &Function, value: Value, depth: u32) -> Option<(i128, 
         }
         Op::Cast { op: CastOp::Trunc | CastOp::SExt, value, .. } => of(*value)?,
         Op::Cast { op: CastOp::ZExt, value, .. } => of(*value).filter(|r| r.0 >= 0)?,
+        // Whatever the other operand is.
+        Op::Binary { op: BinaryOp::And, rhs, .. } => of(*rhs).filter(|r| r.0 >= 0).map(|r| (0, r.1))?,
         Op::Binary { op, lhs, rhs, .. } => {
             let (a, b) = (of(*lhs)?, of(*rhs)?);
             match op {
@@ -519,7 +521,6 @@ pub fn interval(function: &Function, value: Value, depth: u32) -> Option<(i128, 
                 BinaryOp::Sub => (a.0.checked_sub(b.1)?, a.1.checked_sub(b.0)?),
                 BinaryOp::Mul => product(a, b)?,
                 BinaryOp::Shl if b.0 == b.1 && (0..31).contains(&b.0) => product(a, (1 << b.0, 1 << b.0))?,
-                BinaryOp::And if b.0 == b.1 && b.0 >= 0 => (0, b.0),
                 BinaryOp::LShr | BinaryOp::UDiv if a.0 >= 0 && b.0 >= 0 => (0, a.1),
                 _ => return None,
             }

@@ -48,17 +48,11 @@ fn exponent(function: &Function, divisor: Value) -> Option<Value> {
             exponent(function, arguments[0])
         }
         &Op::Binary { op: BinaryOp::Shl, lhs, rhs, .. } if function.constant_int(lhs) == Some(1) => {
-            let (low, high) = interval(function, rhs, 0).or_else(|| masked(function, rhs))?;
+            let (low, high) = interval(function, rhs, 0)?;
             (low >= 0 && high < i128::from(bits)).then_some(rhs)
         }
         _ => None,
     }
-}
-
-/// Bounds of what is left of any number by a mask.
-fn masked(function: &Function, value: Value) -> Option<(i128, i128)> {
-    let Op::Binary { op: BinaryOp::And, rhs, .. } = *function.defining_op(value)? else { return None };
-    Some((0, i128::try_from(function.constant_int(rhs)?).ok()?))
 }
 
 #[cfg(test)]

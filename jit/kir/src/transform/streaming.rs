@@ -25,7 +25,7 @@ pub fn stream_stores(group: &mut WorkGroup, facts: &TargetFacts) {
             .map(|inst| inst.index())
             .collect();
         let work: usize = body.blocks.iter().map(|block| block.insts.len()).sum();
-        if work > MOST_WORK * stores.count_ones(..) {
+        if stores.is_clear() || work > MOST_WORK * stores.count_ones(..) {
             continue;
         }
         group.streams = true;
@@ -81,8 +81,8 @@ mod tests {
     use crate::transform::widen::{Wanted, choose};
     use crate::{parse, verify};
 
-    /// Whether a kernel that stores what comes of so many products goes past the caches.
-    fn streams_with(products: usize) -> bool {
+    /// A kernel in packs that stores what comes of so many products.
+    fn widened(products: usize) -> (WorkGroup, TargetFacts) {
         let product = |n: usize| format!("  %{}: i32 = mul %{}, %3\n", n + 6, n + 5);
         let text = format!(
             "kernel \"k\"(%0: ptr(global) @ 0, %1: ptr(global) @ 8) {{\nb0:\n  %2: i64 = global_id 0
@@ -95,6 +95,12 @@ mod tests {
         let facts = TargetFacts::with_vectors(512);
         group.regions[0].wide =
             choose(&group.regions[0], &group.context, &facts, Wanted::default(), false).wide;
+        (group, facts)
+    }
+
+    /// Whether it goes past the caches.
+    fn streams_with(products: usize) -> bool {
+        let (mut group, facts) = widened(products);
         stream_stores(&mut group, &facts);
         let wide = &group.regions[0].wide.as_ref().unwrap().body;
         verify(wide).unwrap_or_else(|e| panic!("{e}\n{wide}"));
@@ -106,5 +112,15 @@ mod tests {
     #[test]
     fn only_what_memory_holds_up_goes_past_the_caches() {
         assert!(streams_with(4) && !streams_with(200));
+    }
+
+    #[test]
+    fn what_stores_nothing_asks_nothing() {
+        let (mut group, facts) = widened(1);
+        let wide = group.regions[0].wide.as_mut().unwrap();
+        wide.body = parse("kernel \"k\"() {\nb0:\n  return\n}").unwrap();
+        stream_stores(&mut group, &facts);
+        let wide = &group.regions[0].wide.as_ref().unwrap().body;
+        assert!(!group.streams && wide.insts().next().is_none(), "{wide}");
     }
 }

@@ -115,6 +115,27 @@ fn who_looks_after_a_launch_ends_when_better_code_is_asked_for() {
 }
 
 #[test]
+fn helpers_stay_though_better_code_may_come() {
+    let scheduler = Scheduler::new(2, None);
+    let counters: Vec<AtomicU32> = (0..8).map(|_| AtomicU32::new(0)).collect();
+    // Other tests have code made meanwhile, and want the processors: not every try can succeed.
+    wait_until(|| {
+        let kernel =
+            tiers(version(Tier::Baseline, count_slowly, |_| ()), |_| Err("nobody asks for it".to_owned()));
+        let run = || scheduler.run(&invocation(&kernel, [8, 1, 1], 1, &counters)).unwrap();
+        run();
+        // Who looks after the first launch of a kernel is at work until then.
+        std::thread::sleep(4 * BETWEEN_LOOKS);
+        run();
+        let stays = (0..50).any(|_| {
+            std::thread::sleep(Duration::from_micros(20));
+            scheduler.remind(|| ())
+        });
+        stays && !kernel.is_settled()
+    });
+}
+
+#[test]
 fn slow_groups_are_shared_even_when_they_are_few() {
     let scheduler = Scheduler::new(2, None);
     let counters: Vec<AtomicU32> = (0..200).map(|_| AtomicU32::new(0)).collect();
