@@ -13,6 +13,7 @@ mod masks;
 mod shape;
 mod streams;
 mod uniformity;
+mod wrapping;
 
 pub use control_flow::ControlFlow;
 pub use divisor::Divisors;
@@ -29,6 +30,7 @@ pub(crate) use shape::interval;
 pub use shape::{ID_LIMIT, MemoryShape, Shape, Shapes, id_limit};
 pub use streams::{buffer, written_only};
 pub use uniformity::Uniformity;
+pub use wrapping::wrapping_loops;
 
 #[cfg(test)]
 mod tests;

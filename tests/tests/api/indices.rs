@@ -6,7 +6,16 @@ use crate::sources::{built, setup};
 use spirula_tests::cl::{Buffer, Kernel, NdRange};
 use spirula_tests::isolate::Outcome;
 
-tests![wrapping, wrapping_in_lanes, clamped, clamped_in_lanes, structures, structures_in_lanes];
+tests![
+    wrapping,
+    wrapping_in_lanes,
+    clamped,
+    clamped_in_lanes,
+    structures,
+    structures_in_lanes,
+    counters,
+    counters_in_lanes
+];
 
 /// Elements that a 16-bit index leads to.
 const COUNT: usize = 1 << 16;
@@ -229,5 +238,64 @@ fn structures() -> Outcome {
 
 fn structures_in_lanes() -> Outcome {
     in_lanes("indices::structures");
+    Ok(())
+}
+
+/// Sums of a counter and of what is left of it when it wraps: of ids, and of a loop in each work-item.
+const COUNTERS: [&str; 5] = [
+    "out[n] = in[n * 4 + (n & 3)] * 3 + in[n * 4 + (n + 1 & 3)];",
+    "out[n] = in[n * 2 + n % 16] * 3 + in[n * 2 + (n + 1) % 16];",
+    "uint s = 0; for (uint k = 0; k < 100; k++) s = s * 3 + in[k * 4 + (k & 3)] + in[k * 4 + (k + 1 & 3)]; out[n] = s + n;",
+    "uint s = 0; uchar c = n; for (uint k = 0; k < 300; k++, c += 5) s += in[k * 2 + c] ^ in[k * 2 + c + 1]; out[n] = s;",
+    "uint s = 0; for (ushort k = 0; k < 300; k++) s += in[k + (uchar)(k * 3)] * (in[k + (uchar)(k * 3 + 3)] & 15); out[n] = s;",
+];
+
+/// What one of them writes for work-item n.
+fn counted(body: usize, input: &[u32], n: usize) -> u32 {
+    let sum = |terms: &mut dyn Iterator<Item = u32>| terms.fold(0, u32::wrapping_add);
+    let pair = |i: usize, j: usize| input[i].wrapping_mul(3).wrapping_add(input[j]);
+    match body {
+        0 => pair(n * 4 + n % 4, n * 4 + (n + 1) % 4),
+        1 => pair(n * 2 + n % 16, n * 2 + (n + 1) % 16),
+        2 => {
+            let terms = (0..100).map(|k| input[k * 4 + k % 4].wrapping_add(input[k * 4 + (k + 1) % 4]));
+            terms.fold(0, |s: u32, term| s.wrapping_mul(3).wrapping_add(term)).wrapping_add(n as u32)
+        }
+        3 => sum(&mut (0..300).map(|k| k * 2 + (n + 5 * k) % 256).map(|i| input[i] ^ input[i + 1])),
+        _ => {
+            let at = |k: usize, more: usize| input[k + (k * 3 + more) % 256];
+            sum(&mut (0..300).map(|k| at(k, 0).wrapping_mul(at(k, 3) & 15)))
+        }
+    }
+}
+
+fn counters() -> Outcome {
+    let setup = setup()?;
+    let items = 256;
+    let input: Vec<u32> = (0..1200).map(|n: u32| n.wrapping_mul(0x9E37_79B9) >> 3).collect();
+    let given = Buffer::copy_of(&setup.context, &input)?;
+    for (number, body) in COUNTERS.iter().enumerate() {
+        let source = format!(
+            "__attribute__((reqd_work_group_size({items}, 1, 1)))
+            kernel void k(global const uint *in, global uint *out) {{ ushort n = get_local_id(0); {body} }}"
+        );
+        let kernel = Kernel::new(&built(&setup, &source, "")?, "k")?;
+        let output = Buffer::copy_of(&setup.context, &vec![99_u32; items])?;
+        kernel.set_object(0, Some(&given))?;
+        kernel.set_object(1, Some(&output))?;
+        setup.queue.launch(&kernel, NdRange::new(&[items], &[items]))?;
+        let mut found = vec![0_u32; items];
+        setup.queue.read(&output, &mut found)?;
+        let expected: Vec<u32> = (0..items).map(|n| counted(number, &input, n)).collect();
+        let differing = std::iter::zip(&found, &expected).position(|(a, b)| a != b);
+        assert_eq!(differing, None, "`{body}`");
+    }
+    Ok(())
+}
+
+// Loops that stay scalar are LLVM's to vectorize.
+fn counters_in_lanes() -> Outcome {
+    again_with("indices::counters", &[("SPIRULA_TIER", "optimized"), ("SPIRULA_VECTOR_WIDTH", "1")]);
+    in_lanes("indices::counters");
     Ok(())
 }

@@ -15,8 +15,10 @@ mod types;
 #[cfg(test)]
 mod tests;
 
+use fixedbitset::FixedBitSet;
 use lines::Lines;
 use metadata::Metadata;
+use spirula_kir::analysis::wrapping_loops;
 use spirula_kir::{
     Attributes, ConstantData, Function, Op, Passing, Promises, Signature, Type, Value, ValueDef,
 };
@@ -162,12 +164,14 @@ struct Translator<'a> {
     out: &'a mut Text,
     /// The function's names for its access groups and alias scopes begin here.
     scope: metadata::Scope,
+    /// Blocks at whose end a loop begins again that LLVM's vectorizer must not see.
+    wrapping: FixedBitSet,
 }
 
 impl<'a> Translator<'a> {
     fn new(function: &'a Function, out: &'a mut Text) -> Self {
         let scope = out.metadata.new_scope();
-        Translator { function, out, scope }
+        Translator { function, out, scope, wrapping: wrapping_loops(function) }
     }
 
     fn function(&mut self) {

@@ -53,6 +53,15 @@ impl Translator<'_> {
         }
     }
 
+    /// What stands behind the branch of a loop's last block.
+    fn loop_hints(&mut self, block: Block) -> String {
+        let mut hints = self.function.block(block).loop_hints;
+        if self.wrapping.contains(block.index()) {
+            hints.get_or_insert_default().no_vectorize = true;
+        }
+        hints.map_or_else(String::new, |hints| self.out.metadata.loop_hints(self.scope, hints))
+    }
+
     fn terminator(&mut self, block: Block) {
         let data = self.function.block(block);
         let targets = data.terminator.targets();
@@ -63,10 +72,7 @@ impl Translator<'_> {
                 targets[edge].block.to_string()
             }
         };
-        let hints = match data.loop_hints {
-            Some(hints) => self.out.metadata.loop_hints(self.scope, hints),
-            None => String::new(),
-        };
+        let hints = self.loop_hints(block);
         let text = match &data.terminator {
             Terminator::Jump(_) => format!("br label %{}{hints}", label(0)),
             Terminator::Branch { condition, .. } => {
