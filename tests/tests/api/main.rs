@@ -42,6 +42,7 @@ mod threads;
 mod timeouts;
 mod usm;
 mod variables;
+mod vectors;
 mod versions;
 mod work_groups;
 
@@ -128,6 +129,7 @@ fn main() -> ExitCode {
         sources::tests(),
         generic::tests(),
         variables::tests(),
+        vectors::tests(),
         versions::tests(),
         kernels::tests(),
         printf::tests(),

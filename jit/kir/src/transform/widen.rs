@@ -3,7 +3,7 @@
 //! 1. `slots` decides where the lanes' private memory lies,
 //! 2. the analyses say what is uniform, affine or varying, where lanes part, and which blocks share a mask,
 //! 3. `schedule` puts the blocks into a line in which uniform branches remain,
-//! 4. the widener (here) walks along that line and writes the new body: `instruction`, `memory`, `interleaved`, `whole`, `intrinsic`, `collectives` and `lanes` say
+//! 4. the widener (here) walks along that line and writes the new body: `instruction`, `memory`, `interleaved`, `whole`, `aos`, `intrinsic`, `collectives` and `lanes` say
 //!    what becomes of an instruction, `values` of a value, and `variables` turns what changes under masks into SSA form.
 //!
 //! Floating-point results are those of the scalar code: nothing is reassociated. Inactive lanes compute whatever they
@@ -11,6 +11,7 @@
 
 mod adjacent;
 mod alternatives;
+mod aos;
 mod atomics;
 mod choice;
 mod collectives;
@@ -35,6 +36,7 @@ pub use choice::{Choice, Wanted, choose, choose_sub_groups};
 use super::{ContextKind, Region};
 use crate::analysis::{ControlFlow, LoopId, Loops, Mask, Masks, MemoryShape, Node, Shape, Shapes};
 use crate::{Block, Constant, Function, IntPredicate, Op, Scalar, Target, Terminator, Type, UnaryOp, Value};
+use aos::AosVectors;
 use fixedbitset::FixedBitSet;
 use interleaved::Groups;
 use rows::Walks;
@@ -60,6 +62,7 @@ struct Facts {
     masks: Masks,
     groups: Groups,
     walks: Walks,
+    aos: AosVectors,
     slots: SlotPlan,
     flow: ControlFlow,
     /// Values that some instruction or terminator reads.
@@ -77,7 +80,17 @@ impl Facts {
         let masks = Masks::new(body, &flow, &loops, &shapes);
         let groups = Groups::new(body, &shapes, &masks, lanes);
         let walks = Walks::new(body, &loops, &shapes, lanes);
-        Some(Facts { loops, shapes, masks, groups, walks, slots, flow, used: body.used_values() })
+        let finder = aos::Finder {
+            body,
+            flow: &flow,
+            loops: &loops,
+            shapes: &shapes,
+            slots: &slots,
+            walks: &walks,
+            lanes,
+        };
+        let aos = finder.find();
+        Some(Facts { loops, shapes, masks, groups, walks, aos, slots, flow, used: body.used_values() })
     }
 }
 
@@ -118,6 +131,8 @@ pub fn widen(
         at: Block(0),
         user: Block(0),
         spread: HashMap::new(),
+        in_order: HashMap::new(),
+        repeated: HashMap::new(),
         pieces: HashMap::new(),
         temporaries: 0,
     };
@@ -193,6 +208,10 @@ struct Widener<'a> {
     user: Block,
     /// Values that are spread over the lanes already, by new block and user.
     spread: HashMap<(Block, Block, Value), Vec<Value>>,
+    /// Vectors that were put into memory's order already.
+    in_order: HashMap<(Block, Block, Value), Vec<Value>>,
+    /// Masks of blocks in which each lane's bit stands so often.
+    repeated: HashMap<(Block, Value, u32), Value>,
     /// What was loaded for a group of interleaved loads.
     pieces: HashMap<usize, Vec<Value>>,
     temporaries: u32,
@@ -388,6 +407,9 @@ impl Widener<'_> {
                 let new = match lanes {
                     Some(lanes) if varying => {
                         let old = self.out.read(self.at, variable);
+                        let in_order = self.facts.aos.contains(param) && !self.out.is_poison(old);
+                        let count = self.body.ty(param).lanes();
+                        let lanes = if in_order { self.mask_in_order(lanes, c, count) } else { lanes };
                         self.select(lanes, value, old)
                     }
                     _ => value,
@@ -420,6 +442,7 @@ impl Widener<'_> {
     /// An argument in the form in which the parameter is kept.
     fn as_kept(&mut self, param: Value, argument: Value) -> Vec<Value> {
         match self.facts.shapes.shape(param) {
+            Shape::Varying if self.facts.aos.contains(param) => self.elements_of(argument),
             Shape::Varying => self.lanes_of(argument),
             _ if self.kept_types(param) == [Type::I64] => vec![self.extended(argument)],
             _ => vec![self.first_lane(argument)],

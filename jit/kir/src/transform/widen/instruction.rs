@@ -93,6 +93,9 @@ impl Widener<'_> {
     }
 
     fn varying(&mut self, op: &Op, value: Value) -> Vec<Value> {
+        if self.facts.aos.contains(value) {
+            return self.in_memory_order(op, value);
+        }
         let ty = self.body.ty(value).clone();
         let scalars = components(&ty);
         match op {
@@ -146,11 +149,21 @@ impl Widener<'_> {
     /// The same operation on the vectors of each component.
     pub(super) fn by_component(&mut self, op: &Op, operands: &[Value], scalars: &[Scalar]) -> Vec<Value> {
         let lanes: Vec<Vec<Value>> = operands.iter().map(|&v| self.lanes_of(v)).collect();
+        self.for_each_part(op, &lanes, scalars)
+    }
+
+    /// The same operation on each part of its operands.
+    pub(super) fn for_each_part(
+        &mut self,
+        op: &Op,
+        operands: &[Vec<Value>],
+        scalars: &[Scalar],
+    ) -> Vec<Value> {
         (scalars.iter().enumerate())
-            .map(|(c, &scalar)| {
+            .map(|(part, &scalar)| {
                 let mut copy = op.clone();
-                for (operand, lanes) in copy.operands_mut().into_iter().zip(&lanes) {
-                    *operand = lanes[c];
+                for (operand, parts) in copy.operands_mut().into_iter().zip(operands) {
+                    *operand = parts[part];
                 }
                 self.push(self.wide(scalar), copy)
             })

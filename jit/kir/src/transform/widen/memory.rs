@@ -24,8 +24,8 @@ pub(super) enum Pattern {
 #[derive(Clone, Copy)]
 pub(super) struct Elements {
     pub size: i64,
-    count: u32,
-    padded: Option<u32>,
+    pub count: u32,
+    pub padded: Option<u32>,
 }
 
 /// Elements that follow on those of the lane before.
@@ -122,6 +122,10 @@ impl Widener<'_> {
         let lanes = self.lanes;
         let ty = Type::Vector(Scalar::Int(1), lanes * elements);
         let first = mask.unwrap_or_else(|| self.all_lanes(lanes));
+        if let Some(&repeated) = self.repeated.get(&(self.user, first, elements)).filter(|_| used == elements)
+        {
+            return Some(repeated);
+        }
         let none = self.constant(self.ty(first), Constant::Zero);
         let places = (0..lanes)
             .flat_map(|l| (0..elements).map(move |e| if e < used { l as i32 } else { lanes as i32 }));
@@ -129,31 +133,78 @@ impl Widener<'_> {
         Some(self.push(ty, Op::Shuffle { first, second: none, mask: places.into() }))
     }
 
+    /// An access in the way in which the lanes lie, or in two ways if that depends on an index.
+    pub(super) fn by_pattern(
+        &mut self,
+        pointer: Value,
+        elements: Elements,
+        mut access: impl FnMut(&mut Self, Pattern) -> Vec<Value>,
+    ) -> Vec<Value> {
+        // In front of all branches: one mask serves all accesses of a block.
+        if let (Some(mask), count @ 2..) = (self.mask(), elements.count)
+            && let Some(repeated) = self.repeat_mask(Some(mask), count, count)
+        {
+            self.repeated.insert((self.user, mask, count), repeated);
+        }
+        if let Some(parts) = self.unless_wrapping(pointer, elements, &mut access) {
+            return parts;
+        }
+        let pattern = self.pattern(pointer, elements);
+        access(self, pattern)
+    }
+
     /// None if it must be instantiated for each lane.
     pub(super) fn load(&mut self, pointer: Value, ty: &Type, align: u32) -> Option<Vec<Value>> {
-        let pieces = loads_pieces(self.body, pointer, ty, self.lanes);
         let size = access_size(ty)? as i64;
-        let (scalar, count) = (ty.scalar()?, ty.lanes());
+        let count = ty.lanes();
+        ty.scalar()?;
         // A vector of three may be read with its padding where it is aligned as a whole.
         let padded = (count == 3 && i64::from(align) >= 4 * size).then_some(4);
         let elements = Elements { size, count, padded };
-        let by = |widener: &mut Self, pattern: Pattern| {
-            // Of a block of few pieces for each lane, all is picked out at once.
-            let goes_whole = |piece: &u32| match pattern {
-                Pattern::Block(..) => count > 2 * *piece,
-                Pattern::Planes(..) => false,
-                Pattern::Scattered(..) => true,
-            };
-            match pieces.filter(goes_whole) {
-                Some(piece) => widener.load_whole(pointer, (scalar, count), piece, align),
-                None => widener.load_by(pattern, (scalar, count), align),
-            }
+        Some(self.by_pattern(pointer, elements, |widener, pattern| {
+            widener.load_pattern(pointer, pattern, ty, align)
+        }))
+    }
+
+    /// A load's components.
+    pub(super) fn load_pattern(
+        &mut self,
+        pointer: Value,
+        pattern: Pattern,
+        ty: &Type,
+        align: u32,
+    ) -> Vec<Value> {
+        let (scalar, count) = (ty.scalar().unwrap_or(Scalar::Int(8)), ty.lanes());
+        // Of a block of few pieces for each lane, all is picked out at once.
+        let goes_whole = |piece: &u32| match pattern {
+            Pattern::Block(..) => count > 2 * *piece,
+            Pattern::Planes(..) => false,
+            Pattern::Scattered(..) => true,
         };
-        if let Some(parts) = self.unless_wrapping(pointer, elements, by) {
-            return Some(parts);
+        match loads_pieces(self.body, pointer, ty, self.lanes).filter(goes_whole) {
+            Some(piece) => self.load_whole(pointer, (scalar, count), piece, align),
+            None => self.load_by(pattern, (scalar, count), align),
         }
-        let pattern = self.pattern(pointer, elements);
-        Some(by(self, pattern))
+    }
+
+    /// All lanes' elements, in memory's order.
+    pub(super) fn load_block(
+        &mut self,
+        first: Value,
+        (scalar, elements): (Scalar, u32),
+        align: u32,
+    ) -> Value {
+        let mask = self.mask();
+        let mask = self.repeat_mask(mask, elements, elements);
+        self.load_lanes(Type::Vector(scalar, self.lanes * elements), first, mask, align)
+    }
+
+    /// The same of each lane: of a block, the component of that number.
+    pub(super) fn every(&mut self, block: Value, component: u32, elements: u32) -> Value {
+        let any = self.constant(self.ty(block), Constant::Poison);
+        let places: Vec<i32> = (0..self.lanes).map(|l| (l * elements + component) as i32).collect();
+        let ty = self.wide(self.ty(block).scalar().unwrap_or(Scalar::Int(8)));
+        self.push(ty, Op::Shuffle { first: block, second: any, mask: places.into() })
     }
 
     fn load_by(&mut self, pattern: Pattern, (scalar, count): (Scalar, u32), align: u32) -> Vec<Value> {
@@ -162,16 +213,8 @@ impl Widener<'_> {
         let element_align = |c: u32, plane: i64| if c == 0 { align } else { align.min(lowest_bit(plane)) };
         match pattern {
             Pattern::Block(first, elements) => {
-                let mask = self.repeat_mask(mask, elements, elements);
-                let block = self.load_lanes(Type::Vector(scalar, self.lanes * elements), first, mask, align);
-                let any = self.constant(self.ty(block), Constant::Poison);
-                (0..count)
-                    .map(|c| {
-                        let places: Vec<i32> = (0..self.lanes).map(|l| (l * elements + c) as i32).collect();
-                        let op = Op::Shuffle { first: block, second: any, mask: places.into() };
-                        self.push(wide.clone(), op)
-                    })
-                    .collect()
+                let block = self.load_block(first, (scalar, elements), align);
+                (0..count).map(|c| self.every(block, c, elements)).collect()
             }
             Pattern::Planes(first, plane) | Pattern::Scattered(first, plane) => (0..count)
                 .map(|c| {
@@ -195,20 +238,25 @@ impl Widener<'_> {
             self.instantiate(&op, None);
             return;
         };
+        if self.store_in_order(pointer, value, align) {
+            return;
+        }
         let (size, count) = (size as i64, ty.lanes());
-        let elements = Elements { size, count, padded: None };
         let lanes = self.lanes_of(value);
-        let by = |widener: &mut Self, pattern: Pattern| {
+        self.by_pattern(pointer, Elements { size, count, padded: None }, |widener, pattern| {
             widener.store_by(pattern, &lanes, align);
             Vec::new()
-        };
-        if self.unless_wrapping(pointer, elements, by).is_none() {
-            let pattern = self.pattern(pointer, elements);
-            self.store_by(pattern, &lanes, align);
-        }
+        });
     }
 
-    fn store_by(&mut self, pattern: Pattern, lanes: &[Value], align: u32) {
+    /// All lanes' elements, in memory's order, of which each lane has so many.
+    pub(super) fn store_block(&mut self, block: Value, first: Value, elements: u32, align: u32) {
+        let mask = self.mask();
+        let mask = self.repeat_mask(mask, elements, elements);
+        self.store_lanes(block, first, mask, align);
+    }
+
+    pub(super) fn store_by(&mut self, pattern: Pattern, lanes: &[Value], align: u32) {
         let mask = self.mask();
         match pattern {
             Pattern::Block(first, elements) => {
@@ -246,7 +294,7 @@ impl Widener<'_> {
     }
 
     /// One vector of all lanes' components, lane by lane, with any value behind each lane's own up to `elements`.
-    fn interleave(&mut self, parts: &[Value], elements: u32) -> Value {
+    pub(super) fn interleave(&mut self, parts: &[Value], elements: u32) -> Value {
         let scalar = self.ty(parts[0]).scalar().unwrap_or(Scalar::Int(8));
         let all = self.end_to_end(parts.to_vec());
         let any = self.constant(self.ty(all), Constant::Poison);
@@ -277,14 +325,7 @@ impl Widener<'_> {
         if elements == 1 {
             return vec![block];
         }
-        let any = self.constant(self.ty(block), Constant::Poison);
-        (0..scalars.len() as u32)
-            .map(|c| {
-                let places: Vec<i32> = (0..self.lanes).map(|l| (l * elements + c) as i32).collect();
-                let op = Op::Shuffle { first: block, second: any, mask: places.into() };
-                self.push(self.wide(scalars[0]), op)
-            })
-            .collect()
+        (0..scalars.len() as u32).map(|c| self.every(block, c, elements)).collect()
     }
 
     /// The thread's own memory: what inactive lanes keep is written back.

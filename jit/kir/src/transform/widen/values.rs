@@ -179,6 +179,7 @@ impl Widener<'_> {
             (0..count).map(|c| self.out.read(self.at, Variable::Left(value, c))).collect()
         } else {
             match self.facts.shapes.shape(value) {
+                Shape::Varying if self.facts.aos.contains(value) => self.components_in_order(value),
                 Shape::Varying => {
                     return (0..count).map(|c| self.out.read(self.at, Variable::Value(value, c))).collect();
                 }

@@ -1,6 +1,7 @@
 //! Widening: what each instruction costs.
 
 use super::super::Facts;
+use super::super::aos::TRANSPOSE;
 use super::super::division::is_divisor;
 use super::super::slots::access_size;
 use super::super::values::components;
@@ -58,12 +59,12 @@ impl Prices<'_> {
                 }
                 (Some(Shape::Varying), Some(result)) => {
                     let pieces = self.pieces(block, result, *pointer);
-                    pieces.unwrap_or_else(|| self.access(block, *pointer, self.body.ty(result)))
+                    pieces.unwrap_or_else(|| self.access(block, *pointer, result))
                 }
                 _ => Price::new(Cost::both(access), Cost::both(self.costs.latency.load)),
             },
             Op::Store { pointer, value, volatile: false, ordering: None, .. } => {
-                self.access(block, *pointer, self.body.ty(*value))
+                self.access(block, *pointer, *value)
             }
             Op::AtomicRmw { .. } | Op::CompareExchange { .. } | Op::Load { .. } | Op::Store { .. } => {
                 self.instance(4.0 * access)
@@ -87,8 +88,9 @@ impl Prices<'_> {
             }
             _ => {
                 let ty = result.map_or(&Type::BOOL, |v| self.body.ty(v));
-                let price = Price::new(self.arithmetic(op, ty), self.latency(op, ty));
+                let mut price = Price::new(self.arithmetic(op, ty), self.latency(op, ty));
                 if shape == Some(Shape::Varying) {
+                    price.busy.pack += result.map_or(0.0, |result| self.reordered(block, op, result));
                     return price;
                 }
                 Price::new(Cost::both(price.busy.scalar), Cost::both(price.latency.scalar))
@@ -161,6 +163,28 @@ impl Prices<'_> {
         }
     }
 
+    /// What it takes to bring a result's operands into memory's order, to move elements in that order, or to take the result apart.
+    fn reordered(&self, block: Block, op: &Op, result: Value) -> f64 {
+        let aos = &self.facts.aos;
+        if !aos.contains(result) {
+            return 0.0;
+        }
+        let is_apart = |&value: &Value| {
+            let varies = self.facts.shapes.shape_at(value, block) == Shape::Varying;
+            varies && self.body.ty(value).lanes() > 1 && !aos.contains(value)
+        };
+        let operands = op.operands();
+        let moved = operands
+            .iter()
+            .copied()
+            .filter(is_apart)
+            .chain(Some(result).filter(|_| aos.is_taken_apart(result)));
+        let transposed: f64 = moved.map(|value| TRANSPOSE * self.registers(self.body.ty(value))).sum();
+        let within = matches!(op, Op::Shuffle { .. } | Op::InsertElement { .. });
+        let within = if within { self.registers(self.body.ty(result)) } else { 0.0 };
+        self.costs.vector * (transposed + within)
+    }
+
     fn latency(&self, op: &Op, ty: &Type) -> Cost {
         let times = self.costs.latency;
         let product = if ty.lanes() > 1 { times.vector_product } else { times.product };
@@ -194,8 +218,10 @@ impl Prices<'_> {
         }
     }
 
-    /// A load or store by a pointer of any shape.
-    fn access(&self, block: Block, pointer: Value, ty: &Type) -> Price {
+    /// A load or store of a value by a pointer of any shape.
+    fn access(&self, block: Block, pointer: Value, value: Value) -> Price {
+        let ty = self.body.ty(value);
+        let in_order = self.facts.aos.contains(value);
         let Costs { access, scalar: simple, vector, gathered, latency, .. } = self.costs;
         let count = f64::from(ty.lanes());
         let scalar = access * self.scalar_registers(ty);
@@ -210,7 +236,8 @@ impl Prices<'_> {
             Shape::Affine { stride, .. }
                 if ty.lanes() > 1 && stride > 0 && stride <= size * i64::from(ty.lanes() + 1) =>
             {
-                ((access + 2.0 * vector) * registers * masking, latency.load + 2.0 * latency.float)
+                let moves = if in_order { 0.0 } else { TRANSPOSE };
+                ((access + moves * vector) * registers * masking, latency.load + moves * latency.float)
             }
             _ => (gathered * f64::from(self.lanes) * count, latency.gather),
         };
