@@ -64,9 +64,12 @@ struct Classes {
 }
 
 impl Classes {
-    fn root(&self, mut value: Value) -> Value {
+    fn root(&mut self, mut value: Value) -> Value {
         while let Some(&parent) = self.parents.get(&value).filter(|&&parent| parent != value) {
-            value = parent;
+            // Each look halves the way.
+            let above = self.parents.get(&parent).copied().unwrap_or(parent);
+            self.parents.insert(value, above);
+            value = above;
         }
         value
     }
@@ -104,8 +107,8 @@ impl Finder<'_> {
             let lost = apart * classes.weights[&value];
             *by_class.entry(classes.root(value)).or_default() += gain - lost;
         }
-        let pays = |value: &&Value| by_class[&classes.root(**value)] > 0.0;
-        found.values.extend(all.iter().filter(pays).map(|value| value.index()));
+        let stay = all.into_iter().filter(|&value| by_class[&classes.root(value)] > 0.0);
+        found.values.extend(stay.map(|value| value.index()));
         found
     }
 
