@@ -241,10 +241,14 @@ fn structures_in_lanes() -> Outcome {
     Ok(())
 }
 
+/// What is added to an id that wraps behind it.
+const FROM: u16 = 65_400;
+
 /// Sums of a counter and of what is left of it when it wraps: of ids, and of a loop in each work-item.
-const COUNTERS: [&str; 5] = [
+const COUNTERS: [&str; 6] = [
     "out[n] = in[n * 4 + (n & 3)] * 3 + in[n * 4 + (n + 1 & 3)];",
     "out[n] = in[n * 2 + n % 16] * 3 + in[n * 2 + (n + 1) % 16];",
+    "ushort g = n + from; out[n] = in[n * 4 + g] * 3 + in[n * 4 + g + 1];",
     "uint s = 0; for (uint k = 0; k < 100; k++) s = s * 3 + in[k * 4 + (k & 3)] + in[k * 4 + (k + 1 & 3)]; out[n] = s + n;",
     "uint s = 0; uchar c = n; for (uint k = 0; k < 300; k++, c += 5) s += in[k * 2 + c] ^ in[k * 2 + c + 1]; out[n] = s;",
     "uint s = 0; for (ushort k = 0; k < 300; k++) s += in[k + (uchar)(k * 3)] * (in[k + (uchar)(k * 3 + 3)] & 15); out[n] = s;",
@@ -258,10 +262,14 @@ fn counted(body: usize, input: &[u32], n: usize) -> u32 {
         0 => pair(n * 4 + n % 4, n * 4 + (n + 1) % 4),
         1 => pair(n * 2 + n % 16, n * 2 + (n + 1) % 16),
         2 => {
+            let at = n * 4 + (n + usize::from(FROM)) % COUNT;
+            pair(at, at + 1)
+        }
+        3 => {
             let terms = (0..100).map(|k| input[k * 4 + k % 4].wrapping_add(input[k * 4 + (k + 1) % 4]));
             terms.fold(0, |s: u32, term| s.wrapping_mul(3).wrapping_add(term)).wrapping_add(n as u32)
         }
-        3 => sum(&mut (0..300).map(|k| k * 2 + (n + 5 * k) % 256).map(|i| input[i] ^ input[i + 1])),
+        4 => sum(&mut (0..300).map(|k| k * 2 + (n + 5 * k) % 256).map(|i| input[i] ^ input[i + 1])),
         _ => {
             let at = |k: usize, more: usize| input[k + (k * 3 + more) % 256];
             sum(&mut (0..300).map(|k| at(k, 0).wrapping_mul(at(k, 3) & 15)))
@@ -272,17 +280,18 @@ fn counted(body: usize, input: &[u32], n: usize) -> u32 {
 fn counters() -> Outcome {
     let setup = setup()?;
     let items = 256;
-    let input: Vec<u32> = (0..1200).map(|n: u32| n.wrapping_mul(0x9E37_79B9) >> 3).collect();
+    let input: Vec<u32> = (0..COUNT as u32 + 1200).map(|n: u32| n.wrapping_mul(0x9E37_79B9) >> 3).collect();
     let given = Buffer::copy_of(&setup.context, &input)?;
     for (number, body) in COUNTERS.iter().enumerate() {
         let source = format!(
             "__attribute__((reqd_work_group_size({items}, 1, 1)))
-            kernel void k(global const uint *in, global uint *out) {{ ushort n = get_local_id(0); {body} }}"
+            kernel void k(global const uint *in, global uint *out, ushort from) {{ ushort n = get_local_id(0); {body} }}"
         );
         let kernel = Kernel::new(&built(&setup, &source, "")?, "k")?;
         let output = Buffer::copy_of(&setup.context, &vec![99_u32; items])?;
         kernel.set_object(0, Some(&given))?;
         kernel.set_object(1, Some(&output))?;
+        kernel.set(2, FROM)?;
         setup.queue.launch(&kernel, NdRange::new(&[items], &[items]))?;
         let mut found = vec![0_u32; items];
         setup.queue.read(&output, &mut found)?;

@@ -11,7 +11,7 @@ use fixedbitset::FixedBitSet;
 
 /// No counter of so many bits is taken for one that wraps: wider ones' questions are of pointers.
 const WIDE: u32 = 32;
-/// Of loops over a row's work-items, whose ids have at most 16 bits.
+/// Nor is the id in a loop over a row's work-items, of which so many bits are kept: it has no more. Of what is computed of it nobody knows.
 const WIDE_ID: u32 = 16;
 
 /// The blocks that lead back to the header of such a loop.
@@ -34,8 +34,8 @@ pub fn wrapping_loops(function: &Function) -> FixedBitSet {
 struct Counters<'a> {
     function: &'a Function,
     blocks: Vec<Block>,
-    /// Fewer bits than so many wrap.
-    wide: u32,
+    /// Ids, and the same in other types.
+    ids: FixedBitSet,
     /// Computed of a counter.
     counted: FixedBitSet,
     /// Computed of a counter that wraps.
@@ -57,11 +57,12 @@ impl<'a> Counters<'a> {
         let mut counters = Counters {
             function,
             blocks: order.filter(|&block| loops.contains(id, block)).collect(),
-            wide: if of_work_items { WIDE_ID } else { WIDE },
+            ids: none.clone(),
             counted: none.clone(),
             wrapped: none,
         };
         for &param in &function.block(loops.get(id).header).params {
+            counters.ids.set(param.index(), of_work_items);
             counters.add(param, false);
         }
         while counters.follow() {}
@@ -76,6 +77,7 @@ impl<'a> Counters<'a> {
             for &inst in &data.insts {
                 let Some(result) = self.function.result(inst) else { continue };
                 let (sources, narrows) = self.sources(self.function.op(inst));
+                self.find_id(result);
                 let counted = |v: &&Value| self.counted.contains(v.index());
                 let wrapped = |v: &&Value| self.wrapped.contains(v.index());
                 if sources.iter().any(|v| counted(&v)) {
@@ -96,21 +98,34 @@ impl<'a> Counters<'a> {
         found
     }
 
+    /// Whether a value is the id itself.
+    fn find_id(&mut self, value: Value) {
+        let id = match self.function.defining_op(value) {
+            Some(&Op::Cast { op: CastOp::Trunc | CastOp::ZExt | CastOp::SExt, value, .. }) => value,
+            Some(&Op::Binary { op: BinaryOp::And, lhs, rhs, .. }) if self.kept(lhs, rhs) >= WIDE_ID => lhs,
+            _ => return,
+        };
+        let is_whole = int_bits(self.function.ty(value)).is_some_and(|bits| bits >= WIDE_ID);
+        self.ids.set(value.index(), is_whole && self.ids.contains(id.index()));
+    }
+
+    /// Bits that a mask leaves.
+    fn kept(&self, lhs: Value, rhs: Value) -> u32 {
+        let mask = [lhs, rhs].into_iter().find_map(|v| self.function.constant_int(v));
+        mask.map_or(u128::BITS, |mask| u128::BITS - mask.leading_zeros())
+    }
+
     fn add(&mut self, value: Value, wraps: bool) -> bool {
         let Some(bits) = int_bits(self.function.ty(value)).filter(|&bits| bits > 1) else { return false };
         let new = !self.counted.put(value.index());
-        let wraps = wraps || bits < self.wide;
+        let wraps = (wraps || bits < WIDE) && !self.ids.contains(value.index());
         new | (wraps && !self.wrapped.put(value.index()))
     }
 
     /// What a counter is if these are, and whether less is kept of it.
     fn sources(&self, op: &Op) -> (Vec<Value>, bool) {
         match *op {
-            Op::Binary { op: BinaryOp::And, lhs, rhs, .. } => {
-                let mask = [lhs, rhs].into_iter().find_map(|v| self.function.constant_int(v));
-                let kept = mask.map_or(u128::BITS, |mask| u128::BITS - mask.leading_zeros());
-                (vec![lhs, rhs], kept < self.wide)
-            }
+            Op::Binary { op: BinaryOp::And, lhs, rhs, .. } => (vec![lhs, rhs], self.kept(lhs, rhs) < WIDE),
             Op::Binary { op: BinaryOp::URem, lhs, rhs, .. } => {
                 (vec![lhs], self.function.constant_int(rhs).is_some_and(u128::is_power_of_two))
             }
@@ -190,6 +205,9 @@ b4:
         // Ids have no more bits.
         assert_eq!(found(&of_mask("%10", 65535), ""), [2]);
         assert_eq!(found(&of_mask("%10", 65535), ", loop parallel 1"), [] as [usize; 0]);
+        // What is added to them may wrap.
+        let sum = format!("  %13: i32 = add %10, 9:i32\n{}", of_mask("%13", 65535));
+        assert_eq!(found(&sum, ", loop parallel 1"), [2]);
     }
 
     #[test]

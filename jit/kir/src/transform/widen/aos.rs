@@ -25,7 +25,6 @@ const MOST_ELEMENTS: u32 = 128;
 const ITERATIONS: f64 = 8.0;
 
 /// The vectors that stay in memory's order.
-#[derive(Default)]
 pub(super) struct AosVectors {
     values: FixedBitSet,
     /// Those of them whose components are wanted, too.
