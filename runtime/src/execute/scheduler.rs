@@ -39,7 +39,8 @@ const SPINS: u32 = 2_000;
 /// How often, and when, it is looked whether a launch's first groups have ended.
 const LOOKS: u64 = 5;
 const BETWEEN_LOOKS: Duration = Duration::from_millis(2);
-/// Looks before others begin with groups, too.
+/// Looks before others begin with groups, too. So long the first groups may also meet new pages alone: two megabytes of them are cleared
+/// in a fraction of a millisecond, but fetched by a virtual machine's host in five.
 const LOOKS_ALONE: u64 = 2;
 
 /// How long a helper that rests sleeps before it looks again.
@@ -148,7 +149,7 @@ impl Scheduler {
         }
         match Worker::new(invocation, job.version.clone(), 0) {
             Ok(mut worker) => {
-                job.work(&mut worker, 0, |_| job.call_for_help());
+                job.work(&mut worker, 0, || job.call_for_help());
                 worker.learn();
                 worker.end();
             }
@@ -181,10 +182,12 @@ fn watch(job: &Arc<Job>, pause: impl Fn() + Send + 'static) {
             if job.done.load(Ordering::Relaxed) != before {
                 return;
             }
-            // So long at least.
-            let of_each = look * BETWEEN_LOOKS.as_nanos() as u64;
             let tiers = &job.invocation.tiers;
-            tiers.expect(((job.groups - before) / job.threads).saturating_mul(of_each));
+            if look > LOOKS_ALONE {
+                // So long at least.
+                let of_each = look * BETWEEN_LOOKS.as_nanos() as u64;
+                tiers.expect(((job.groups - before) / job.threads).saturating_mul(of_each));
+            }
             let is_asked_for = tiers.is_making() || tiers.is_settled();
             if is_asked_for || look >= LOOKS_ALONE {
                 job.call_for_help();
@@ -239,6 +242,8 @@ struct Job {
     called: AtomicBool,
     asleep: AtomicBool,
     waiter: Thread,
+    /// What is left was last expected to take so long by the clock.
+    left_ns: AtomicU64,
     /// Whether a helper leaves its processor to the compiler.
     resting: AtomicBool,
     /// The first of those of all threads.
@@ -265,21 +270,22 @@ impl Job {
             called: AtomicBool::new(false),
             asleep: AtomicBool::new(false),
             waiter: std::thread::current(),
+            left_ns: AtomicU64::new(u64::MAX),
             resting: AtomicBool::new(false),
             failure: OnceLock::new(),
         }
     }
 
-    /// Runs chunks until none is left, first those of one share, and calls `between` behind each, with how long the rest is
-    /// expected to take. A fault ends the whole launch.
-    fn work(&self, worker: &mut Worker, share: usize, between: impl Fn(u64)) {
+    /// Runs chunks until none is left, first those of one share, and calls `between` behind each. A fault ends the whole launch.
+    fn work(&self, worker: &mut Worker, share: usize, between: impl Fn()) {
         while let Some(chunk) = self.shares.take(share, worker.most()) {
             let left = self.groups.saturating_sub(self.done.load(Ordering::Relaxed)) / self.threads;
             if let Err(error) = worker.run(chunk.start, chunk.end, left) {
                 self.fail(error);
             }
             self.count(chunk.end - chunk.start);
-            between(worker.left_ns());
+            self.left_ns.store(worker.left_ns(), Ordering::Relaxed);
+            between();
         }
     }
 
@@ -322,21 +328,25 @@ impl Job {
         // A helper without memory leaves the work to the others.
         let share = rayon::current_thread_index().map_or(0, |index| index + 1);
         if let Ok(mut worker) = Worker::new(&self.invocation, self.version.clone(), share) {
-            self.rest(self.expected_ns());
-            self.work(&mut worker, share, |left_ns| self.rest(left_ns));
+            self.left_ns.fetch_min(self.expected_ns(), Ordering::Relaxed);
+            self.rest();
+            self.work(&mut worker, share, || self.rest());
             worker.end();
         }
     }
 
     /// While better code is being made, one helper of a launch that will last leaves its processor to the compiler: the sooner
     /// it is there, the sooner the launch ends.
-    fn rest(&self, left_ns: u64) {
-        let tiers = &self.invocation.tiers;
-        let lasts = tiers.is_making() && left_ns >= tiers.worth_making_ns() / 2;
-        if !lasts || self.resting.swap(true, Ordering::Relaxed) {
+    fn rest(&self) {
+        let rests = || {
+            let tiers = &self.invocation.tiers;
+            let lasts = || self.left_ns.load(Ordering::Relaxed) >= tiers.worth_making_ns() / 2;
+            tiers.is_making() && lasts() && !self.shares.are_empty()
+        };
+        if !rests() || self.resting.swap(true, Ordering::Relaxed) {
             return;
         }
-        while self.invocation.tiers.is_making() && !self.shares.are_empty() {
+        while rests() {
             std::thread::sleep(REST);
         }
         self.resting.store(false, Ordering::Relaxed);
