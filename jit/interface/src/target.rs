@@ -149,7 +149,7 @@ impl Costs {
         scalar: 1.0,
         vector: 2.0,
         access: 2.0,
-        gathered: 7.0,
+        gathered: 9.0,
         instance: 12.0,
         division: 20.0,
         mispredicted: 8.0,

@@ -38,6 +38,7 @@ mod sources;
 mod sub_devices;
 mod sub_groups;
 mod svm;
+mod tables;
 mod threads;
 mod timeouts;
 mod usm;
@@ -129,6 +130,7 @@ fn main() -> ExitCode {
         sources::tests(),
         generic::tests(),
         variables::tests(),
+        tables::tests(),
         vectors::tests(),
         versions::tests(),
         kernels::tests(),

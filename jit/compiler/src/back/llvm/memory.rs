@@ -1,5 +1,7 @@
 //! The LLVM back end: addresses and accesses to memory.
 
+mod narrow;
+
 use super::Translator;
 use super::metadata::nontemporal;
 use super::types::{llvm_type, suffix};
@@ -114,6 +116,9 @@ impl Translator<'_> {
         (pointer, mask): (Value, Value),
         align: u32,
     ) {
+        if self.is_narrow_gather(ty, pointer, align) {
+            return self.narrow_gather(inst, (name, ty), (pointer, mask));
+        }
         let callee = self.masked_callee(["load", "gather"], ty, pointer);
         let (access, ty) = (self.access(inst, pointer, true), llvm_type(ty));
         let (place, mask) = (self.aligned(pointer, align), mask);

@@ -44,7 +44,7 @@ const MAX_INSTRUCTIONS: usize = 30_000;
 /// Packs may fill so many registers with one number where loops wait for their own results: each is a chain of its own.
 const MOST_REGISTERS: u32 = 4;
 /// More of them must be so much faster: more registers are in use than is thought, and the rest of a row takes as long as a pack.
-const MORE_REGISTERS_GAIN: f64 = 1.2;
+const MORE_REGISTERS_GAIN: f64 = 1.15;
 /// In larger bodies chains wait for registers, not for results.
 const MAX_CHAINED: usize = 2_000;
 

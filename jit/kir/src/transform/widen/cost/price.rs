@@ -45,6 +45,13 @@ const PICK: f64 = 2.0;
 
 /// What is left of calls is long.
 const CALL: f64 = 80.0;
+/// Scalar accesses to anywhere keep the processor busy for less than others: its ports do two or three at once, and little else is
+/// done in the loops that consist of them.
+const BESIDE_OTHERS: f64 = 0.6;
+/// What counts up with work-items is a counter of scalar code's loop, or part of an address.
+const FOLDED: f64 = 0.25;
+/// Operations on words by which narrower elements are gathered.
+const NARROW: f64 = 8.0;
 
 impl Prices<'_> {
     pub fn instruction(&self, block: Block, inst: Inst) -> Price {
@@ -93,7 +100,9 @@ impl Prices<'_> {
                     price.busy.pack += result.map_or(0.0, |result| self.reordered(block, op, result));
                     return price;
                 }
-                Price::new(Cost::both(price.busy.scalar), Cost::both(price.latency.scalar))
+                let pack = price.busy.scalar;
+                let folded = if shape.is_some_and(|shape| shape != Shape::Uniform) { FOLDED } else { 1.0 };
+                Price::new(Cost { scalar: folded * pack, pack }, Cost::both(price.latency.scalar))
             }
         }
     }
@@ -224,7 +233,7 @@ impl Prices<'_> {
         let in_order = self.facts.aos.contains(value);
         let Costs { access, scalar: simple, vector, gathered, latency, .. } = self.costs;
         let count = f64::from(ty.lanes());
-        let scalar = access * self.scalar_registers(ty);
+        let mut scalar = access * self.scalar_registers(ty);
         let size = access_size(ty).unwrap_or(1) as i64;
         let registers = self.registers(ty);
         let masking = if self.facts.masks.of(block) == Mask::Full { 1.0 } else { 1.5 };
@@ -239,7 +248,13 @@ impl Prices<'_> {
                 let moves = if in_order { 0.0 } else { TRANSPOSE };
                 ((access + moves * vector) * registers * masking, latency.load + moves * latency.float)
             }
-            _ => (gathered * f64::from(self.lanes) * count, latency.gather),
+            _ => {
+                scalar *= BESIDE_OTHERS;
+                let bits = ty.scalar().map_or(64, |scalar| scalar.bits());
+                let words = (u64::from(self.lanes) * 32).div_ceil(u64::from(self.register_bits.max(1)));
+                let more = if bits < 32 { NARROW * vector * words as f64 } else { 0.0 };
+                (gathered * f64::from(self.lanes) * count + more, latency.gather)
+            }
         };
         Price::new(Cost { scalar, pack: pack + asking }, Cost { scalar: latency.load, pack: wait })
     }
