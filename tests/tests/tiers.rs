@@ -111,7 +111,8 @@ impl Step {
             Step::Turns => {
                 let program = setup.program("bench/mandelbrot", SPIR12)?;
                 let expected = setup.mandelbrot(&program)?;
-                while setup.log().matches(USED).count() < 2 {
+                // How many there are besides is the cost model's affair.
+                while !setup.log().contains(USED) {
                     assert_eq!(setup.mandelbrot(&program)?, expected);
                 }
                 assert_eq!(setup.mandelbrot(&program)?, expected);
