@@ -33,15 +33,17 @@ fn guarded() -> &'static mut [u8] {
 }
 
 /// What is done with the elements that an index leads to.
-const BODIES: [&str; 3] = [
+const BODIES: [&str; 4] = [
     "d[i] = t[x];",
     "if (x & 1) d[i] = t[x] * 3; else d[i] = -5;",
     "int s = 0; for (int k = 0; k < 9; k++) s = s * 2 + t[(x + k * 77) & mask]; d[i] = s;",
+    // By two pointers to the same.
+    "global const T *p = x & 2 ? t : u; d[i] = p[x];",
 ];
 
 fn expected(body: usize, element: impl Fn(usize) -> i32, x: usize, mask: usize) -> i32 {
     match body {
-        0 => element(x),
+        0 | 3 => element(x),
         1 if x & 1 == 0 => -5,
         1 => element(x) * 3,
         _ => (0..9).fold(0, |sum, k| sum * 2 + element((x + k * 77) & mask)),
@@ -82,8 +84,9 @@ fn tables() -> Outcome {
         let given = Buffer::copy_of(&setup.context, &indices)?;
         for (number, body) in BODIES.iter().enumerate() {
             let source = format!(
-                "kernel void k(global const uchar *bytes, global const uint *in, global int *d, uint from, uint mask)
-                {{ global const {ty} *t = (global const {ty} *)(bytes + from); uint i = get_global_id(0), x = in[i]; {body} }}"
+                "typedef {ty} T; kernel void k(global const uchar *bytes, global const uint *in, global int *d, uint from, uint mask,
+                global const uchar *same)
+                {{ global const T *t = (global const T *)(bytes + from), *u = (global const T *)(same + from); uint i = get_global_id(0), x = in[i]; {body} }}"
             );
             let kernel = Kernel::new(&built(&setup, &source, "")?, "k")?;
             let output = Buffer::copy_of(&setup.context, &[99_i32; ITEMS])?;
@@ -92,6 +95,7 @@ fn tables() -> Outcome {
             kernel.set_object(2, Some(&output))?;
             kernel.set(3, from as u32)?;
             kernel.set(4, mask as u32)?;
+            kernel.set_object(5, Some(&table))?;
             setup.queue.launch(&kernel, NdRange::new(&[ITEMS], &[64]))?;
             let mut found = vec![0_i32; ITEMS];
             setup.queue.read(&output, &mut found)?;

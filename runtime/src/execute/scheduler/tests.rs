@@ -120,6 +120,29 @@ fn who_looks_after_a_launch_ends_when_better_code_is_asked_for() {
 }
 
 #[test]
+fn who_rests_for_the_compiler_goes_on_when_little_is_left() {
+    let (finish, finished) = std::sync::mpsc::channel::<()>();
+    let finished = std::sync::Mutex::new(finished);
+    let kernel = tiers(version(Tier::Baseline, count, |_| ()), move |_| {
+        let _ = finished.lock().unwrap().recv();
+        Err("nobody waits for it".to_owned())
+    });
+    kernel.expect(u64::MAX);
+    let invocation = invocation(&kernel, [100, 1, 1], 1, &[]);
+    let job = Job::new(invocation, kernel.first().clone(), 0..100, Shares::new(0..100, 2, false), None, 2);
+    let (job, kernel) = (&job, &kernel);
+    std::thread::scope(move |scope| {
+        let helper = scope.spawn(|| job.rest());
+        wait_until(|| job.resting.load(Ordering::Relaxed));
+        job.left_ns.store(0, Ordering::Relaxed);
+        wait_until(|| helper.is_finished());
+        assert!(kernel.is_making(), "it did not wait for the code");
+        // The code's maker ends however this does.
+        drop(finish);
+    });
+}
+
+#[test]
 fn helpers_stay_though_better_code_may_come() {
     let scheduler = Scheduler::new(2, None);
     let counters: Vec<AtomicU32> = (0..8).map(|_| AtomicU32::new(0)).collect();

@@ -155,7 +155,12 @@ mod tests {
              b1(%4: i64, %5: f32):\n  %9: i1 = icmp ult %4, %2\n  branch %9, b2, b3\nb2:\n{body}  %8: i64 = add %4, 1:i64\n  jump b1(%8, %6)\n\
              b3:\n  %7: ptr(global) = address %1 + %3*4 + 0\n  store %7, %5, align 4\n  return\n}}"
         );
-        let group = form_regions(parse(&text).unwrap_or_else(|e| panic!("{e}\n{text}")));
+        gain_of(&text)
+    }
+
+    /// The same for a kernel's only region.
+    fn gain_of(text: &str) -> f64 {
+        let group = form_regions(parse(text).unwrap_or_else(|e| panic!("{e}\n{text}")));
         let body = &group.regions[0].body;
         let facts = Facts::new(body, &group.context, 16).unwrap();
         let cost = cost(body, &facts, &group.context, 16, &TargetFacts::with_vectors(512));
@@ -183,6 +188,22 @@ mod tests {
         );
         // Strips of them do not.
         assert!(rows[0] > 2.0 * scattered[0] && rows[0] < columns[0], "{gains:?}");
+    }
+
+    #[test]
+    fn looking_up_alone_is_left_to_scalar_code() {
+        // %5 is a byte of the input, %8 what is stored.
+        let gain = |text: &str| {
+            gain_of(&format!(
+                "kernel \"k\"(%0: ptr(global) @ 0, %1: ptr(global) @ 8, %2: ptr(global) @ 16) {{\nb0:\n  %3: i64 = global_id 0\n\
+                 %4: ptr(global) = address %0 + %3*1 + 0\n  %5: i8 = load %4, align 1\n{text}\
+                 %9: ptr(global) = address %2 + %3*1 + 0\n  store %9, %8, align 1\n  return\n}}"
+            ))
+        };
+        let table =
+            "  %6: i64 = zext %5\n  %7: ptr(global) = address %1 + %6*1 + 0\n  %8: i8 = load %7, align 1\n";
+        let (table, plain) = (gain(table), gain("  %8: i8 = add %5, 1:i8\n"));
+        assert!(table < 1.0 && plain > 4.0, "{table} {plain}");
     }
 
     #[test]

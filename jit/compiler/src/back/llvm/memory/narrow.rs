@@ -5,7 +5,7 @@
 use crate::back::llvm::Translator;
 use crate::back::llvm::types::llvm_type;
 use spirula_interface::program::MEMORY_SYMBOL;
-use spirula_kir::{AddressSpace, Inst, Op, Scalar, Type, Value, ValueDef};
+use spirula_kir::{AddressSpace, Inst, Op, Scalar, Type, Value};
 
 /// Lanes of which it pays: fewer are taken apart as fast.
 const LEAST_LANES: u32 = 8;
@@ -26,8 +26,7 @@ impl Translator<'_> {
     }
 
     fn is_in_linear_memory(&self, pointer: Value) -> bool {
-        let op = self.function.defining_op(pointer);
-        match op {
+        match self.function.defining_op(pointer) {
             Some(Op::Address { base, .. }) => self.is_in_linear_memory(*base),
             Some(Op::GlobalAddress(name)) => &**name == MEMORY_SYMBOL,
             _ => false,
@@ -96,8 +95,9 @@ impl Translator<'_> {
 
     /// The pointer that all lanes' addresses count from, and how far from there they are, in bytes, as texts; None if there is none.
     fn uniform_base(&mut self, name: &str, pointer: Value) -> Option<(String, String)> {
-        let ValueDef::Inst(inst) = *self.function.def(pointer) else { return None };
-        let Op::Address { base, index: Some(index), scale, offset, .. } = *self.function.op(inst) else {
+        let &Op::Address { base, index: Some(index), scale, offset, .. } =
+            self.function.defining_op(pointer)?
+        else {
             return None;
         };
         if matches!(self.function.ty(base), Type::Vector(..)) {

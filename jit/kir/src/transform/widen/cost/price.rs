@@ -50,7 +50,7 @@ const CALL: f64 = 80.0;
 const BESIDE_OTHERS: f64 = 0.6;
 /// What counts up with work-items is a counter of scalar code's loop, or part of an address.
 const FOLDED: f64 = 0.25;
-/// Operations on words by which narrower elements are gathered.
+/// Operations on words by which narrower elements are gathered. Scatters of them, which are taken apart, take as long.
 const NARROW: f64 = 8.0;
 
 impl Prices<'_> {
