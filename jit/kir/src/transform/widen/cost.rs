@@ -195,8 +195,8 @@ mod tests {
         // %5 is a byte of the input, %8 what is stored.
         let gain = |text: &str| {
             gain_of(&format!(
-                "kernel \"k\"(%0: ptr(global) @ 0, %1: ptr(global) @ 8, %2: ptr(global) @ 16) {{\nb0:\n  %3: i64 = global_id 0\n\
-                 %4: ptr(global) = address %0 + %3*1 + 0\n  %5: i8 = load %4, align 1\n{text}\
+                "kernel \"k\"(%0: ptr(global) @ 0, %1: ptr(global) @ 8, %2: ptr(global) @ 16) {{\nb0:\n  %10: i64 = global_id 0\n\
+                 %11: i32 = trunc %10\n  %3: i64 = sext %11\n  %4: ptr(global) = address %0 + %3*1 + 0\n  %5: i8 = load %4, align 1\n{text}\
                  %9: ptr(global) = address %2 + %3*1 + 0\n  store %9, %8, align 1\n  return\n}}"
             ))
         };
