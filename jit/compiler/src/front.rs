@@ -15,6 +15,7 @@ mod container;
 mod contraction;
 mod harden;
 mod import;
+mod inlining;
 mod intrinsics;
 mod limits;
 mod link;

@@ -1,8 +1,11 @@
 //! Clean-up: which loops are to be unrolled though they are long, because what they count says which element of a private array is
 //! meant. The tiles of a matrix product in registers are such arrays: as values they are vectors of lanes, in memory they are
 //! loaded and stored in each iteration. Compilers for GPUs allow such loops ten times the size of others, too.
+//!
+//! A source's `#pragma unroll N` doesn't say otherwise: of a loop that tests before each iteration, and once more at its end, LLVM
+//! unrolls N iterations of N + 1 and keeps the loop, and then every index is a variable again.
 
-use super::cleanup::Sizes;
+use super::inlining::Sizes;
 use crate::llvm::{Block, Edit, Function, Instruction, Type, Value};
 use inkwell::llvm_sys::LLVMOpcode;
 use inkwell::llvm_sys::LLVMTypeKind::{LLVMArrayTypeKind, LLVMStructTypeKind, LLVMVectorTypeKind};
@@ -10,6 +13,8 @@ use std::collections::{HashMap, HashSet};
 
 /// What all iterations of a loop over an array of so many elements may come to, in instructions.
 const MAX_UNROLLED: u64 = 4000;
+/// The same of a loop whose source asks for some unrolling: what LLVM allows then.
+const MAX_WANTED: u64 = 16_000;
 /// Values of larger arrays would be in memory again.
 const MAX_ELEMENTS: u64 = 128;
 /// An index is looked through for what is counted so many operations deep.
@@ -39,12 +44,17 @@ pub(super) fn mark<'e>(edit: Edit<'e>, function: Function<'e>, sizes: &mut Sizes
         }
     }
     for found in &loops {
-        let Some(&count) = elements.get(&found.header) else { continue };
+        let (Some(&count), Some(latch)) = (elements.get(&found.header), found.latch.terminator()) else {
+            continue;
+        };
+        let Some(last) = last_number(found) else { continue };
         let instructions = found.blocks.iter().flat_map(|block| block.instructions());
         let size = instructions.map(|inst| 1 + inst.called_function().map_or(0, |callee| sizes.of(callee)));
         let size = size.fold(0_u64, |sum, size| sum.saturating_add(size as u64));
-        if count <= MAX_ELEMENTS && size.saturating_mul(count) <= MAX_UNROLLED && ends_soon(found, count) {
-            found.latch.terminator().into_iter().for_each(|latch| edit.unroll_fully(latch));
+        let iterations = if last <= 2 * count { count } else { last };
+        let most = if latch.has_loop_hint("llvm.loop.unroll.") { MAX_WANTED } else { MAX_UNROLLED };
+        if count <= MAX_ELEMENTS && size.saturating_mul(iterations) <= most {
+            edit.unroll_fully(latch);
         }
     }
 }
@@ -113,21 +123,32 @@ fn counted_by<'m>(indices: &[Value<'m>], loops: &[Loop<'m>]) -> Vec<Block<'m>> {
     found
 }
 
-/// Whether a loop starts and ends at numbers near the array's. LLVM knows how often it runs, and unrolls it only then; but what
-/// counts to a million and uses two elements in turn isn't meant.
-fn ends_soon<'m>(found: &Loop<'m>, count: u64) -> bool {
-    let near = |value: Value<'m>| value.constant_signed().is_some_and(|n| n.unsigned_abs() <= 2 * count);
+/// The largest of the numbers from which and to which a loop counts, if it counts to any: about as many iterations it has. LLVM knows
+/// how often it runs, and unrolls it only then; but what counts to a million and uses two elements in turn isn't meant.
+fn last_number(found: &Loop) -> Option<u64> {
     let exits = found.blocks.iter().filter_map(|block| block.terminator());
     let exits = exits.filter(|exit| exit.successors().iter().any(|to| !found.blocks.contains(to)));
-    let mut conditions = exits.filter_map(|exit| exit.branch_condition()?.as_instruction());
-    let ends = conditions.any(|condition| {
-        condition.opcode() == LLVMOpcode::LLVMICmp && condition.operands().into_iter().any(near)
-    });
-    let phis = found.header.instructions().into_iter().filter(|inst| inst.opcode() == LLVMOpcode::LLVMPHI);
-    let starts = |(value, from): (Value<'m>, Block<'m>)| {
-        found.blocks.contains(&from) || !value.is_constant_integer() || near(value)
+    let conditions = exits.filter_map(|exit| exit.branch_condition()?.as_instruction());
+    let compared = conditions.filter(|condition| condition.opcode() == LLVMOpcode::LLVMICmp);
+    let number = |value: Value| value.constant_signed().map(i64::unsigned_abs);
+    let end =
+        compared.filter_map(|condition| condition.operands().into_iter().filter_map(number).max()).min()?;
+    let phis = found.header.instructions().into_iter().filter(|inst| counts(*inst));
+    let starts = phis.flat_map(|phi| phi.incoming()).filter(|(_, from)| !found.blocks.contains(from));
+    // A constant that has no such number is of more than 64 bits.
+    let starts = starts.filter(|(value, _)| value.is_constant_integer());
+    Some(starts.map(|(value, _)| number(value).unwrap_or(u64::MAX)).fold(end, u64::max))
+}
+
+/// Whether an instruction is a loop's phi that changes by a constant with each iteration. The others may start anywhere.
+fn counts<'m>(phi: Instruction<'m>) -> bool {
+    let steps = |value: Value<'m>| {
+        let Some(next) = value.as_instruction() else { return false };
+        matches!(next.opcode(), LLVMOpcode::LLVMAdd | LLVMOpcode::LLVMSub)
+            && next.operands().iter().any(|operand| operand.as_instruction() == Some(phi))
+            && next.operands().iter().any(|operand| operand.is_constant_integer())
     };
-    ends && phis.flat_map(|phi| phi.incoming()).all(starts)
+    phi.opcode() == LLVMOpcode::LLVMPHI && phi.incoming().into_iter().any(|(value, _)| steps(value))
 }
 
 /// A function's loops with one way back each: edges to blocks that a search in depth is still below.

@@ -73,6 +73,18 @@ impl<'m> CallGraph<'m> {
         }
         found
     }
+
+    /// The functions that `roots` reach by calls, with the roots themselves.
+    pub(crate) fn reached(&self, roots: impl IntoIterator<Item = Function<'m>>) -> HashSet<Function<'m>> {
+        let mut found: HashSet<Function<'m>> = HashSet::new();
+        let mut open: Vec<Function<'m>> = roots.into_iter().collect();
+        while let Some(function) = open.pop() {
+            if found.insert(function) {
+                open.extend(self.callees(function));
+            }
+        }
+        found
+    }
 }
 
 #[cfg(test)]

@@ -3,15 +3,14 @@
 
 use super::call_graph::CallGraph;
 use super::harden::kernel_symbol;
-use super::limits;
+use super::inlining::{self, bound_to_kernels};
 use super::{CleanModule, LinkedModule, postponed, private_arrays, undefined};
-use crate::llvm::attribute::Attribute;
-use crate::llvm::{self, Function, Instruction, Layout, LlvmError, Module, View};
+use crate::llvm::{self, Function, LlvmError, Module};
 use inkwell::targets::TargetMachine;
 use spirula_interface::check::Checks;
 use spirula_interface::options::CompileError;
 use spirula_interface::program::KernelSignature;
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
 
 /// In order: what must be inlined, before anything looks at calls; private memory to values, so that the inliner sees
 /// true sizes; the inliner by cost; then values to a fixed point of sorts.
@@ -35,7 +34,7 @@ const CHECKED_PASSES: [&str; 2] = ["always-inline,globaldce", "function(mem2reg)
 
 /// What is done.
 #[derive(Clone, Copy, PartialEq)]
-enum Effort {
+pub(super) enum Effort {
     Full,
     Least,
     Checked(Checks),
@@ -66,7 +65,7 @@ fn simplify(
     machine: &TargetMachine,
     effort: Effort,
 ) -> Result<(), LlvmError> {
-    mark(module, effort);
+    inlining::mark(module, kernels, machine, effort)?;
     match effort {
         Effort::Checked(checks) => {
             llvm::run_passes(module, CHECKED_PASSES[0], machine)?;
@@ -80,62 +79,13 @@ fn simplify(
     }
     postponed::share_calls(module, machine)?;
     if private_arrays::has_arrays(module.view()) {
-        let postponed = module.edit(|edit| private_arrays::postpone(edit, &bound_to_kernels(*edit)));
+        let postponed = module
+            .edit(|edit| private_arrays::postpone(edit, &bound_to_kernels(*edit, &CallGraph::new(*edit))));
         llvm::run_passes(module, FIRST_PASSES, machine)?;
         private_arrays::unroll(module, kernels, machine)?;
         postponed::resume(module, &postponed);
     }
     llvm::run_passes(module, PASSES, machine)
-}
-
-/// Functions that work only as a part of their kernel: they ask for a work-item's place, synchronize, or name local
-/// memory, which each kernel lays out for itself.
-fn bound_to_kernels(module: View) -> HashSet<Function> {
-    let primitives = module.functions().into_iter().filter(|f| f.name().starts_with("spirula."));
-    let primitives = primitives.filter(|f| f.is_declaration());
-    let local = module.globals().into_iter().filter(|global| global.ty().address_space() == 3);
-    let targets: Vec<Function> =
-        primitives.chain(local.flat_map(|global| global.using_functions())).collect();
-    CallGraph::new(module).reaching(targets)
-}
-
-/// Bytes of private variables that a function which stays a call may have: it runs on stacks that aren't ours. A kernel's
-/// variables may be of any size and number.
-const MAX_FRAME: u64 = 1024;
-
-fn has_large_frame<'m>(function: Function<'m>, layout: Layout<'m>) -> bool {
-    let bytes = |alloca: Instruction<'m>| {
-        let Some(ty) = alloca.allocated_type().filter(|ty| ty.is_sized()) else { return 0 };
-        let count = alloca.operand(0).and_then(|count| count.constant_bits()).unwrap_or(u64::MAX);
-        limits::bytes(layout, ty).unwrap_or(u64::MAX).saturating_mul(count)
-    };
-    let sum = function.instructions().into_iter().map(bytes).fold(0_u64, u64::saturating_add);
-    sum > MAX_FRAME
-}
-
-/// Marks what is to be inlined: what must be, and what isn't large, because a call can't be widened.
-fn mark(module: &mut Module, effort: Effort) {
-    module.edit(|edit| {
-        let bound = bound_to_kernels(*edit);
-        let mut sizes = Sizes::default();
-        for function in edit.defined_functions() {
-            // Who the caller is, and what its pointers lead to, only the kernel knows.
-            let checked = matches!(effort, Effort::Checked(_)) && !is_of_values(function);
-            // What the library computes on its way may be infinite: only its results are looked at.
-            let by_result = matches!(effort, Effort::Checked(checks) if checks.contains(Checks::NAN))
-                && is_of_values(function);
-            if checked || bound.contains(&function) || has_large_frame(function, edit.layout()) {
-                edit.drop_attribute(function, "noinline");
-                edit.drop_attribute(function, "optnone");
-            } else if by_result || !is_worth_inlining(function, &mut sizes) {
-                if matches!(effort, Effort::Full) && is_finished(function) {
-                    edit.add_attributes(function, &[Attribute::NoInline, Attribute::OptimizeNone]);
-                }
-                continue;
-            }
-            edit.add_attributes(function, &[Attribute::AlwaysInline]);
-        }
-    });
 }
 
 /// Whether it is one of the library's functions that are given no pointers.
@@ -144,49 +94,10 @@ pub(super) fn is_of_values(function: Function) -> bool {
     function.name().starts_with("spirula_") && ty.parameter_types().iter().all(|ty| !ty.is_pointer())
 }
 
-/// Whether it is a function of the library's own that is never inlined: it was simplified when the library was built.
-fn is_finished(function: Function) -> bool {
-    function.name().starts_with(LIBRARY_PREFIX) && function.has_attribute("noinline")
-}
-
-/// What Rust's names of the library's functions begin with.
-const LIBRARY_PREFIX: &str = "_ZN16spirula_builtins";
-
-fn is_worth_inlining<'m>(function: Function<'m>, sizes: &mut Sizes<'m>) -> bool {
-    let is_rare = ["noinline", "cold", "optnone"].iter().any(|name| function.has_attribute(name));
-    let size = sizes.of(function);
-    let copies = size.saturating_mul(function.users().len());
-    !is_rare && size <= MAX_INLINED_SIZE && copies <= MAX_COPIED_SIZE
-}
-
-/// The number of instructions of a function with all that it calls. Code without optimization counts as it is.
-const MAX_INLINED_SIZE: usize = 2_000;
-/// The same, summed over all calls of the function.
-const MAX_COPIED_SIZE: usize = 30_000;
-
-/// Functions' sizes as if everything were inlined.
-#[derive(Default)]
-pub(super) struct Sizes<'m>(HashMap<Function<'m>, usize>);
-
-impl<'m> Sizes<'m> {
-    /// In instructions.
-    pub fn of(&mut self, function: Function<'m>) -> usize {
-        if let Some(&known) = self.0.get(&function) {
-            return known;
-        }
-        self.0.insert(function, 0); // In a cycle, which only the library could have.
-        let instructions = function.instructions();
-        let callees: Vec<_> = instructions.iter().filter_map(|call| call.called_function()).collect();
-        let inner = callees.into_iter().fold(0_usize, |sum, callee| sum.saturating_add(self.of(callee)));
-        let size = instructions.len().saturating_add(inner);
-        self.0.insert(function, size);
-        size
-    }
-}
-
 fn all_inlined(module: &Module, kernels: &[KernelSignature]) -> Result<(), CompileError> {
     let own: HashSet<String> = kernels.iter().map(|kernel| kernel_symbol(&kernel.name)).collect();
-    let left: Vec<String> = bound_to_kernels(module.view())
+    let view = module.view();
+    let left: Vec<String> = bound_to_kernels(view, &CallGraph::new(view))
         .into_iter()
         .filter(|function| !function.is_declaration())
         .map(|function| function.name())

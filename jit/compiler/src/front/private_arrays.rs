@@ -5,8 +5,8 @@
 //! behind this: a sine in a loop is long, but its call is not.
 
 use super::array_loops;
-use super::cleanup::Sizes;
 use super::harden::kernel_symbol;
+use super::inlining::Sizes;
 use super::postponed;
 use crate::llvm::attribute::Attribute;
 use crate::llvm::{self, Edit, Function, LlvmError, Module, View};

@@ -3,7 +3,7 @@
 use super::Module;
 use super::builder::Builder;
 use super::function::Function;
-use super::instruction::{Call, Instruction};
+use super::instruction::{Call, Instruction, LOOP_HINTS};
 use super::symbol::{Global, Symbol};
 use super::value::Value;
 use super::view::View;
@@ -179,11 +179,10 @@ impl<'e> Edit<'e> {
     }
 
     /// Has the loop that a branch leads back to the start of unrolled whole, if the number of its iterations is known, whatever
-    /// its length; unless its source says how.
+    /// its length, and whatever part of it its source asks for; unless that forbids it.
     pub(crate) fn unroll_fully(self, latch: Instruction<'e>) {
         const FULL: &str = "llvm.loop.unroll.full";
-        const KIND: &str = "llvm.loop";
-        if latch.metadata(KIND).is_some_and(|node| node.names_a_hint("llvm.loop.unroll.")) {
+        if latch.has_loop_hint(FULL) || latch.has_loop_hint("llvm.loop.unroll.disable") {
             return;
         }
         // SAFETY: a branch, and nodes of its context; texts are passed with their lengths. A loop's node has itself as its first
@@ -195,7 +194,8 @@ impl<'e> Edit<'e> {
             let place = LLVMTemporaryMDNode(context, std::ptr::null_mut(), 0);
             let node = LLVMMDNodeInContext2(context, [place, hint].as_mut_ptr(), 2);
             LLVMMetadataReplaceAllUsesWith(place, node);
-            let id = LLVMGetMDKindIDInContext(context, KIND.as_ptr().cast(), KIND.len() as c_uint);
+            let id =
+                LLVMGetMDKindIDInContext(context, LOOP_HINTS.as_ptr().cast(), LOOP_HINTS.len() as c_uint);
             LLVMSetMetadata(latch.raw(), id, LLVMMetadataAsValue(context, node));
         }
     }

@@ -23,6 +23,9 @@ narrower!(
     Call: Instruction
 );
 
+/// The kind of metadata that a loop's hints are.
+pub(super) const LOOP_HINTS: &str = "llvm.loop";
+
 /// A place in a scope's file; none if the line or the file isn't known.
 ///
 /// # Safety
@@ -86,6 +89,11 @@ impl<'m> Instruction<'m> {
             Value::from_raw(LLVMGetMetadata(self.raw(), id))
         };
         found.and_then(Value::as_node)
+    }
+
+    /// Whether it leads back to the start of a loop that has a hint whose name begins so.
+    pub(crate) fn has_loop_hint(self, prefix: &str) -> bool {
+        self.metadata(LOOP_HINTS).is_some_and(|node| node.names_a_hint(prefix))
     }
 
     /// The instruction behind it; none behind the last one of a block.

@@ -1,0 +1,159 @@
+//! Clean-up: which functions are inlined. A call can't be widened: each lane makes it for itself, and what the function computes is
+//! scalar code, however well it would suit lanes. So all that a kernel calls is inlined, as long as that gives code of a size which
+//! is compiled in reasonable time; where it doesn't, what isn't large is.
+
+use super::call_graph::CallGraph;
+use super::cleanup::{Effort, is_of_values};
+use super::harden::kernel_symbol;
+use super::limits;
+use crate::llvm::attribute::Attribute;
+use crate::llvm::{self, Edit, Function, Instruction, Layout, LlvmError, Module, View};
+use inkwell::targets::TargetMachine;
+use spirula_interface::check::Checks;
+use spirula_interface::program::KernelSignature;
+use std::collections::{HashMap, HashSet};
+
+/// What makes functions as small as they are in the end, before they are copied and their size is asked for: code without
+/// optimization is mostly loads and stores of variables.
+const SHRINK: &str = "function(sroa<modify-cfg>,early-cse,simplifycfg)";
+
+/// The number of instructions of a function with all that it calls, up to which it is inlined into any kernel.
+const MAX_INLINED_SIZE: usize = 2_000;
+/// The same, summed over all calls of the function.
+const MAX_COPIED_SIZE: usize = 30_000;
+/// The number of instructions of a kernel with all that it calls, up to which everything is inlined into it.
+const MAX_KERNEL_SIZE: usize = 40_000;
+/// The same, summed over the program's kernels, the smallest first.
+const MAX_PROGRAM_SIZE: usize = 120_000;
+
+/// Marks what is to be inlined, and what never is.
+pub(super) fn mark(
+    module: &mut Module,
+    kernels: &[KernelSignature],
+    machine: &TargetMachine,
+    effort: Effort,
+) -> Result<(), LlvmError> {
+    let is_full = effort == Effort::Full;
+    if is_full {
+        module.edit(keep_library);
+        if has_large_function(module.view()) {
+            llvm::run_passes(module, SHRINK, machine)?;
+        }
+    }
+    module.edit(|edit| {
+        let graph = CallGraph::new(*edit);
+        let mut sizes = Sizes::default();
+        let bound = bound_to_kernels(*edit, &graph);
+        let whole =
+            if is_full { of_small_kernels(*edit, &graph, kernels, &mut sizes) } else { HashSet::new() };
+        for function in edit.defined_functions() {
+            // Who the caller is, and what its pointers lead to, only the kernel knows.
+            let checked = matches!(effort, Effort::Checked(_)) && !is_of_values(function);
+            // What the library computes on its way may be infinite: only its results are looked at.
+            let by_result = matches!(effort, Effort::Checked(checks) if checks.contains(Checks::NAN))
+                && is_of_values(function);
+            if checked || bound.contains(&function) || has_large_frame(function, edit.layout()) {
+                edit.drop_attribute(function, "noinline");
+                edit.drop_attribute(function, "optnone");
+            } else if by_result || is_rare(function) {
+                continue;
+            } else if !whole.contains(&function) && !is_small(function, &mut sizes) {
+                continue;
+            }
+            edit.add_attributes(function, &[Attribute::AlwaysInline]);
+        }
+    });
+    Ok(())
+}
+
+/// Keeps all passes from the library's functions that are never inlined: they were simplified when the library was built.
+fn keep_library(edit: Edit) {
+    let functions = edit.defined_functions().into_iter();
+    let finished = functions.filter(|f| f.name().starts_with(LIBRARY_PREFIX) && f.has_attribute("noinline"));
+    finished.for_each(|f| edit.add_attributes(f, &[Attribute::NoInline, Attribute::OptimizeNone]));
+}
+
+/// What Rust's names of the library's functions begin with.
+const LIBRARY_PREFIX: &str = "_ZN16spirula_builtins";
+
+/// Whether a function's size decides what becomes of it.
+fn has_large_function(module: View) -> bool {
+    let mut sizes = Sizes::default();
+    let functions = module.defined_functions().into_iter();
+    functions.filter(|f| !is_rare(*f) && !f.users().is_empty()).any(|f| !is_small(f, &mut sizes))
+}
+
+/// The functions of those kernels into which everything is inlined, without the ones that other kernels call as well.
+fn of_small_kernels<'m>(
+    module: View<'m>,
+    graph: &CallGraph<'m>,
+    kernels: &[KernelSignature],
+    sizes: &mut Sizes<'m>,
+) -> HashSet<Function<'m>> {
+    let functions = kernels.iter().filter_map(|kernel| module.function_named(&kernel_symbol(&kernel.name)));
+    let mut kernels: Vec<(usize, Function)> = functions.map(|kernel| (sizes.of(kernel), kernel)).collect();
+    kernels.sort_by_key(|(size, _)| *size);
+    let mut sum = 0_usize;
+    let small = kernels.partition_point(|(size, _)| *size <= MAX_KERNEL_SIZE);
+    let fit = kernels[..small].iter().take_while(|(size, _)| {
+        sum = sum.saturating_add(*size);
+        sum <= MAX_PROGRAM_SIZE
+    });
+    let (small, large) = kernels.split_at(fit.count());
+    let reached =
+        |kernels: &[(usize, Function<'m>)]| graph.reached(kernels.iter().map(|(_, kernel)| *kernel));
+    &reached(small) - &reached(large)
+}
+
+/// Functions that work only as a part of their kernel: they ask for a work-item's place, synchronize, or name local
+/// memory, which each kernel lays out for itself.
+pub(super) fn bound_to_kernels<'m>(module: View<'m>, graph: &CallGraph<'m>) -> HashSet<Function<'m>> {
+    let primitives = module.functions().into_iter().filter(|f| f.name().starts_with("spirula."));
+    let primitives = primitives.filter(|f| f.is_declaration());
+    let local = module.globals().into_iter().filter(|global| global.ty().address_space() == 3);
+    graph.reaching(primitives.chain(local.flat_map(|global| global.using_functions())))
+}
+
+/// Bytes of private variables that a function which stays a call may have: it runs on stacks that aren't ours. A kernel's
+/// variables may be of any size and number.
+const MAX_FRAME: u64 = 1024;
+
+fn has_large_frame<'m>(function: Function<'m>, layout: Layout<'m>) -> bool {
+    let bytes = |alloca: Instruction<'m>| {
+        let Some(ty) = alloca.allocated_type().filter(|ty| ty.is_sized()) else { return 0 };
+        let count = alloca.operand(0).and_then(|count| count.constant_bits()).unwrap_or(u64::MAX);
+        limits::bytes(layout, ty).unwrap_or(u64::MAX).saturating_mul(count)
+    };
+    let sum = function.instructions().into_iter().map(bytes).fold(0_u64, u64::saturating_add);
+    sum > MAX_FRAME
+}
+
+/// Whether a function is to stay a call, by what its author says.
+fn is_rare(function: Function) -> bool {
+    ["noinline", "cold", "optnone"].iter().any(|name| function.has_attribute(name))
+}
+
+fn is_small<'m>(function: Function<'m>, sizes: &mut Sizes<'m>) -> bool {
+    let size = sizes.of(function);
+    size <= MAX_INLINED_SIZE && size.saturating_mul(function.users().len()) <= MAX_COPIED_SIZE
+}
+
+/// Functions' sizes as if everything were inlined.
+#[derive(Default)]
+pub(super) struct Sizes<'m>(HashMap<Function<'m>, usize>);
+
+impl<'m> Sizes<'m> {
+    /// In instructions.
+    pub fn of(&mut self, function: Function<'m>) -> usize {
+        if let Some(&known) = self.0.get(&function) {
+            return known;
+        }
+        self.0.insert(function, 0); // In a cycle, which only the library could have.
+        let instructions = function.instructions();
+        let callees: Vec<_> = instructions.iter().filter_map(|call| call.called_function()).collect();
+        let inner = callees.into_iter().fold(0_usize, |sum, callee| sum.saturating_add(self.of(callee)));
+        let size = instructions.len().saturating_add(inner);
+        self.0.insert(function, size);
+        size
+    }
+}
