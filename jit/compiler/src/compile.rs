@@ -305,6 +305,7 @@ fn pass_options(tier: Tier, inputs: &Inputs) -> pipeline::Options {
             preferred_lanes: None,
             optimize: false,
             verify,
+            explain: settings.remarks,
             linear_memory,
         }
     } else {
@@ -313,7 +314,15 @@ fn pass_options(tier: Tier, inputs: &Inputs) -> pipeline::Options {
             Tier::Optimized => settings.vector_width,
         };
         let preferred_lanes = options.specialization.as_ref().and_then(|wanted| wanted.lanes);
-        pipeline::Options { facts, lanes, preferred_lanes, optimize: true, verify, linear_memory }
+        pipeline::Options {
+            facts,
+            lanes,
+            preferred_lanes,
+            optimize: true,
+            verify,
+            explain: settings.remarks,
+            linear_memory,
+        }
     }
 }
 

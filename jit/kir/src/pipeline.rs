@@ -22,6 +22,8 @@ pub struct Options {
     pub optimize: bool,
     /// Whether the verifier sees what each pass yields.
     pub verify: bool,
+    /// Whether remarks say what packs spend their time on, which takes some.
+    pub explain: bool,
     /// Whether pointers are offsets in a block of memory that all of the program's lies in.
     pub linear_memory: bool,
 }
@@ -353,7 +355,8 @@ fn widen(group: &mut WorkGroup, options: &Options, remarks: &mut Vec<String>) {
         return remarks.push(reason);
     }
     let unseen = group.regions.len() == 1 && group.context.is_empty() && !sees_group(&group.regions[0].body);
-    let wanted = Wanted { forced: options.lanes, preferred: options.preferred_lanes };
+    let wanted =
+        Wanted { forced: options.lanes, preferred: options.preferred_lanes, explained: options.explain };
     let mut estimates = Vec::new();
     for (number, region) in group.regions.iter_mut().enumerate() {
         let choice = choose(region, &group.context, &options.facts, wanted, unseen);

@@ -61,6 +61,7 @@ fn lower(kernel: Function, lanes: u32) -> (Lowered, String) {
         preferred_lanes: None,
         optimize: true,
         verify: true,
+        explain: false,
         linear_memory: false,
     };
     let lowered = pipeline::run(kernel, "entry", &options, |_, form| {

@@ -166,34 +166,6 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn small_functions_are_inlined_and_large_ones_are_called() {
-        let adds = |n: usize| -> String {
-            (0..n)
-                .map(|i| format!("%v{} = add i32 %v{i}, {i}\n %w{i} = mul i32 %v{}, %x\n", i + 1, i + 1))
-                .collect()
-        };
-        let function = |name: &str, n: usize| {
-            let body =
-                format!("%v0 = add i32 %x, 1\n {} %r = xor i32 %v{n}, %w{}\n ret i32 %r", adds(n), n - 1);
-            format!("define internal i32 @{name}(i32 %x) {{\n {body}\n}}\n")
-        };
-        let calls = "%a = call i32 @f(i32 %x)\n %b = call i32 @f(i32 %a)\n %c = call i32 @g(i32 %b)\n %d = call i32 @g(i32 %c)";
-        let kernel = format!(
-            "define void @spirula.kernel.k(ptr addrspace(1) %p, i32 %x) {{\n {calls}\n store i32 %d, ptr addrspace(1) %p\n ret void\n}}"
-        );
-        // LLVM's own inliner would see to `g` if its body shrank to nothing: the loads keep it large.
-        let large = function("g", 3).replace(
-            "%r =",
-            &(0..2100)
-                .map(|i| format!("%l{i} = load volatile i32, ptr null\n"))
-                .chain(["%r =".into()])
-                .collect::<String>(),
-        );
-        let text = cleaned(&format!("{}{large}{kernel}", function("f", 60)), true);
-        assert!(!text.contains("@f(") && text.contains("call i32 @g("), "{text}");
-    }
-
-    #[test]
     fn memory_becomes_values_but_not_across_barriers() {
         let text = cleaned(
             "declare void @spirula.barrier(i32) convergent

@@ -157,3 +157,82 @@ impl<'m> Sizes<'m> {
         size
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::front::testing;
+    use crate::llvm::Session;
+
+    /// The names of the functions that kernels still call, if each of the kernels calls `f` so many times, and `f` and `g` have
+    /// these many loads, of which `f` calls the second. What has no loads is not there.
+    fn called(kernels: &[usize], [f, g]: [usize; 2]) -> Vec<&'static str> {
+        let function = |name: &str, loads: usize, rest: &str| {
+            let loads: String =
+                (0..loads).map(|i| format!("%l{i} = load volatile i32, ptr null\n ")).collect();
+            format!("define internal i32 @{name}(i32 %x) {{\n {loads}{rest} ret i32 %x\n}}\n")
+        };
+        let call_g = if g > 0 { "%y = call i32 @g(i32 %x)\n" } else { "" };
+        let mut text = function("f", f, call_g);
+        if g > 0 {
+            text += &function("g", g, "");
+        }
+        for (number, calls) in kernels.iter().enumerate() {
+            let calls: String = (0..*calls).map(|i| format!("%c{i} = call i32 @f(i32 %x)\n ")).collect();
+            text += &format!("define void @spirula.kernel.k{number}(i32 %x) {{\n {calls}ret void\n}}\n");
+        }
+        let session = Session::new();
+        let machine = llvm::machine(&llvm::host(), true).unwrap();
+        let mut module = testing::module(&session, &text);
+        llvm::set_target(&mut module, &machine, Default::default());
+        let named: String = (0..kernels.len())
+            .map(|n| format!("define spir_kernel void @k{n}() {{\n ret void\n}}\n"))
+            .collect();
+        let kernels = crate::front::metadata::kernels(&testing::module(&session, &named)).unwrap();
+        mark(&mut module, &kernels, &machine, Effort::Full).unwrap();
+        llvm::run_passes(&mut module, "always-inline,globaldce", &machine).unwrap();
+        let names = ["f", "g"].into_iter();
+        names.filter(|name| module.view().function_named(name).is_some()).collect()
+    }
+
+    #[test]
+    fn all_that_a_kernel_calls_is_inlined_up_to_a_size() {
+        assert!(called(&[1, 2], [100, 0]).is_empty());
+        assert!(called(&[1, 2], [5_000, 3_000]).is_empty());
+        assert_eq!(called(&[2], [21_000, 0]), ["f"]);
+        // What is small is inlined into what is large.
+        assert_eq!(called(&[2], [21_000, 100]), ["f"]);
+    }
+
+    #[test]
+    fn what_a_large_kernel_calls_stays_a_call_in_small_ones() {
+        assert_eq!(called(&[1, 9], [5_000, 0]), ["f"]);
+    }
+
+    #[test]
+    fn all_kernels_together_have_a_limit() {
+        assert!(called(&[1; 3], [30_000, 0]).is_empty());
+        assert_eq!(called(&[1; 5], [30_000, 0]), ["f"]);
+    }
+
+    #[test]
+    fn variables_of_unoptimized_code_do_not_count() {
+        let store = "store i32 %x, ptr %v\n ";
+        let f = format!(
+            "define internal void @f(i32 %x) {{\n %v = alloca i32\n {}ret void\n}}\n",
+            store.repeat(3_000)
+        );
+        let kernel = format!(
+            "define void @spirula.kernel.k(i32 %x) {{\n {}ret void\n}}\n",
+            "call void @f(i32 %x)\n ".repeat(20)
+        );
+        let session = Session::new();
+        let machine = llvm::machine(&llvm::host(), true).unwrap();
+        let mut module = testing::module(&session, &format!("{f}{kernel}"));
+        llvm::set_target(&mut module, &machine, Default::default());
+        let named = testing::module(&session, "define spir_kernel void @k() {\n ret void\n}");
+        let kernels = crate::front::metadata::kernels(&named).unwrap();
+        mark(&mut module, &kernels, &machine, Effort::Full).unwrap();
+        assert!(module.view().function_named("f").unwrap().has_attribute("alwaysinline"));
+    }
+}

@@ -188,6 +188,33 @@ mod tests {
         assert!(!text.contains("alloca") && !text.contains("phi"), "{text}");
     }
 
+    /// A kernel as of a hash function: a ring of 16 words that is gone around four times, by a loop that carries a constant of its own
+    /// and has a hint.
+    fn ring(hint: &str) -> String {
+        format!(
+            "define void @spirula.kernel.k(ptr addrspace(1) %p) {{
+              %a = alloca [16 x i32]\n call void @llvm.memcpy.p0.p1.i64(ptr %a, ptr addrspace(1) %p, i64 64, i1 false)\n br label %h
+            h:\n %i = phi i64 [ 16, %0 ], [ %j, %b ]\n %s = phi i32 [ 1732584193, %0 ], [ %t, %b ]
+              %c = icmp ult i64 %i, 77\n br i1 %c, label %b, label %e
+            b:\n %k = and i64 %i, 15\n %q = getelementptr i32, ptr %a, i64 %k\n %x = load i32, ptr %q
+              %t = mul i32 %s, %x\n store i32 %t, ptr %q\n %j = add i64 %i, 1\n br label %h, !llvm.loop !0
+            e:\n store i32 %s, ptr addrspace(1) %p\n ret void\n}}
+            declare void @llvm.memcpy.p0.p1.i64(ptr, ptr addrspace(1), i64, i1)
+            !0 = distinct !{{!0, !1}}\n!1 = !{{!\"{hint}\"}}"
+        )
+    }
+
+    #[test]
+    fn hints_of_a_number_do_not_keep_an_array_in_memory() {
+        for hint in
+            ["llvm.loop.unroll.count\", i32 61, !\"", "llvm.loop.unroll.enable", "llvm.loop.mustprogress"]
+        {
+            let text = cleaned(&ring(hint), true);
+            assert!(!text.contains("alloca") && !text.contains("phi"), "{hint}: {text}");
+        }
+        assert!(cleaned(&ring("llvm.loop.unroll.disable"), true).contains("alloca"));
+    }
+
     #[test]
     fn loops_that_go_around_a_tile_stay() {
         for (size, count) in [(64, "1000"), (512, "512"), (64, "%n")] {

@@ -68,7 +68,15 @@ fn request(mut arguments: impl Iterator<Item = String>) -> Result<Request, Strin
     let facts = TargetFacts::with_vectors(vector_bits);
     Ok(Request {
         passes,
-        options: Options { facts, lanes, preferred_lanes: None, optimize: true, verify: true, linear_memory },
+        options: Options {
+            facts,
+            lanes,
+            preferred_lanes: None,
+            optimize: true,
+            verify: true,
+            explain: true,
+            linear_memory,
+        },
         file: file.ok_or_else(usage)?,
     })
 }

@@ -2,7 +2,7 @@
 
 use super::adjacent::merge_adjacent;
 use super::alternatives::Estimates;
-use super::cost::{Cost, cost};
+use super::cost::{Cost, cost, longest};
 use super::{Facts, WideBody, widen};
 use crate::analysis::{Liveness, Shape};
 use crate::builder::Builder;
@@ -30,6 +30,8 @@ pub struct Wanted {
     pub forced: Option<u32>,
     /// What is taken where it is one of those that are chosen from.
     pub preferred: Option<u32>,
+    /// Whether the reason is to say what packs spend their time on.
+    pub explained: bool,
 }
 
 /// Packs must be more than so many times as fast as scalar code by estimate.
@@ -99,9 +101,10 @@ pub fn choose(
             .chain([(1, tried[0].1.scalar)])
             .collect(),
     });
+    let spent = if wanted.explained { spent(region, context, (lanes, facts)) } else { String::new() };
     let made = estimates.as_ref().map_or(lanes, |estimates| estimates.made(wanted.preferred));
     if made == 1 {
-        let reason = format!("scalar: {lanes} lanes would be {gain:.1} times as fast by estimate");
+        let reason = format!("scalar: {lanes} lanes would be {gain:.1} times as fast by estimate{spent}");
         return Choice { estimates, ..no(&reason) };
     }
     let (lanes, gain) = gains.into_iter().find(|(lanes, _)| *lanes == made).unwrap_or((lanes, gain));
@@ -113,7 +116,7 @@ pub fn choose(
         Some(wide) => Choice {
             wide: Some(wide),
             tail,
-            reason: format!("{lanes} lanes, {gain:.1} times as fast by estimate"),
+            reason: format!("{lanes} lanes, {gain:.1} times as fast by estimate{spent}"),
             estimates,
         },
         None => no("a loop with several entries"),
@@ -268,6 +271,13 @@ fn times(
     let (packs, rest) = row.map_or((1, 0), |row| (row / lanes, row % lanes));
     let time = f64::from(packs) * cost.pack.max(1.0) + f64::from(rest) * cost.scalar;
     Some(Cost { scalar: cost.scalar, pack: time / f64::from(packs * lanes + rest) })
+}
+
+/// What packs of so many lanes spend most of their time on, for the build log.
+fn spent(region: &Region, context: &[ContextKind], (lanes, target): (u32, &TargetFacts)) -> String {
+    let Some(facts) = Facts::new(&region.body, context, lanes) else { return String::new() };
+    let longest = longest(&region.body, &facts, context, lanes, target);
+    if longest.is_empty() { String::new() } else { format!(" (of a pack's time: {})", longest.join(", ")) }
 }
 
 /// Instructions, once for each component of their results.

@@ -6,6 +6,7 @@
 mod latency;
 mod pressure;
 mod price;
+mod shares;
 
 use super::Facts;
 use crate::analysis::{Frequencies, LoopId};
@@ -42,6 +43,12 @@ impl std::ops::AddAssign for Cost {
 
 /// A loop of which nothing is known is thought to have so many iterations.
 const ITERATIONS: f64 = 32.0;
+/// The same where work-items go round it for numbers of times of their own: what each has for itself, a word or a row's entries, is
+/// shorter than what all share.
+const OWN_ITERATIONS: f64 = 8.0;
+
+/// A pack stays in a loop as long as its longest work-item.
+const LONGEST: f64 = 1.3;
 
 /// What the whole body costs.
 pub(super) fn cost(
@@ -51,19 +58,18 @@ pub(super) fn cost(
     lanes: u32,
     target: &TargetFacts,
 ) -> Cost {
-    let TargetFacts { vector_bits: register_bits, costs, .. } = *target;
-    let prices = Prices { body, facts, context, lanes, register_bits, costs };
-    let insts: Vec<Price> = (body.blocks.iter().enumerate())
-        .flat_map(|(block, data)| data.insts.iter().map(move |&inst| (block, inst)))
-        .fold(vec![Price::default(); body.inst_count()], |mut all, (block, inst)| {
-            all[inst.index()] = prices.instruction(Block(block as u32), inst);
-            all
-        });
-    let frequencies = Frequencies::new(body, &facts.flow, &facts.loops);
-    let parts = |block: Block| facts.shapes.is_divergent_branch(block);
-    let of_pack = Frequencies::of_pack(body, &facts.flow, &facts.loops, lanes, &parts);
-    let spills = pressure::spills(&prices);
-    Model { body, facts, lanes, costs, prices, insts, frequencies, of_pack, spills }.whole()
+    Model::new(body, facts, context, (lanes, target)).whole()
+}
+
+/// What a pack spends most of that on, in words.
+pub(super) fn longest(
+    body: &Function,
+    facts: &Facts,
+    context: &[ContextKind],
+    lanes: u32,
+    target: &TargetFacts,
+) -> Vec<String> {
+    shares::longest(&Model::new(body, facts, context, (lanes, target)))
 }
 
 struct Model<'a> {
@@ -80,7 +86,28 @@ struct Model<'a> {
     spills: Vec<f64>,
 }
 
-impl Model<'_> {
+impl<'a> Model<'a> {
+    fn new(
+        body: &'a Function,
+        facts: &'a Facts,
+        context: &'a [ContextKind],
+        (lanes, target): (u32, &TargetFacts),
+    ) -> Self {
+        let TargetFacts { vector_bits: register_bits, costs, .. } = *target;
+        let prices = Prices { body, facts, context, lanes, register_bits, costs };
+        let insts: Vec<Price> = (body.blocks.iter().enumerate())
+            .flat_map(|(block, data)| data.insts.iter().map(move |&inst| (block, inst)))
+            .fold(vec![Price::default(); body.inst_count()], |mut all, (block, inst)| {
+                all[inst.index()] = prices.instruction(Block(block as u32), inst);
+                all
+            });
+        let frequencies = Frequencies::new(body, &facts.flow, &facts.loops);
+        let parts = |block: Block| facts.shapes.is_divergent_branch(block);
+        let of_pack = Frequencies::of_pack(body, &facts.flow, &facts.loops, lanes, &parts);
+        let spills = pressure::spills(&prices);
+        Model { body, facts, lanes, costs, prices, insts, frequencies, of_pack, spills }
+    }
+
     fn whole(&self) -> Cost {
         let loops = &self.facts.loops;
         // What stands directly in a loop, by the loop's number, and behind the loops what stands in none.
@@ -94,7 +121,7 @@ impl Model<'_> {
         let mut has_inner = vec![false; loops.count() + 1];
         for number in (0..loops.count()).rev() {
             let id = LoopId(number);
-            busy[number] += self.blocks(&own[number]);
+            busy[number] += self.blocks(&own[number], &mut chains);
             let chain = if has_inner[number] {
                 Cost::default()
             } else {
@@ -106,30 +133,38 @@ impl Model<'_> {
             let whole = self.iterate(id, busy[number], chain);
             busy[level] += whole.times(self.frequencies.entered(id), self.of_pack.entered(id));
         }
-        busy[loops.count()] += self.blocks(&own[loops.count()]);
+        busy[loops.count()] += self.blocks(&own[loops.count()], &mut chains);
         busy[loops.count()]
     }
 
     /// A loop from its entry to its end.
     fn iterate(&self, id: LoopId, busy: Cost, chain: Cost) -> Cost {
-        let iterations = self.frequencies.iterations(id).map_or(ITERATIONS, |n| n as f64);
+        let iterations = self.iterations(id);
         let time = |busy: f64, chain: f64| {
             // Where a loop is short, the next one begins before it has ended.
             let overlap = (self.costs.window / (busy * iterations).max(1.0)).max(1.0);
             iterations * busy.max(chain / overlap)
         };
-        // A pack stays as long as its longest work-item.
-        let longer = if self.facts.shapes.is_divergent_loop(id) { 1.3 } else { 1.0 };
+        let longer = if self.facts.shapes.is_divergent_loop(id) { LONGEST } else { 1.0 };
         Cost { scalar: time(busy.scalar, chain.scalar), pack: longer * time(busy.pack, chain.pack) }
     }
 
-    fn blocks(&self, blocks: &[Block]) -> Cost {
+    fn iterations(&self, id: LoopId) -> f64 {
+        let guess = if self.facts.shapes.is_divergent_loop(id) { OWN_ITERATIONS } else { ITERATIONS };
+        self.frequencies.iterations(id).map_or(guess, |n| n as f64)
+    }
+
+    fn blocks(&self, blocks: &[Block], chains: &mut Chains) -> Cost {
         let mut sum = Cost::default();
         for &block in blocks {
             let mut here = self.prices.branch(block);
             for &inst in &self.body.block(block).insts {
                 here += self.insts[inst.index()].busy;
             }
+            // What comes behind a long block is not begun before its results are there.
+            let overlap = (self.costs.window / self.body.block(block).insts.len() as f64).max(1.0);
+            let chain = chains.within(self.body, block, &self.insts).times(1.0 / overlap, 1.0 / overlap);
+            here = latency::later(here, chain);
             let scalar = self.frequencies.of(block);
             sum += here.times(scalar, self.of_pack.of(block));
             // What is done for each lane in turn is done for those that come here.
@@ -204,6 +239,69 @@ mod tests {
             "  %6: i64 = zext %5\n  %7: ptr(global) = address %1 + %6*1 + 0\n  %8: i8 = load %7, align 1\n";
         let (table, plain) = (gain(table), gain("  %8: i8 = add %5, 1:i8\n"));
         assert!(table < 1.0 && plain > 4.0, "{table} {plain}");
+    }
+
+    /// A kernel without loops that computes so much from a word.
+    fn straight(body: &str, last: &str) -> String {
+        format!(
+            "kernel \"k\"(%0: ptr(global) @ 0) {{\nb0:\n  %1: i64 = global_id 0\n  %2: ptr(global) = address %0 + %1*4 + 0\n  \
+             %3: i32 = load %2, align 4\n{body}  store %2, {last}, align 4\n  return\n}}"
+        )
+    }
+
+    #[test]
+    fn scalar_code_waits_for_results_in_long_blocks_too() {
+        // Each result by the two that are so far before it.
+        let gain = |apart: usize| {
+            let of = |n: usize| if n < 10 { 3 } else { n };
+            let add = |n: usize| format!("  %{n}: i32 = add %{}, %{}\n", of(n - apart), of(n - apart - 1));
+            gain_of(&straight(&(10..810).map(add).collect::<String>(), "%809"))
+        };
+        let (chain, parallel) = (gain(1), gain(8));
+        assert!(chain > 1.5 * parallel, "{chain} {parallel}");
+    }
+
+    #[test]
+    fn what_is_not_used_meanwhile_costs_nothing_in_memory() {
+        // So many words are kept while something else is computed, or are used all the time.
+        let gain = |kept: usize, used: bool| {
+            let load = |n: usize| {
+                let (at, word) = (1000 + n, 2000 + n);
+                format!(
+                    "  %{at}: ptr(global) = address %2 + {}\n  %{word}: i32 = load %{at}, align 4\n",
+                    4096 * n
+                )
+            };
+            let mut body: String = (0..kept).map(load).collect();
+            let other = |n: usize| if used { format!("%{}", 2000 + n % kept) } else { "%3".into() };
+            let of = |n: usize| if n == 10 { 3 } else { n - 1 };
+            body.extend((10..610).map(|n| format!("  %{n}: i32 = add %{}, {}\n", of(n), other(n))));
+            let sum = |n: usize| {
+                let before = if n == 0 { "%609".into() } else { format!("%{}", 3000 + n - 1) };
+                format!("  %{}: i32 = add {before}, %{}\n", 3000 + n, 2000 + n)
+            };
+            body.extend((0..kept).map(sum));
+            gain_of(&straight(&body, &format!("%{}", 3000 + kept - 1)))
+        };
+        let (fits, kept, used) = (gain(20, true), gain(60, false), gain(60, true));
+        assert!(kept > 0.8 * fits && used < 0.8 * fits, "{fits} {kept} {used}");
+    }
+
+    #[test]
+    fn the_longest_operations_are_told() {
+        let told = |body: &str| {
+            let text = straight(body, "%9");
+            let group = form_regions(parse(&text).unwrap_or_else(|e| panic!("{e}\n{text}")));
+            let body = &group.regions[0].body;
+            let facts = Facts::new(body, &group.context, 16).unwrap();
+            longest(body, &facts, &group.context, 16, &TargetFacts::with_vectors(512))
+        };
+        let gathered = told(
+            "  %4: i64 = zext %3\n  %5: ptr(global) = address %0 + %4*4 + 0\n  %9: i32 = load %5, align 4\n",
+        );
+        assert!(gathered[0].starts_with("gather of i32 "), "{gathered:?}");
+        let divided = told("  %9: i32 = udiv 7:i32, %3\n");
+        assert!(divided[0].starts_with("udiv of i32 ") && divided[0].ends_with(" %"), "{divided:?}");
     }
 
     #[test]

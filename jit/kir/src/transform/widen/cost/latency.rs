@@ -1,4 +1,4 @@
-//! Widening: how long the chains of results take that go from one iteration of a loop to the next.
+//! Widening: how long the chains of results take: those that go from one iteration of a loop to the next, and those within a block.
 
 use super::{Cost, Price};
 use crate::{Block, Function, Op, Value};
@@ -69,6 +69,22 @@ impl Chains {
         Cost { scalar: each(end.scalar, half.scalar), pack: each(end.pack, half.pack) }
     }
 
+    /// The longest chain of a block's instructions.
+    pub fn within(&mut self, body: &Function, block: Block, prices: &[Price]) -> Cost {
+        let mut end = Cost::default();
+        for &inst in &body.block(block).insts {
+            let mut at = Cost::default();
+            body.op(inst).visit_operands(|v| at = later(at, self.ready[v.index()]));
+            at += prices[inst.index()].latency;
+            if let Some(value) = body.result(inst) {
+                self.ready[value.index()] = at;
+                end = later(end, at);
+            }
+        }
+        self.forget(body, &[block]);
+        end
+    }
+
     fn forget(&mut self, body: &Function, blocks: &[Block]) {
         for &block in blocks {
             let results = body.block(block).insts.iter().filter_map(|&inst| body.result(inst));
@@ -79,6 +95,6 @@ impl Chains {
     }
 }
 
-fn later(a: Cost, b: Cost) -> Cost {
+pub(super) fn later(a: Cost, b: Cost) -> Cost {
     Cost { scalar: a.scalar.max(b.scalar), pack: a.pack.max(b.pack) }
 }
