@@ -28,6 +28,7 @@ fn regions_and_work_group_functions() {
             preferred_lanes: None,
             optimize: true,
             verify: true,
+            explain: false,
             linear_memory: false,
         };
         let mut shown = String::new();
@@ -81,6 +82,7 @@ fn passes_alone() {
             preferred_lanes: None,
             optimize: true,
             verify: true,
+            explain: false,
             linear_memory: false,
         };
         let form = passes.iter().fold(Form::Function(function), |form, name| {

@@ -52,15 +52,15 @@ pub(super) fn mark(
             // What the library computes on its way may be infinite: only its results are looked at.
             let by_result = matches!(effort, Effort::Checked(checks) if checks.contains(Checks::NAN))
                 && is_of_values(function);
-            if checked || bound.contains(&function) || has_large_frame(function, edit.layout()) {
+            let must = checked || bound.contains(&function) || has_large_frame(function, edit.layout());
+            if must {
                 edit.drop_attribute(function, "noinline");
                 edit.drop_attribute(function, "optnone");
-            } else if by_result || is_rare(function) {
-                continue;
-            } else if !whole.contains(&function) && !is_small(function, &mut sizes) {
-                continue;
             }
-            edit.add_attributes(function, &[Attribute::AlwaysInline]);
+            let may = !by_result && !is_rare(function);
+            if must || may && (whole.contains(&function) || is_small(function, &mut sizes)) {
+                edit.add_attributes(function, &[Attribute::AlwaysInline]);
+            }
         }
     });
     Ok(())
