@@ -15,6 +15,8 @@ use std::collections::{HashMap, HashSet};
 const MAX_UNROLLED: u64 = 4000;
 /// The same of a loop whose source asks for some unrolling: what LLVM allows then.
 const MAX_WANTED: u64 = 16_000;
+/// What all such loops of a function may come to together.
+const MAX_TOGETHER: u64 = 20_000;
 /// Values of larger arrays would be in memory again.
 const MAX_ELEMENTS: u64 = 128;
 /// An index is looked through for what is counted so many operations deep.
@@ -43,6 +45,7 @@ pub(super) fn mark<'e>(edit: Edit<'e>, function: Function<'e>, sizes: &mut Sizes
             *most = count.max(*most);
         }
     }
+    let mut together = 0_u64;
     for found in &loops {
         let (Some(&count), Some(latch)) = (elements.get(&found.header), found.latch.terminator()) else {
             continue;
@@ -53,7 +56,9 @@ pub(super) fn mark<'e>(edit: Edit<'e>, function: Function<'e>, sizes: &mut Sizes
         let size = size.fold(0_u64, |sum, size| sum.saturating_add(size as u64));
         let iterations = if last <= 2 * count { count } else { last };
         let most = if latch.has_loop_hint("llvm.loop.unroll.") { MAX_WANTED } else { MAX_UNROLLED };
-        if count <= MAX_ELEMENTS && size.saturating_mul(iterations) <= most {
+        let unrolled = size.saturating_mul(iterations);
+        if count <= MAX_ELEMENTS && unrolled <= most && together.saturating_add(unrolled) <= MAX_TOGETHER {
+            together += unrolled;
             edit.unroll_fully(latch);
         }
     }

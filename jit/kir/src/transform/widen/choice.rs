@@ -43,6 +43,11 @@ const MORE_LANES_GAIN: f64 = 1.08;
 /// Larger bodies stay scalar: their vectors would not stay in registers, and building takes its time.
 const MAX_INSTRUCTIONS: usize = 30_000;
 
+/// The same of packs' instructions, where what is taken apart counts once for each lane: LLVM's time for it grows with its square.
+const MAX_PACKED: usize = 60_000;
+/// Instructions for one lane of what is taken apart: whether it is active, its part of the operands, the operation, its result.
+const FOR_EACH_LANE: usize = 4;
+
 /// Packs may fill so many registers with one number where loops wait for their own results: each is a chain of its own.
 const MOST_REGISTERS: u32 = 4;
 /// More of them must be so much faster: more registers are in use than is thought, and the rest of a row takes as long as a pack.
@@ -69,6 +74,9 @@ pub fn choose(
     }
     let merged = merged(region, context, widest);
     let region = merged.as_ref().unwrap_or(region);
+    if forced_lanes.is_none() && packed_size(region, context, widest) > MAX_PACKED {
+        return no("too large in lanes, of which much would be taken apart");
+    }
     let rows_lie_in = usize::from(region.body.row_dimension);
     let row =
         region.body.required_work_group_size.map(|size| size[rows_lie_in]).filter(|_| forced_lanes.is_none());
@@ -286,6 +294,32 @@ fn size(body: &Function) -> usize {
     body.insts().map(components).sum()
 }
 
+/// Instructions of packs of so many lanes.
+fn packed_size(region: &Region, context: &[ContextKind], lanes: u32) -> usize {
+    let body = &region.body;
+    let Some(facts) = Facts::new(body, context, lanes) else { return 0 };
+    let is_apart = |block: Block, pointer: Value, value: Value| {
+        let is_narrow = body.ty(value).scalar().is_some_and(|scalar| scalar.bits() < NARROWEST_BITS.into());
+        is_narrow
+            && match facts.shapes.shape_at(pointer, block) {
+                Shape::Uniform => false,
+                Shape::Affine { stride, .. } => stride != body.ty(value).size() as i64,
+                Shape::Varying => true,
+            }
+    };
+    let of_one = |block: Block, inst| {
+        let taken_apart = match (body.op(inst), body.result(inst)) {
+            (Op::Load { pointer, .. }, Some(value)) => is_apart(block, *pointer, value),
+            (Op::Store { pointer, value, .. }, _) => is_apart(block, *pointer, *value),
+            (Op::AtomicRmw { .. } | Op::CompareExchange { .. } | Op::Call { .. }, _) => true,
+            _ => false,
+        };
+        if taken_apart { FOR_EACH_LANE * lanes as usize } else { 1 }
+    };
+    let blocks = body.blocks.iter().zip(0..);
+    blocks.flat_map(|(data, n)| data.insts.iter().map(move |&inst| of_one(Block(n), inst))).sum()
+}
+
 /// As many lanes as a register holds of such numbers are tried, and half as many.
 const NARROWEST_BITS: u32 = 32;
 
@@ -293,6 +327,21 @@ const NARROWEST_BITS: u32 = 32;
 mod tests {
     use super::*;
     use crate::parse;
+
+    #[test]
+    fn what_is_taken_apart_counts_for_each_lane() {
+        let size = |ty: &str, stride: u32| {
+            let text = format!(
+                "kernel \"k\"(%0: ptr(global) @ 0) {{\nb0:\n  %1: i64 = global_id 0\n  %2: ptr(global) = address %0 + %1*{stride} + 0\n  \
+                 %3: {ty} = load %2, align 1\n  store %2, %3, align 1\n  return\n}}"
+            );
+            let group = crate::transform::form_regions(parse(&text).unwrap());
+            packed_size(&group.regions[0], &group.context, 16)
+        };
+        let plain = size("i32", 4);
+        assert_eq!([size("i8", 1), size("i32", 64)], [plain, plain]);
+        assert_eq!(size("i8", 64), plain + 2 * (16 * FOR_EACH_LANE - 1));
+    }
     use crate::transform::form_regions;
 
     /// Of a kernel with this attribute and so many products, each of the one before it.
