@@ -74,7 +74,9 @@ pub fn choose(
     }
     let merged = merged(region, context, widest);
     let region = merged.as_ref().unwrap_or(region);
-    if forced_lanes.is_none() && packed_size(region, context, widest) > MAX_PACKED {
+    // Most bodies are small enough if all of them were taken apart.
+    let may_be_large = size(&region.body) * FOR_EACH_LANE * widest as usize > MAX_PACKED;
+    if may_be_large && forced_lanes.is_none() && packed_size(region, context, widest) > MAX_PACKED {
         return no("too large in lanes, of which much would be taken apart");
     }
     let rows_lie_in = usize::from(region.body.row_dimension);
@@ -109,10 +111,11 @@ pub fn choose(
             .chain([(1, tried[0].1.scalar)])
             .collect(),
     });
-    let spent = if wanted.explained { spent(region, context, (lanes, facts)) } else { String::new() };
+    let spent = |lanes| if wanted.explained { spent(region, context, (lanes, facts)) } else { String::new() };
     let made = estimates.as_ref().map_or(lanes, |estimates| estimates.made(wanted.preferred));
     if made == 1 {
-        let reason = format!("scalar: {lanes} lanes would be {gain:.1} times as fast by estimate{spent}");
+        let reason =
+            format!("scalar: {lanes} lanes would be {gain:.1} times as fast by estimate{}", spent(lanes));
         return Choice { estimates, ..no(&reason) };
     }
     let (lanes, gain) = gains.into_iter().find(|(lanes, _)| *lanes == made).unwrap_or((lanes, gain));
@@ -124,7 +127,7 @@ pub fn choose(
         Some(wide) => Choice {
             wide: Some(wide),
             tail,
-            reason: format!("{lanes} lanes, {gain:.1} times as fast by estimate{spent}"),
+            reason: format!("{lanes} lanes, {gain:.1} times as fast by estimate{}", spent(lanes)),
             estimates,
         },
         None => no("a loop with several entries"),
@@ -327,6 +330,7 @@ const NARROWEST_BITS: u32 = 32;
 mod tests {
     use super::*;
     use crate::parse;
+    use crate::transform::form_regions;
 
     #[test]
     fn what_is_taken_apart_counts_for_each_lane() {
@@ -335,14 +339,13 @@ mod tests {
                 "kernel \"k\"(%0: ptr(global) @ 0) {{\nb0:\n  %1: i64 = global_id 0\n  %2: ptr(global) = address %0 + %1*{stride} + 0\n  \
                  %3: {ty} = load %2, align 1\n  store %2, %3, align 1\n  return\n}}"
             );
-            let group = crate::transform::form_regions(parse(&text).unwrap());
+            let group = form_regions(parse(&text).unwrap());
             packed_size(&group.regions[0], &group.context, 16)
         };
         let plain = size("i32", 4);
         assert_eq!([size("i8", 1), size("i32", 64)], [plain, plain]);
         assert_eq!(size("i8", 64), plain + 2 * (16 * FOR_EACH_LANE - 1));
     }
-    use crate::transform::form_regions;
 
     /// Of a kernel with this attribute and so many products, each of the one before it.
     fn lanes(required: &str, products: usize) -> Option<u32> {
