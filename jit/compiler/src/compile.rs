@@ -14,7 +14,7 @@ mod parts;
 mod recent;
 pub mod trace;
 
-use crate::front::{self, CleanModule, HardenedModule, Imported, LinkedModule, SpirModule};
+use crate::front::{self, CleanModule, Effort, HardenedModule, Imported, LinkedModule, SpirModule};
 use crate::llvm::{self, Session};
 use baseline::Baseline;
 use inkwell::targets::TargetMachine;
@@ -62,11 +62,12 @@ pub fn build(
     let known = options.specialization.as_ref().and_then(|_| recent::find(modules, inputs));
     let imported = match known.filter(|_| !dump.is_wanted()) {
         Some(known) => known,
-        None => Arc::new(import(&session, modules, inputs, &machine, dump, stages)?),
+        None => {
+            let imported = Arc::new(import_for_tier(&session, modules, inputs, &machine, dump, stages)?);
+            recent::keep(modules, inputs, &imported);
+            imported
+        }
     };
-    if inputs.tier == Tier::Baseline {
-        recent::keep(modules, inputs, &imported);
-    }
     let Imported { kernels: signatures, module, .. } = &*imported;
     let kernels = std::iter::zip(signatures, &module.kernels);
     let kernels: Vec<_> = match &options.specialization {
@@ -131,12 +132,40 @@ pub fn build(
     Ok(CompiledProgram { objects, kernels: infos, data: module.data, log })
 }
 
+/// The front, with as little effort as the tier needs.
+fn import_for_tier(
+    session: &Session,
+    modules: &[&[u8]],
+    inputs: &Inputs,
+    machine: &TargetMachine,
+    dump: Dump,
+    stages: &mut Stages,
+) -> Result<Imported, CompileError> {
+    let mut with_effort = |effort| import(session, modules, inputs, (machine, effort), dump, stages);
+    match inputs.tier {
+        _ if inputs.options.optimization_disabled => with_effort(Effort::Least),
+        Tier::Optimized => with_effort(Effort::Full),
+        Tier::Baseline => {
+            let imported = with_effort(Effort::Quick)?;
+            if is_for_baseline(&imported, inputs) { Ok(imported) } else { with_effort(Effort::Full) }
+        }
+    }
+}
+
+/// Whether baseline code can be made of it, if it isn't what optimized code would be made of.
+fn is_for_baseline(Imported { module, is_abridged, .. }: &Imported, inputs: &Inputs) -> bool {
+    let stack = module.stack_sizes();
+    let fits = |kernel: &Function| kernel.call_stack_size(&stack).is_some_and(|size| size <= MAX_CALL_STACK);
+    let mut kernels = module.kernels.iter();
+    !is_abridged || kernels.all(|kernel| tier_of(kernel, inputs) == Tier::Baseline && fits(kernel))
+}
+
 /// The front: modules to Kernel IR in which all is decided that is the same in every tier.
 fn import(
     session: &Session,
     modules: &[&[u8]],
     inputs: &Inputs,
-    machine: &TargetMachine,
+    (machine, effort): (&TargetMachine, Effort),
     dump: Dump,
     stages: &mut Stages,
 ) -> Result<Imported, CompileError> {
@@ -152,7 +181,7 @@ fn import(
     stages.end("harden");
     let linked: LinkedModule = front::link(session, hardened, machine)?;
     stages.end("link");
-    let clean: CleanModule = front::clean_up(linked, machine, !options.optimization_disabled)?;
+    let clean: CleanModule = front::clean_up(linked, machine, effort)?;
     stages.end("clean up");
     dump.write("clean.ll", || clean.text());
     let mut imported = front::import(clean)?;
@@ -189,7 +218,7 @@ fn instrument(
     machine: &TargetMachine,
     checks: Checks,
 ) -> Result<(), CompileError> {
-    let Imported { kernels, module, variables } = imported;
+    let Imported { kernels, module, variables, .. } = imported;
     module.functions.extend(front::check_functions(session, machine)?);
     transform::check::instrument(module, kernels, variables, checks);
     find_effects(module);

@@ -34,7 +34,7 @@ mod variables;
 
 use crate::llvm::{self, Module, Session};
 pub use checked::functions as check_functions;
-pub use cleanup::clean_up;
+pub use cleanup::{Effort, clean_up};
 pub use harden::harden;
 pub use import::{Imported, import};
 pub use link::link;
@@ -82,6 +82,8 @@ pub struct CleanModule<'s> {
     pub(crate) module: Module<'s>,
     pub(crate) kernels: Vec<KernelSignature>,
     pub(crate) checks: Checks,
+    /// Whether full effort would yield something else.
+    pub(crate) is_abridged: bool,
 }
 
 impl CleanModule<'_> {
@@ -176,7 +178,8 @@ mod tests {
     ) -> Result<Imported, CompileError> {
         let hardened = harden(spir, machine);
         let linked = link(session, hardened, machine)?;
-        let clean = clean_up(linked, machine, !options.optimization_disabled)?;
+        let effort = if options.optimization_disabled { Effort::Least } else { Effort::Full };
+        let clean = clean_up(linked, machine, effort)?;
         import(clean)
     }
 

@@ -62,10 +62,10 @@ pub fn find(modules: &[&[u8]], inputs: &Inputs) -> Option<Arc<Imported>> {
     programs.iter().find(|program| program.is_of(modules, inputs)).map(|program| program.imported.clone())
 }
 
-/// Keeps what was made of a program; the oldest ones make room.
+/// Keeps what was made of a program, unless optimized code is made of something else; the oldest ones make room.
 pub fn keep(modules: &[&[u8]], inputs: &Inputs, imported: &Arc<Imported>) {
     let size = size(imported);
-    if size > MOST {
+    if imported.is_abridged || size > MOST {
         return;
     }
     let modules = fingerprint(modules);

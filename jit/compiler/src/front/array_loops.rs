@@ -13,6 +13,8 @@ use std::collections::{HashMap, HashSet};
 
 /// What all iterations of a loop over an array of so many elements may come to, in instructions.
 const MAX_UNROLLED: u64 = 4000;
+/// The same for baseline code, which is to be there soon.
+const MAX_UNROLLED_QUICKLY: u64 = 1000;
 /// The same of a loop whose source asks for some unrolling: what LLVM allows then.
 const MAX_WANTED: u64 = 16_000;
 /// What all such loops of a function may come to together.
@@ -31,10 +33,15 @@ struct Loop<'m> {
     blocks: HashSet<Block<'m>>,
 }
 
-/// Tells LLVM to unroll such loops of a function.
-pub(super) fn mark<'e>(edit: Edit<'e>, function: Function<'e>, sizes: &mut Sizes<'e>) {
+/// Tells LLVM to unroll such loops of a function. Yields whether some stay only because it's to be done quickly.
+pub(super) fn mark<'e>(
+    edit: Edit<'e>,
+    function: Function<'e>,
+    sizes: &mut Sizes<'e>,
+    is_quick: bool,
+) -> bool {
     if function.blocks().len() > MAX_BLOCKS {
-        return;
+        return false;
     }
     let loops = loops(function);
     let mut elements = HashMap::new();
@@ -45,11 +52,16 @@ pub(super) fn mark<'e>(edit: Edit<'e>, function: Function<'e>, sizes: &mut Sizes
             *most = count.max(*most);
         }
     }
-    let mut together = 0_u64;
+    let (mut together, mut is_some_left) = (0_u64, false);
     for found in &loops {
         let (Some(&count), Some(latch)) = (elements.get(&found.header), found.latch.terminator()) else {
             continue;
         };
+        // What has one of these hints, LLVM unrolls, or doesn't, by itself.
+        if ["llvm.loop.unroll.full", "llvm.loop.unroll.disable"].iter().any(|hint| latch.has_loop_hint(hint))
+        {
+            continue;
+        }
         let Some(last) = last_number(found) else { continue };
         let instructions = found.blocks.iter().flat_map(|block| block.instructions());
         let size = instructions.map(|inst| 1 + inst.called_function().map_or(0, |callee| sizes.of(callee)));
@@ -59,9 +71,14 @@ pub(super) fn mark<'e>(edit: Edit<'e>, function: Function<'e>, sizes: &mut Sizes
         let unrolled = size.saturating_mul(iterations);
         if count <= MAX_ELEMENTS && unrolled <= most && together.saturating_add(unrolled) <= MAX_TOGETHER {
             together += unrolled;
-            edit.unroll_fully(latch);
+            if is_quick && unrolled > MAX_UNROLLED_QUICKLY {
+                is_some_left = true;
+            } else {
+                edit.unroll_fully(latch);
+            }
         }
     }
+    is_some_left
 }
 
 /// The elements of the private array that an instruction addresses by what isn't constant, and the indices.

@@ -4,7 +4,7 @@
 use super::call_graph::CallGraph;
 use super::harden::kernel_symbol;
 use super::inlining::{self, bound_to_kernels};
-use super::{CleanModule, LinkedModule, postponed, private_arrays, undefined};
+use super::{CleanModule, LinkedModule, contraction, postponed, private_arrays, undefined};
 use crate::llvm::{self, Function, LlvmError, Module};
 use inkwell::targets::TargetMachine;
 use spirula_interface::check::Checks;
@@ -33,10 +33,16 @@ const FEWEST_PASSES: &str = "always-inline,globaldce,function(sroa<modify-cfg>)"
 const CHECKED_PASSES: [&str; 2] = ["always-inline,globaldce", "function(mem2reg)"];
 
 /// What is done.
-#[derive(Clone, Copy, PartialEq)]
-pub(super) enum Effort {
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Effort {
+    /// All that pays.
     Full,
+    /// What baseline code needs: large functions stay calls, and long loops over private arrays loops. What would round otherwise
+    /// by that has full effort.
+    Quick,
+    /// What Kernel IR needs.
     Least,
+    /// What kernels may have in which mistakes are looked for.
     Checked(Checks),
 }
 
@@ -44,48 +50,50 @@ pub(super) enum Effort {
 pub fn clean_up<'s>(
     linked: LinkedModule<'s>,
     machine: &TargetMachine,
-    optimize: bool,
+    wanted: Effort,
 ) -> Result<CleanModule<'s>, CompileError> {
     let LinkedModule { mut module, kernels, checks } = linked;
-    let effort = match optimize {
+    let effort = match wanted {
         _ if checks.any() => Effort::Checked(checks),
-        true => Effort::Full,
-        false => Effort::Least,
+        Effort::Quick if contraction::is_open(module.view()) => Effort::Full,
+        wanted => wanted,
     };
-    simplify(&mut module, &kernels, machine, effort).map_err(|error| {
+    let is_abridged = simplify(&mut module, &kernels, machine, effort).map_err(|error| {
         CompileError::Failed(format!("error: LLVM can't simplify the program: {error}\n"))
     })?;
     all_inlined(&module, &kernels)?;
-    Ok(CleanModule { module, kernels, checks })
+    Ok(CleanModule { module, kernels, checks, is_abridged })
 }
 
+/// Yields whether full effort would yield something else.
 fn simplify(
     module: &mut Module,
     kernels: &[KernelSignature],
     machine: &TargetMachine,
     effort: Effort,
-) -> Result<(), LlvmError> {
-    inlining::mark(module, kernels, machine, effort)?;
+) -> Result<bool, LlvmError> {
+    let mut is_abridged = inlining::mark(module, kernels, machine, effort)?;
     match effort {
         Effort::Checked(checks) => {
             llvm::run_passes(module, CHECKED_PASSES[0], machine)?;
             if checks.contains(Checks::UNINITIALIZED) {
                 module.edit(undefined::mark);
             }
-            return llvm::run_passes(module, CHECKED_PASSES[1], machine);
+            return llvm::run_passes(module, CHECKED_PASSES[1], machine).map(|()| false);
         }
-        Effort::Least => return llvm::run_passes(module, FEWEST_PASSES, machine),
-        Effort::Full => {}
+        Effort::Least => return llvm::run_passes(module, FEWEST_PASSES, machine).map(|()| false),
+        Effort::Quick | Effort::Full => {}
     }
     postponed::share_calls(module, machine)?;
     if private_arrays::has_arrays(module.view()) {
         let postponed = module
             .edit(|edit| private_arrays::postpone(edit, &bound_to_kernels(*edit, &CallGraph::new(*edit))));
         llvm::run_passes(module, FIRST_PASSES, machine)?;
-        private_arrays::unroll(module, kernels, machine)?;
+        is_abridged |= private_arrays::unroll(module, kernels, machine, effort == Effort::Quick)?;
         postponed::resume(module, &postponed);
     }
-    llvm::run_passes(module, PASSES, machine)
+    llvm::run_passes(module, PASSES, machine)?;
+    Ok(is_abridged)
 }
 
 /// Whether it is one of the library's functions that are given no pointers.
@@ -114,20 +122,24 @@ pub(super) mod tests {
     use crate::llvm::Session;
 
     pub(in crate::front) fn cleaned(text: &str, optimize: bool) -> String {
+        let (text, is_abridged) = cleaned_by(text, if optimize { Effort::Full } else { Effort::Least });
+        assert!(!is_abridged);
+        text
+    }
+
+    /// What becomes of a module, and whether full effort would make something else of it.
+    pub(in crate::front) fn cleaned_by(text: &str, effort: Effort) -> (String, bool) {
         let session = Session::new();
         let machine = llvm::machine(&llvm::host(), true).unwrap();
         let mut module = testing::module(&session, text);
         llvm::set_target(&mut module, &machine, Default::default());
         let named = testing::module(&session, "define spir_kernel void @k() {\n ret void\n}");
         let kernel = crate::front::metadata::kernels(&named).unwrap().remove(0);
-        let clean = clean_up(
-            LinkedModule { module, kernels: vec![kernel], checks: Checks::NONE },
-            &machine,
-            optimize,
-        )
-        .unwrap();
+        let clean =
+            clean_up(LinkedModule { module, kernels: vec![kernel], checks: Checks::NONE }, &machine, effort)
+                .unwrap();
         llvm::verify(&clean.module).unwrap_or_else(|e| panic!("{e}"));
-        llvm::print_text(&clean.module)
+        (llvm::print_text(&clean.module), clean.is_abridged)
     }
 
     /// A kernel that reaches a barrier and local memory by two functions, one of them `noinline`.
@@ -147,6 +159,26 @@ pub(super) mod tests {
             let body = text.split("@spirula.kernel.k").nth(1).unwrap();
             assert!(body.contains("store i32") && body.contains("@spirula.barrier"), "{text}");
         }
+    }
+
+    #[test]
+    fn large_functions_are_inlined_into_optimized_code_only() {
+        let loads: String =
+            (0..2_100).map(|i| format!("%l{i} = load volatile i32, ptr addrspace(1) %p\n ")).collect();
+        let text = format!(
+            "define internal i32 @large(ptr addrspace(1) %p, i32 %x) {{\n {loads}ret i32 %x\n}}
+            define void @spirula.kernel.k(ptr addrspace(1) %p, i32 %x) {{
+             %z = call i32 @large(ptr addrspace(1) %p, i32 %x)\n %y = call i32 @large(ptr addrspace(1) %p, i32 %z)\n store i32 %y, ptr addrspace(1) %p\n ret void\n}}"
+        );
+        for (effort, stays) in [(Effort::Quick, true), (Effort::Full, false)] {
+            let (text, is_abridged) = cleaned_by(&text, effort);
+            assert_eq!(
+                (text.contains("define internal i32 @large"), is_abridged),
+                (stays, stays),
+                "{effort:?}"
+            );
+        }
+        assert!(!cleaned_by(NESTED, Effort::Quick).1, "a source's wish is kept in both");
     }
 
     #[test]

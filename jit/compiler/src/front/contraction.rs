@@ -1,8 +1,8 @@
 //! Contraction: `opencl.enable.FP_CONTRACT` says that products and sums of a module may be fused (SPIR 1.2,
 //! 2.9.1). It becomes the instructions' own permission, so that it stays with them when modules are joined.
 
-use crate::llvm::Module;
-use inkwell::llvm_sys::LLVMFastMathAllowContract;
+use crate::llvm::{Module, View};
+use inkwell::llvm_sys::{LLVMFastMathAllowContract, LLVMFastMathAllowReassoc, LLVMOpcode};
 
 /// Gives the permission where a module states it. In one that was joined of several, it is with those that had it already.
 pub(crate) fn allow(module: &mut Module) {
@@ -15,6 +15,16 @@ pub(crate) fn allow(module: &mut Module) {
             edit.add_fast_math(instruction, LLVMFastMathAllowContract);
         }
     });
+}
+
+/// Whether sums may be fused with products that come to stand beside them: what is inlined and unrolled decides which do.
+pub(super) fn is_open(module: View) -> bool {
+    let instructions = module.defined_functions().into_iter().flat_map(|function| function.instructions());
+    let sums = |opcode| matches!(opcode, LLVMOpcode::LLVMFAdd | LLVMOpcode::LLVMFSub);
+    instructions.filter(|inst| sums(inst.opcode())).any(|sum| {
+        let flags = sum.fast_math();
+        flags & LLVMFastMathAllowContract != 0 && flags & LLVMFastMathAllowReassoc == 0
+    })
 }
 
 #[cfg(test)]

@@ -35,6 +35,8 @@ pub struct Imported {
     pub module: kir::Module,
     /// Where its variables lie.
     pub variables: Variables,
+    /// Whether it is what baseline code is made of, where optimized code is made of something else.
+    pub is_abridged: bool,
 }
 
 /// Why a function can't be imported, to stand behind "it ".
@@ -42,7 +44,7 @@ type Import<T> = Result<T, String>;
 
 /// Imports a module. Errors: `Failed`, naming the function and what it contains.
 pub fn import(clean: CleanModule) -> Result<Imported, CompileError> {
-    let CleanModule { module, kernels, checks } = clean;
+    let CleanModule { module, kernels, checks, is_abridged } = clean;
     let names = Names::new(module.view(), &kernels);
     let layout = module.view().layout();
     let data = data::lay_out(&names.data, layout)
@@ -71,7 +73,7 @@ pub fn import(clean: CleanModule) -> Result<Imported, CompileError> {
         kir::transform::pass_frames(&mut result);
     }
     kir::analysis::find_effects(&mut result);
-    Ok(Imported { kernels, module: result, variables })
+    Ok(Imported { kernels, module: result, variables, is_abridged })
 }
 
 /// Names that nothing else has (not the C library, not another program) and that can stand in text.

@@ -26,17 +26,19 @@ const MAX_KERNEL_SIZE: usize = 60_000;
 /// The same, summed over the program's kernels, the smallest first.
 const MAX_PROGRAM_SIZE: usize = 150_000;
 
-/// Marks what is to be inlined, and what never is.
+/// Marks what is to be inlined, and what never is. Yields whether large functions stay calls only because it's to be done quickly.
 pub(super) fn mark(
     module: &mut Module,
     kernels: &[KernelSignature],
     machine: &TargetMachine,
     effort: Effort,
-) -> Result<(), LlvmError> {
+) -> Result<bool, LlvmError> {
     let is_full = effort == Effort::Full;
-    if is_full {
+    let mut has_large = false;
+    if matches!(effort, Effort::Quick | Effort::Full) {
         module.edit(keep_library);
-        if has_large_function(module.view()) {
+        has_large = has_large_function(module.view());
+        if is_full && has_large {
             llvm::run_passes(module, SHRINK, machine)?;
         }
     }
@@ -63,7 +65,7 @@ pub(super) fn mark(
             }
         }
     });
-    Ok(())
+    Ok(has_large && !is_full)
 }
 
 /// Keeps all passes from the library's functions that are never inlined: they were simplified when the library was built.

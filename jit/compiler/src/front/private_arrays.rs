@@ -43,25 +43,27 @@ pub(super) fn postpone<'e>(edit: Edit<'e>, bound: &HashSet<Function<'e>>) -> Vec
     postponed::postpone(edit, computing)
 }
 
-/// Unrolls the loops of kernels with private arrays.
+/// Unrolls the loops of kernels with private arrays. Yields whether some stay only because it's to be done quickly.
 pub(super) fn unroll(
     module: &mut Module,
     kernels: &[KernelSignature],
     machine: &TargetMachine,
-) -> Result<(), LlvmError> {
+    is_quick: bool,
+) -> Result<bool, LlvmError> {
     let kernels: HashSet<String> = kernels.iter().map(|kernel| kernel_symbol(&kernel.name)).collect();
+    let mut is_some_left = false;
     // An inner loop that counts from, or to, what an outer one counts has a known length once that is unrolled.
     for _ in 0..MOST_ROUNDS {
         let before = blocks_beside_arrays(module.view(), &kernels);
         if before == 0 {
             break;
         }
-        unroll_once(module, &kernels, machine)?;
+        is_some_left |= unroll_once(module, &kernels, machine, is_quick)?;
         if blocks_beside_arrays(module.view(), &kernels) == before {
             break;
         }
     }
-    Ok(())
+    Ok(is_some_left)
 }
 
 /// Loops are looked at so many times.
@@ -78,13 +80,17 @@ fn unroll_once(
     module: &mut Module,
     kernels: &HashSet<String>,
     machine: &TargetMachine,
-) -> Result<(), LlvmError> {
+    is_quick: bool,
+) -> Result<bool, LlvmError> {
+    let mut is_some_left = false;
     let wants = |function: Function| kernels.contains(&function.name()) && has_array(function);
     // What is to be small is not unrolled.
     let small = module.edit(|edit| {
         let mut sizes = Sizes::default();
         let wanted = edit.defined_functions().into_iter().filter(|&function| wants(function));
-        wanted.for_each(|function| array_loops::mark(edit, function, &mut sizes));
+        for function in wanted {
+            is_some_left |= array_loops::mark(edit, function, &mut sizes, is_quick);
+        }
         let others = edit.defined_functions().into_iter();
         let others = others.filter(|&f| !wants(f) && !f.has_attribute("optsize"));
         let mark = |function| edit.add_attributes(function, &[Attribute::OptimizeForSize]);
@@ -96,12 +102,13 @@ fn unroll_once(
             edit.drop_attribute(function, "optsize");
         }
     });
-    Ok(())
+    Ok(is_some_left)
 }
 
 #[cfg(test)]
 mod tests {
-    use crate::front::cleanup::tests::cleaned;
+    use crate::front::cleanup::Effort;
+    use crate::front::cleanup::tests::{cleaned, cleaned_by};
 
     /// A kernel that fills and sums an array of `size` in two loops; `fill` makes the loop's %v of its %x.
     fn kernel(size: u32, fill: &str) -> String {
@@ -166,6 +173,18 @@ mod tests {
     fn tiles_become_values_though_their_loops_are_long() {
         let text = cleaned(&tile(64, "64"), true);
         assert!(!text.contains("alloca") && text.matches(" fadd ").count() >= 64, "{text}");
+    }
+
+    #[test]
+    fn baseline_code_keeps_long_loops_where_that_changes_no_bits() {
+        let (size, count) = (128, "128");
+        let (text, is_abridged) = cleaned_by(&tile(size, count), Effort::Quick);
+        assert!(is_abridged && text.contains("alloca") && text.contains("phi"), "{text}");
+        let contracted = tile(size, count).replace("fadd float", "fadd contract float");
+        let (text, is_abridged) = cleaned_by(&contracted, Effort::Quick);
+        assert!(!is_abridged && !text.contains("alloca"), "{text}");
+        let (text, is_abridged) = cleaned_by(&tile(16, "16"), Effort::Quick);
+        assert!(!is_abridged && !text.contains("alloca"), "{text}");
     }
 
     /// A kernel that sorts an array of 9 by exchanging neighbours: its inner loop goes up to what its outer one counts.

@@ -179,12 +179,9 @@ impl<'e> Edit<'e> {
     }
 
     /// Has the loop that a branch leads back to the start of unrolled whole, if the number of its iterations is known, whatever
-    /// its length, and whatever part of it its source asks for; unless that forbids it.
+    /// its length, and whatever part of it its source asks for.
     pub(crate) fn unroll_fully(self, latch: Instruction<'e>) {
         const FULL: &str = "llvm.loop.unroll.full";
-        if latch.has_loop_hint(FULL) || latch.has_loop_hint("llvm.loop.unroll.disable") {
-            return;
-        }
         // SAFETY: a branch, and nodes of its context; texts are passed with their lengths. A loop's node has itself as its first
         // operand: what holds the place is replaced, which disposes of it.
         unsafe {
