@@ -26,8 +26,11 @@ use std::time::Instant;
 /// user remembers.
 const WORTH_KEEPING_NS: u64 = 500_000;
 
-/// Nothing is expected of a launch before its kernel ran so long: the first work-groups meet cold caches and new pages.
+/// What is expected of a launch is believed once its kernel ran so long, on all threads together: the first work-groups meet cold
+/// caches and new pages. What is so many times more than enough is believed so many times earlier.
 const ENOUGH_SEEN_NS: u64 = 6_000_000;
+/// But never before this.
+const LEAST_SEEN_NS: u64 = 500_000;
 
 /// Lanes of optimized code that nobody has seen yet: those of the widest registers.
 const LIKELY_LANES: u32 = 16;
@@ -191,11 +194,17 @@ impl Tiers {
         self.optimized.get().is_none() && self.spent_ns.load(Ordering::Relaxed) == 0
     }
 
-    /// A launch ran so long in code that may get better, and is expected to take so much longer by the clock.
-    pub(crate) fn spend(self: &Arc<Tiers>, ns: u64, left_ns: u64) {
+    /// A launch ran so long in code that may get better, and is expected to take so much longer by the clock: by all of its chunks,
+    /// and by all but the longest.
+    pub(crate) fn spend(self: &Arc<Tiers>, ns: u64, (left_ns, surely_left_ns): (u64, u64)) {
         let spent = self.spent_ns.fetch_add(ns, Ordering::Relaxed).saturating_add(ns);
-        if spent >= ENOUGH_SEEN_NS {
-            self.expect(left_ns);
+        match spent {
+            ..LEAST_SEEN_NS => {}
+            ENOUGH_SEEN_NS.. => self.expect(left_ns),
+            _ => {
+                let believed = u128::from(surely_left_ns) * u128::from(spent) / u128::from(ENOUGH_SEEN_NS);
+                self.expect(believed as u64); // Less than it was.
+            }
         }
     }
 

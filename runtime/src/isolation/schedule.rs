@@ -58,7 +58,8 @@ pub(crate) fn run_groups(
         invocation.tiers.pace.learn(version.tier(), items, done.one_thread_ns);
         if waits {
             let left_ns = done.ns.saturating_mul((groups.end - end) / count);
-            invocation.tiers.spend(done.one_thread_ns, left_ns);
+            // Of the first wave nobody knows what new pages took; the others are long enough.
+            invocation.tiers.spend(done.one_thread_ns, (left_ns, 0));
             most = next_wave(count, done.ns);
         }
         first = end;

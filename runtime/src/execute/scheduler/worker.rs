@@ -33,6 +33,8 @@ pub(super) struct Worker<'i> {
     groups: u64,
     since: u64,
     busy_ns: u64,
+    /// The groups of the chunk that took longest, and how long.
+    longest: (u64, u64),
 }
 
 impl<'i> Worker<'i> {
@@ -59,6 +61,7 @@ impl<'i> Worker<'i> {
             groups: 0,
             since,
             busy_ns: 0,
+            longest: (0, 0),
         };
         worker.begin_tuning();
         Ok(worker)
@@ -90,7 +93,10 @@ impl<'i> Worker<'i> {
             self.busy_ns += ns;
             // By all of them: one that was held up says little.
             self.left_ns = left.saturating_mul(self.busy_ns) / self.groups;
-            self.invocation.tiers.spend(ns, self.left_ns);
+            if ns > self.longest.1 {
+                self.longest = (end - first, ns);
+            }
+            self.invocation.tiers.spend(ns, (self.left_ns, self.surely_left_ns(left)));
         } else if let Some((turn, tuning)) = turn {
             let ns = timer().saturating_sub(begun);
             let items = (end - first).saturating_mul(self.invocation.group_items());
@@ -98,6 +104,12 @@ impl<'i> Worker<'i> {
             self.most = next_chunk(end - first, ns, tuning.chunk_ns());
         }
         Ok(())
+    }
+
+    /// How long that many groups are expected to take, by those of all chunks but the longest, which may have met new pages.
+    fn surely_left_ns(&self, left: u64) -> u64 {
+        let (groups, ns) = (self.groups - self.longest.0, self.busy_ns - self.longest.1);
+        left.saturating_mul(ns).checked_div(groups).unwrap_or(0)
     }
 
     /// How long what is left of the launch is expected to take by the clock, as far as better code may come.
@@ -164,7 +176,7 @@ impl<'i> Worker<'i> {
             let items = self.groups.saturating_mul(self.invocation.group_items());
             self.invocation.tiers.pace.learn(self.version.tier(), items, now.saturating_sub(self.since));
         }
-        (self.groups, self.since, self.busy_ns) = (0, now, 0);
+        (self.groups, self.since, self.busy_ns, self.longest) = (0, now, 0, (0, 0));
     }
 
     /// Gives the memory back; what code it was.

@@ -97,7 +97,7 @@ pub(crate) fn wait_until(mut condition: impl FnMut() -> bool) {
 
 /// A launch that takes so long.
 fn run_for(kernel: &Arc<Tiers>, ns: u64) {
-    kernel.spend(ns, 0);
+    kernel.spend(ns, (0, 0));
     kernel.launch_ended();
 }
 
@@ -167,20 +167,25 @@ fn optimized_code_is_made_once_launches_have_run_for_a_while() {
 
 #[test]
 fn a_launch_that_will_last_has_its_code_made_meanwhile() {
-    let has_begun = |spent_ns, left_ns: fn(&Tiers) -> u64| {
+    let has_begun = |spent_ns, [left_ns, surely_left_ns]: [fn(&Tiers) -> u64; 2]| {
         let kernel = tiers(baseline(), |_| Ok(version(Tier::Optimized, empty, |_| ())));
         assert!(kernel.is_new());
-        kernel.spend(spent_ns, left_ns(&kernel));
+        kernel.spend(spent_ns, (left_ns(&kernel), surely_left_ns(&kernel)));
         assert!(!kernel.is_new());
         kernel.begun.load(Ordering::Relaxed)
     };
-    assert!(has_begun(ENOUGH_SEEN_NS, |kernel| kernel.worth_making_ns()));
-    assert!(
-        !has_begun(ENOUGH_SEEN_NS, |kernel| kernel.worth_making_ns() - 1),
-        "a compiler would only be in its way"
-    );
-    assert!(!has_begun(ENOUGH_SEEN_NS - 1, |_| u64::MAX), "nobody knows yet");
-    assert!(!has_begun(ENOUGH_SEEN_NS, |_| 0), "not before the end");
+    const ENOUGH: fn(&Tiers) -> u64 = |kernel| kernel.worth_making_ns();
+    const TOO_LITTLE: fn(&Tiers) -> u64 = |kernel| kernel.worth_making_ns() - 1;
+    const FOUR_TIMES: fn(&Tiers) -> u64 = |kernel| 4 * kernel.worth_making_ns();
+    const NOTHING: fn(&Tiers) -> u64 = |_| 0;
+    const FOR_EVER: fn(&Tiers) -> u64 = |_| u64::MAX;
+    assert!(has_begun(ENOUGH_SEEN_NS, [ENOUGH, NOTHING]));
+    assert!(!has_begun(ENOUGH_SEEN_NS, [TOO_LITTLE, NOTHING]), "a compiler would only be in its way");
+    assert!(!has_begun(ENOUGH_SEEN_NS - 1, [FOR_EVER, ENOUGH]), "nobody knows yet");
+    assert!(has_begun(ENOUGH_SEEN_NS / 4, [NOTHING, FOUR_TIMES]), "so much is known earlier");
+    assert!(!has_begun(ENOUGH_SEEN_NS / 8, [FOR_EVER, FOUR_TIMES]));
+    assert!(!has_begun(LEAST_SEEN_NS - 1, [FOR_EVER, FOR_EVER]));
+    assert!(!has_begun(ENOUGH_SEEN_NS, [NOTHING, NOTHING]), "not before the end");
 }
 
 #[test]
