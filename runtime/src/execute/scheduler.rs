@@ -39,7 +39,7 @@ const SPINS: u32 = 2_000;
 /// How often, and when, it is looked whether a launch's first groups have ended.
 const LOOKS: u64 = 5;
 const BETWEEN_LOOKS: Duration = Duration::from_millis(2);
-/// Looks before others begin with groups, too. So long the first groups may also meet new pages alone: two megabytes of them are cleared
+/// Looks before anything is expected, or others begin with groups, too. So long the first groups may also meet new pages alone: two megabytes of them are cleared
 /// in a fraction of a millisecond, but fetched by a virtual machine's host in five.
 const LOOKS_ALONE: u64 = 2;
 
@@ -189,7 +189,7 @@ fn watch(job: &Arc<Job>, pause: impl Fn() + Send + 'static) {
                 tiers.expect(((job.groups - before) / job.threads).saturating_mul(of_each));
             }
             let is_asked_for = tiers.is_making() || tiers.is_settled();
-            if is_asked_for || look >= LOOKS_ALONE {
+            if is_asked_for || look > LOOKS_ALONE {
                 job.call_for_help();
             }
             if is_asked_for {
@@ -242,6 +242,8 @@ struct Job {
     called: AtomicBool,
     asleep: AtomicBool,
     waiter: Thread,
+    /// Groups that all threads ran where better code may come, and how long they took together: one thread's may be the short ones.
+    waited: [AtomicU64; 2],
     /// What is left was last expected to take so long by the clock.
     left_ns: AtomicU64,
     /// Whether a helper leaves its processor to the compiler.
@@ -270,6 +272,7 @@ impl Job {
             called: AtomicBool::new(false),
             asleep: AtomicBool::new(false),
             waiter: std::thread::current(),
+            waited: Default::default(),
             left_ns: AtomicU64::new(u64::MAX),
             resting: AtomicBool::new(false),
             failure: OnceLock::new(),
@@ -284,9 +287,21 @@ impl Job {
                 self.fail(error);
             }
             self.count(chunk.end - chunk.start);
-            self.left_ns.store(worker.left_ns(), Ordering::Relaxed);
+            self.expect(worker.chunk_ns(), chunk.end - chunk.start, left);
             between();
         }
+    }
+
+    /// A chunk of so many groups took so long, if better code may come, and `left` are left for each thread.
+    fn expect(&self, chunk_ns: Option<u64>, groups: u64, left: u64) {
+        let left_ns = chunk_ns.map(|ns| {
+            let [groups, ns] = std::array::from_fn(|i| {
+                let more = [groups, ns][i];
+                self.waited[i].fetch_add(more, Ordering::Relaxed).saturating_add(more)
+            });
+            left.saturating_mul(ns) / groups.max(1)
+        });
+        self.left_ns.store(left_ns.unwrap_or(0), Ordering::Relaxed);
     }
 
     /// Asks the pool's threads for help, the first time.

@@ -143,6 +143,21 @@ fn who_rests_for_the_compiler_goes_on_when_little_is_left() {
 }
 
 #[test]
+fn what_is_left_is_expected_by_the_chunks_of_all_threads() {
+    let kernel =
+        tiers(version(Tier::Baseline, count, |_| ()), |_| Ok(version(Tier::Optimized, count, |_| ())));
+    let invocation = invocation(&kernel, [100, 1, 1], 1, &[]);
+    let job = Job::new(invocation, kernel.first().clone(), 0..100, Shares::new(0..100, 2, false), None, 2);
+    let left_ns = || job.left_ns.load(Ordering::Relaxed);
+    job.expect(Some(9_000), 10, 45);
+    assert_eq!(left_ns(), 40_500);
+    job.expect(Some(1_000), 10, 40);
+    assert_eq!(left_ns(), 20_000, "a thread whose groups are short knows as little as the other");
+    job.expect(None, 10, 35);
+    assert_eq!(left_ns(), 0, "nothing better comes");
+}
+
+#[test]
 fn helpers_stay_though_better_code_may_come() {
     let scheduler = Scheduler::new(2, None);
     let counters: Vec<AtomicU32> = (0..8).map(|_| AtomicU32::new(0)).collect();

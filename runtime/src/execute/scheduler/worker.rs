@@ -27,8 +27,8 @@ pub(super) struct Worker<'i> {
     waits: bool,
     /// Groups that the next chunk may have, if so.
     most: u64,
-    /// What is left of the launch is expected to take so long by the clock, as far as better code may come.
-    left_ns: u64,
+    /// How long the last chunk took where better code may come.
+    chunk_ns: u64,
     /// Groups that ran in this code, since when, and how long they took where better code may come.
     groups: u64,
     since: u64,
@@ -57,7 +57,7 @@ impl<'i> Worker<'i> {
             arena,
             waits,
             most: 1,
-            left_ns: 0,
+            chunk_ns: 0,
             groups: 0,
             since,
             busy_ns: 0,
@@ -92,11 +92,12 @@ impl<'i> Worker<'i> {
             self.most = next_chunk(end - first, ns, CHUNK_NS);
             self.busy_ns += ns;
             // By all of them: one that was held up says little.
-            self.left_ns = left.saturating_mul(self.busy_ns) / self.groups;
+            let left_ns = left.saturating_mul(self.busy_ns) / self.groups;
+            self.chunk_ns = ns;
             if ns > self.longest.1 {
                 self.longest = (end - first, ns);
             }
-            self.invocation.tiers.spend(ns, (self.left_ns, self.surely_left_ns(left)));
+            self.invocation.tiers.spend(ns, (left_ns, self.surely_left_ns(left)));
         } else if let Some((turn, tuning)) = turn {
             let ns = timer().saturating_sub(begun);
             let items = (end - first).saturating_mul(self.invocation.group_items());
@@ -112,9 +113,9 @@ impl<'i> Worker<'i> {
         left.saturating_mul(ns).checked_div(groups).unwrap_or(0)
     }
 
-    /// How long what is left of the launch is expected to take by the clock, as far as better code may come.
-    pub(super) fn left_ns(&self) -> u64 {
-        if self.waits { self.left_ns } else { 0 }
+    /// How long the last chunk took, if better code may come.
+    pub(super) fn chunk_ns(&self) -> Option<u64> {
+        self.waits.then_some(self.chunk_ns)
     }
 
     /// Takes better code, if it is there.
