@@ -68,7 +68,8 @@ pub fn build(
             imported
         }
     };
-    let Imported { kernels: signatures, module, .. } = &*imported;
+    let Imported { kernels: signatures, module, left_out, .. } = &*imported;
+    let left_out = u32::try_from(*left_out).unwrap_or(u32::MAX);
     let kernels = std::iter::zip(signatures, &module.kernels);
     let kernels: Vec<_> = match &options.specialization {
         Some(wanted) => kernels.filter_map(|kernel| specialized(kernel, wanted)).collect(),
@@ -86,7 +87,11 @@ pub fn build(
             match baseline.add(&kernel.group) {
                 Ok(()) => {
                     remarks.extend(kernel.remarks);
-                    let code = KernelCode { private_size: code.private_size + calls, ..code };
+                    let code = KernelCode {
+                        private_size: code.private_size + calls,
+                        operations: code.operations.saturating_add(left_out),
+                        ..code
+                    };
                     infos.push(KernelInfo { signature, code });
                     continue;
                 }
@@ -153,11 +158,11 @@ fn import_for_tier(
 }
 
 /// Whether baseline code can be made of it, if it isn't what optimized code would be made of.
-fn is_for_baseline(Imported { module, is_abridged, .. }: &Imported, inputs: &Inputs) -> bool {
+fn is_for_baseline(Imported { module, left_out, .. }: &Imported, inputs: &Inputs) -> bool {
     let stack = module.stack_sizes();
     let fits = |kernel: &Function| kernel.call_stack_size(&stack).is_some_and(|size| size <= MAX_CALL_STACK);
     let mut kernels = module.kernels.iter();
-    !is_abridged || kernels.all(|kernel| tier_of(kernel, inputs) == Tier::Baseline && fits(kernel))
+    *left_out == 0 || kernels.all(|kernel| tier_of(kernel, inputs) == Tier::Baseline && fits(kernel))
 }
 
 /// The front: modules to Kernel IR in which all is decided that is the same in every tier.

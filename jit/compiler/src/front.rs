@@ -82,8 +82,8 @@ pub struct CleanModule<'s> {
     pub(crate) module: Module<'s>,
     pub(crate) kernels: Vec<KernelSignature>,
     pub(crate) checks: Checks,
-    /// Whether full effort would yield something else.
-    pub(crate) is_abridged: bool,
+    /// The instructions that full effort would add, about; none if it would yield the same.
+    pub(crate) left_out: u64,
 }
 
 impl CleanModule<'_> {

@@ -151,7 +151,8 @@ pub struct KernelCode {
     /// What might have been made instead and be as fast, by the cost model's estimates; the likeliest first. Nothing where the program
     /// could tell, or the user decided.
     pub alternatives: Vec<Alternative>,
-    /// Operations of the kernel before it was lowered: how long it takes to make code of it goes by that.
+    /// Operations of the kernel before it was lowered, or about as many as optimized code would be made of: how long it takes to make
+    /// that goes by them.
     pub operations: u32,
     /// Work-items in a sub-group, where [`KernelCode::sub_group_size_in`] finds that they are packs; a power of two up to 64.
     pub sub_group_size: u32,

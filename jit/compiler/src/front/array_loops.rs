@@ -33,15 +33,11 @@ struct Loop<'m> {
     blocks: HashSet<Block<'m>>,
 }
 
-/// Tells LLVM to unroll such loops of a function. Yields whether some stay only because it's to be done quickly.
-pub(super) fn mark<'e>(
-    edit: Edit<'e>,
-    function: Function<'e>,
-    sizes: &mut Sizes<'e>,
-    is_quick: bool,
-) -> bool {
+/// Tells LLVM to unroll such loops of a function. Yields the instructions that are not there only because it's to be done
+/// quickly.
+pub(super) fn mark<'e>(edit: Edit<'e>, function: Function<'e>, sizes: &mut Sizes<'e>, is_quick: bool) -> u64 {
     if function.blocks().len() > MAX_BLOCKS {
-        return false;
+        return 0;
     }
     let loops = loops(function);
     let mut elements = HashMap::new();
@@ -52,7 +48,7 @@ pub(super) fn mark<'e>(
             *most = count.max(*most);
         }
     }
-    let (mut together, mut is_some_left) = (0_u64, false);
+    let (mut together, mut left_out) = (0_u64, 0);
     for found in &loops {
         let (Some(&count), Some(latch)) = (elements.get(&found.header), found.latch.terminator()) else {
             continue;
@@ -72,13 +68,13 @@ pub(super) fn mark<'e>(
         if count <= MAX_ELEMENTS && unrolled <= most && together.saturating_add(unrolled) <= MAX_TOGETHER {
             together += unrolled;
             if is_quick && unrolled > MAX_UNROLLED_QUICKLY {
-                is_some_left = true;
+                left_out += unrolled;
             } else {
                 edit.unroll_fully(latch);
             }
         }
     }
-    is_some_left
+    left_out
 }
 
 /// The elements of the private array that an instruction addresses by what isn't constant, and the indices.

@@ -35,8 +35,8 @@ pub struct Imported {
     pub module: kir::Module,
     /// Where its variables lie.
     pub variables: Variables,
-    /// Whether it is what baseline code is made of, where optimized code is made of something else.
-    pub is_abridged: bool,
+    /// About how many instructions more optimized code is made of, where this is for baseline code only.
+    pub left_out: u64,
 }
 
 /// Why a function can't be imported, to stand behind "it ".
@@ -44,7 +44,7 @@ type Import<T> = Result<T, String>;
 
 /// Imports a module. Errors: `Failed`, naming the function and what it contains.
 pub fn import(clean: CleanModule) -> Result<Imported, CompileError> {
-    let CleanModule { module, kernels, checks, is_abridged } = clean;
+    let CleanModule { module, kernels, checks, left_out } = clean;
     let names = Names::new(module.view(), &kernels);
     let layout = module.view().layout();
     let data = data::lay_out(&names.data, layout)
@@ -73,7 +73,7 @@ pub fn import(clean: CleanModule) -> Result<Imported, CompileError> {
         kir::transform::pass_frames(&mut result);
     }
     kir::analysis::find_effects(&mut result);
-    Ok(Imported { kernels, module: result, variables, is_abridged })
+    Ok(Imported { kernels, module: result, variables, left_out })
 }
 
 /// Names that nothing else has (not the C library, not another program) and that can stand in text.

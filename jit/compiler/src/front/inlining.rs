@@ -26,19 +26,22 @@ const MAX_KERNEL_SIZE: usize = 60_000;
 /// The same, summed over the program's kernels, the smallest first.
 const MAX_PROGRAM_SIZE: usize = 150_000;
 
-/// Marks what is to be inlined, and what never is. Yields whether large functions stay calls only because it's to be done quickly.
+/// Marks what is to be inlined, and what never is. Yields the instructions that are not there only because it's to be
+/// done quickly.
 pub(super) fn mark(
     module: &mut Module,
     kernels: &[KernelSignature],
     machine: &TargetMachine,
     effort: Effort,
-) -> Result<bool, LlvmError> {
+) -> Result<u64, LlvmError> {
     let is_full = effort == Effort::Full;
-    let mut has_large = false;
+    let mut left_out = 0;
     if matches!(effort, Effort::Quick | Effort::Full) {
         module.edit(keep_library);
-        has_large = has_large_function(module.view());
-        if is_full && has_large {
+        let calls_of_large = calls_of_large_functions(module.view());
+        if !is_full {
+            left_out = calls_of_large;
+        } else if calls_of_large > 0 {
             llvm::run_passes(module, SHRINK, machine)?;
         }
     }
@@ -65,7 +68,7 @@ pub(super) fn mark(
             }
         }
     });
-    Ok(has_large && !is_full)
+    Ok(left_out)
 }
 
 /// Keeps all passes from the library's functions that are never inlined: they were simplified when the library was built.
@@ -78,11 +81,13 @@ fn keep_library(edit: Edit) {
 /// What Rust's names of the library's functions begin with.
 const LIBRARY_PREFIX: &str = "_ZN16spirula_builtins";
 
-/// Whether a function's size decides what becomes of it.
-fn has_large_function(module: View) -> bool {
+/// The instructions of those functions whose size decides what becomes of them, once for each call.
+fn calls_of_large_functions(module: View) -> u64 {
     let mut sizes = Sizes::default();
-    let functions = module.defined_functions().into_iter();
-    functions.filter(|f| !is_rare(*f) && !f.users().is_empty()).any(|f| !is_small(f, &mut sizes))
+    let functions = module.defined_functions().into_iter().filter(|function| !is_rare(*function));
+    let large = functions.filter(|function| !is_small(*function, &mut sizes)).collect::<Vec<_>>();
+    let copied = large.into_iter().map(|f| sizes.of(f).saturating_mul(f.users().len()));
+    copied.fold(0_usize, usize::saturating_add) as u64
 }
 
 /// The functions of those kernels into which everything is inlined, without the ones that other kernels call as well.
