@@ -181,7 +181,12 @@ impl Tiers {
     /// A launch that is expected to take so much longer by the clock is worth having its code made meanwhile: half as long again
     /// as that takes, for the compiler keeps a processor from it.
     pub(crate) fn worth_making_ns(&self) -> u64 {
-        compile_time::HERE.expected_ns(self.first.info.code.operations).saturating_mul(3) / 2
+        self.making_ns().saturating_mul(3) / 2
+    }
+
+    /// How long the compiler is expected to take for the optimized code.
+    fn making_ns(&self) -> u64 {
+        compile_time::HERE.expected_ns(self.first.info.code.operations)
     }
 
     /// Whether no better code for all launches will come.
@@ -216,9 +221,9 @@ impl Tiers {
     }
 
     /// Launches that ran so long in baseline code, on all threads together, are worth having better code made between them: for this
-    /// process what it takes to make it, for the next one less.
+    /// process half of what it takes to make it, for which most have a processor to spare, for the next one less.
     fn worth_improving_ns(&self) -> u64 {
-        if spirula_service::keeps_code() { WORTH_KEEPING_NS } else { self.worth_making_ns() }
+        if spirula_service::keeps_code() { WORTH_KEEPING_NS } else { self.making_ns() / 2 }
     }
 
     /// A launch has ended, and processors may be free.
@@ -228,7 +233,7 @@ impl Tiers {
         }
         let spent = self.spent_ns.load(Ordering::Relaxed);
         // Most launches are short ones: of those that don't reach either the system need not be asked which it is.
-        let may_begin = spent >= WORTH_KEEPING_NS.min(self.worth_making_ns());
+        let may_begin = spent >= WORTH_KEEPING_NS.min(self.making_ns() / 2);
         if may_begin && spent >= self.worth_improving_ns() {
             self.begin();
         }

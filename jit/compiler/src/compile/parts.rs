@@ -13,7 +13,7 @@ use spirula_interface::options::CompileError;
 use spirula_interface::target::Target;
 use spirula_interface::tier::Tier;
 use spirula_kir::analysis::{ControlFlow, LoopId, Loops};
-use spirula_kir::{Function, Module};
+use spirula_kir::{Function, Module, Type};
 use std::cmp::Reverse;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -97,6 +97,7 @@ fn object_of_tier(session: &Session, share: &Share, common: Common) -> Result<Ob
     let effort = match optimize {
         false => Effort::None,
         true if share.kernels.iter().any(|kernel| has_many_loops(kernel)) => Effort::Linear,
+        true if share.kernels.iter().all(|kernel| is_of_vectors(kernel)) => Effort::Vectors,
         true => Effort::Full,
     };
     let warning = match share.tier {
@@ -127,6 +128,16 @@ fn has_many_loops(function: &Function) -> bool {
     let Some(loops) = Loops::new(&flow) else { return false };
     let blocks = |number| loops.get(LoopId(number)).blocks.count_ones(..);
     loops.count() > MAX_LOOPS || (0..loops.count()).map(blocks).sum::<usize>() > MAX_LOOP_BLOCKS
+}
+
+/// Whether a function is made of vectors: a quarter of what it computes, for half may be the code for what is less than a pack.
+fn is_of_vectors(function: &Function) -> bool {
+    let (mut all, mut vectors) = (0_usize, 0_usize);
+    for result in function.insts().filter_map(|inst| function.result(inst)) {
+        all += 1;
+        vectors += usize::from(matches!(function.ty(result), Type::Vector(..)));
+    }
+    4 * vectors >= all && all > 0
 }
 
 /// By Cranelift. Errors: why not.
@@ -212,7 +223,7 @@ fn header(machine: &TargetMachine) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use spirula_kir::{Block, Target, Terminator, Type};
+    use spirula_kir::{Block, Target, Terminator};
 
     /// So many loops, one behind the other or in the other, of one block and a latch each.
     fn loops(count: usize, nested: bool) -> Function {
@@ -265,6 +276,27 @@ b0:
         assert!(warning.starts_with("warning: the baseline was made by LLVM: "), "{warning}");
         assert!(object.bytes.starts_with(b"\x7fELF"));
         assert_eq!(made("i64").warning, None);
+    }
+
+    #[test]
+    fn packs_are_of_vectors() {
+        let kernel = |vector: bool| {
+            let ty = if vector { "<16 x i32>" } else { "i32" };
+            let text = format!(
+                "function \"k\"(%0: ptr(generic) noalias nonnull align 128) {{
+b0:
+  %1: {ty} = load %0, align 4
+  %2: i32 = load %0, align 4
+  %3: i32 = add %2, %2
+  %4: i32 = add %3, %2
+  store %0, %4, align 4
+  store %0, %1, align 4
+  return
+}}"
+            );
+            spirula_kir::parse(&text).unwrap()
+        };
+        assert!(is_of_vectors(&kernel(true)) && !is_of_vectors(&kernel(false)));
     }
 
     #[test]
