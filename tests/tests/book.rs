@@ -142,6 +142,8 @@ fn run(page: &str, text: &str) -> Result<usize, String> {
             .env(variable, &vendors)
             .env(icd::CACHE_VARIABLE, "")
             .env("PATH", &path)
+            // Readers force none: what is said of lanes is said of optimized code.
+            .env_remove("SPIRULA_TIER")
             .output()
             .map_err(|error| error.to_string())?;
         if !output.status.success() {

@@ -39,8 +39,8 @@ const SPINS: u32 = 2_000;
 /// How often, and when, it is looked whether a launch's first groups have ended.
 const LOOKS: u64 = 5;
 const BETWEEN_LOOKS: Duration = Duration::from_millis(2);
-/// Looks before anything is expected, or others begin with groups, too. So long the first groups may also meet new pages alone: two megabytes of them are cleared
-/// in a fraction of a millisecond, but fetched by a virtual machine's host in five.
+/// Looks before anything is expected, or others begin with groups, too. So long the first groups may also meet new pages alone: two
+/// megabytes of them are cleared in a fraction of a millisecond, but fetched by a virtual machine's host in five.
 const LOOKS_ALONE: u64 = 2;
 
 /// How long a helper that rests sleeps before it looks again.
