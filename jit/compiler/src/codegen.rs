@@ -1,5 +1,7 @@
 //! Linked LLVM IR to an object file: everything but the kernels' entries becomes internal, then passes and code for this CPU.
 
+mod masked_logic;
+
 use crate::llvm::{self, Edit, FileType, LlvmError, Module, Session};
 use inkwell::llvm_sys::LLVMLinkage::*;
 use inkwell::llvm_sys::LLVMOpcode;
@@ -90,6 +92,7 @@ pub fn generate(
     if addresses.is_linear() {
         module.edit(trap_where_nothing_leads);
     }
+    module.edit(masked_logic::keep_apart);
     observe(module);
     let object = llvm::emit(module, &machine, FileType::Object)?;
     match session.take_errors() {

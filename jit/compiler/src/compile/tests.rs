@@ -127,6 +127,29 @@ fn minima_are_the_same_bits_in_both_tiers() {
     same_in_both_tiers(&text, &data, &[0, 1, -1]);
 }
 
+/// Bits of what a lane has and of what it computes, in some of the lanes: see `codegen/masked_logic.rs`.
+#[test]
+fn logic_under_a_mask_is_the_same_bits_in_both_tiers() {
+    let kinds = [("%a", "-8", "7"), ("%a", "65535", "-65536"), ("%b", "-8", "7"), ("%b", "65535", "-65536")];
+    for ((other, left, right), operation) in
+        kinds.into_iter().flat_map(|kind| ["or", "xor", "and"].map(|operation| (kind, operation)))
+    {
+        let body = format!(
+            "%place32 = trunc i64 %id to i32
+  %a = mul i32 %old, 77
+  %b = sub i32 %a, %place32
+  %c = icmp sgt i32 %old, %factor
+  %p = and i32 %a, {left}
+  %q = and i32 %b, {right}
+  %o = {operation} i32 %p, %q
+  %new = select i1 %c, i32 %o, i32 {other}"
+        );
+        let text = SCALE.replace("%new = mul i32 %old, %factor", &body);
+        let data: Vec<i32> = (0..256_i32).map(|at| at.wrapping_mul(0x1234_5677)).collect();
+        same_in_both_tiers(&text, &data, &[0, 1 << 30, i32::MIN]);
+    }
+}
+
 /// Of two zeros that differ in sign an atomic minimum keeps the same one, too, where LLVM knows the operand and where it doesn't.
 #[test]
 fn atomic_minima_are_the_same_bits_in_both_tiers() {

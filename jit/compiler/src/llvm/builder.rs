@@ -142,14 +142,28 @@ impl<'e> Builder<'e> {
 
     /// Ends the program.
     pub(crate) fn trap(&self) {
-        let name = "llvm.trap";
-        // SAFETY: an intrinsic without types of its own, declared in the function's module; it takes nothing.
+        // SAFETY: it takes nothing.
+        unsafe { self.call_intrinsic("llvm.trap", &mut []) }
+    }
+
+    /// A use of a value that becomes no code.
+    pub(crate) fn fake_use(&self, value: Value<'e>) {
+        // SAFETY: it takes anything.
+        unsafe { self.call_intrinsic("llvm.fake.use", &mut [self.operand(value)]) }
+    }
+
+    /// Calls an intrinsic without types of its own.
+    ///
+    /// # Safety
+    /// It takes such operands.
+    unsafe fn call_intrinsic(&self, name: &str, operands: &mut [LLVMValueRef]) {
+        // SAFETY: the intrinsic is declared in the function's module; for its operands see above.
         unsafe {
             let module = LLVMGetGlobalParent(self.function.raw());
             let number = LLVMLookupIntrinsicID(name.as_ptr().cast(), name.len());
-            let trap = LLVMGetIntrinsicDeclaration(module, number, std::ptr::null_mut(), 0);
-            let ty = LLVMGlobalGetValueType(trap);
-            LLVMBuildCall2(self.raw, ty, trap, std::ptr::null_mut(), 0, UNNAMED);
+            let intrinsic = LLVMGetIntrinsicDeclaration(module, number, std::ptr::null_mut(), 0);
+            let ty = LLVMGlobalGetValueType(intrinsic);
+            LLVMBuildCall2(self.raw, ty, intrinsic, operands.as_mut_ptr(), operands.len() as c_uint, UNNAMED);
         }
     }
 
