@@ -7,6 +7,7 @@ pub(crate) mod children;
 pub(crate) mod compile_time;
 pub(crate) mod fault;
 pub(crate) mod group_size;
+pub(crate) mod group_times;
 pub(crate) mod launch;
 pub(crate) mod output;
 pub(crate) mod pace;

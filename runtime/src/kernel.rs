@@ -441,6 +441,7 @@ impl Kernel {
             local_size: local.size as usize,
             deadline: Deadline::NEVER,
             objects: self.objects(arguments),
+            group_times: Default::default(),
         });
         Ok((invocation, kept))
     }

@@ -9,7 +9,7 @@ use spirula_service::process::{Request, finisher};
 use std::collections::{BTreeMap, VecDeque};
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::{Mutex, MutexGuard, Once, PoisonError};
+use std::sync::{Condvar, Mutex, MutexGuard, Once, PoisonError};
 use std::thread::Builder;
 use std::time::{Duration, Instant};
 
@@ -41,6 +41,11 @@ pub(crate) fn run_later(job: Job, will: Will) -> io::Result<()> {
 /// The same for what is of no use to another process: no exit waits for it.
 pub(crate) fn run_if_there_is_time(job: Job) -> io::Result<()> {
     add(job, None)
+}
+
+/// For jobs that wait: sleeps for so long, unless another job wants the thread. Whether one does.
+pub(crate) fn pause(most: Duration) -> bool {
+    QUEUE.get().pause(most)
 }
 
 /// Whether something is being done, or is next, that wants a processor.
@@ -84,6 +89,8 @@ fn bequeath(requests: &[Request]) {
 struct Queue {
     most: usize,
     state: Mutex<State>,
+    /// A job came, and no thread but those that are at work.
+    wanted: Condvar,
 }
 
 #[derive(Default)]
@@ -106,7 +113,7 @@ impl State {
 impl Queue {
     /// With so many threads at most.
     fn new(most: usize) -> Queue {
-        Queue { most, state: Mutex::default() }
+        Queue { most, state: Mutex::default(), wanted: Condvar::new() }
     }
 
     fn add(&'static self, job: Job, will: Option<Will>) -> io::Result<()> {
@@ -116,6 +123,8 @@ impl Queue {
         state.jobs.push_back((number, job));
         state.unfinished.insert(number, will);
         if state.threads == self.most {
+            drop(state);
+            self.wanted.notify_one();
             return Ok(());
         }
         // Who asks may be bound to a part of the machine, and this is none of its work.
@@ -132,9 +141,16 @@ impl Queue {
                 return Err(error);
             }
             // Others are at it.
-            Err(_) => {}
+            Err(_) => self.wanted.notify_one(),
         }
         Ok(())
+    }
+
+    fn pause(&self, most: Duration) -> bool {
+        let nothing = |state: &mut State| state.jobs.is_empty();
+        let waited = self.wanted.wait_timeout_while(self.lock(), most, nothing);
+        let (state, _) = waited.unwrap_or_else(PoisonError::into_inner);
+        !state.jobs.is_empty()
     }
 
     /// Whether a job is unfinished. Never blocks: where the queue is being changed one is.
@@ -280,6 +296,21 @@ mod tests {
         }
         received(&receiver, 9);
         assert_eq!(most.load(SeqCst), 3);
+    }
+
+    #[test]
+    fn who_pauses_is_free_for_the_next_job_at_once() {
+        let queue = queue(1);
+        let (sender, receiver) = channel();
+        let (paused, done) = (sender.clone(), sender);
+        let pauses = move || {
+            paused.send(queue.pause(Duration::ZERO)).unwrap();
+            paused.send(queue.pause(LONG)).unwrap();
+        };
+        queue.add(Box::new(pauses), None).unwrap();
+        assert_eq!(received(&receiver, 1), [false], "nobody wants it yet");
+        queue.add(Box::new(move || done.send(false).unwrap()), none()).unwrap();
+        assert_eq!(received(&receiver, 2), [true, false]);
     }
 
     #[test]

@@ -468,5 +468,6 @@ fn invocation(
         local_size: local.size as usize,
         deadline,
         objects,
+        group_times: Default::default(),
     }))
 }

@@ -7,6 +7,7 @@ use crate::error::{Result, Status};
 use crate::execute::arena::{Arena, BLOCK_ALIGN, MAX_SCRATCH};
 use crate::execute::check::{self, Objects};
 use crate::execute::fault::{self, Deadline};
+use crate::execute::group_times::GroupTimes;
 use crate::execute::output::buffer::Buffers;
 use crate::execute::tiers::{Tiers, Version};
 use crate::isolation::{CodeFacts, Isolation};
@@ -206,6 +207,8 @@ pub(crate) struct Invocation {
     pub deadline: Deadline,
     /// What a checked kernel checks by.
     pub objects: Objects,
+    /// Of those groups that ran.
+    pub group_times: GroupTimes,
 }
 
 /// To change what has not begun. Panics if others have it by now.

@@ -144,7 +144,7 @@ impl Scheduler {
         let help = pool.map(|pool| Help { pool: pool.clone(), awake: self.awake.clone(), most: helpers });
         let job = Arc::new(Job::new(invocation.clone(), version, groups, shares, help, self.threads));
         match invocation.tiers.is_new() {
-            true => watch(&job, || std::thread::sleep(BETWEEN_LOOKS)),
+            true => watch(&job, || background::pause(BETWEEN_LOOKS)),
             false => job.call_for_help(),
         }
         match Worker::new(invocation, job.version.clone(), 0) {
@@ -172,23 +172,23 @@ fn launch_span(invocation: &Invocation, groups: &Range<u64>) -> Span {
 /// Looks after a kernel's first launch: where each of its groups takes long, nobody would know before the first one ends. Before
 /// that, or before it is known that better code will not be there soon, nobody else begins with one: nobody could leave it for that code,
 /// and the compiler needs a processor. Nor is it looked any longer once that code is asked for: where there are two processors the
-/// thread that looks is the one that has it made.
-fn watch(job: &Arc<Job>, pause: impl Fn() + Send + 'static) {
+/// thread that looks is the one that has it made, and `pause` says that it is wanted.
+fn watch(job: &Arc<Job>, pause: impl Fn() -> bool + Send + 'static) {
     let (weak, before) = (Arc::downgrade(job), job.done.load(Ordering::Relaxed));
     let look = move || {
         for look in 1..=LOOKS {
-            pause();
+            let is_wanted = pause();
             let Some(job) = weak.upgrade() else { return };
             if job.done.load(Ordering::Relaxed) != before {
                 return;
             }
             let tiers = &job.invocation.tiers;
-            if look > LOOKS_ALONE {
+            if look > LOOKS_ALONE && !is_wanted {
                 // So long at least.
                 let of_each = look * BETWEEN_LOOKS.as_nanos() as u64;
                 tiers.expect(((job.groups - before) / job.threads).saturating_mul(of_each));
             }
-            let is_asked_for = tiers.is_making() || tiers.is_settled();
+            let is_asked_for = is_wanted || tiers.is_making() || tiers.is_settled();
             if is_asked_for || look > LOOKS_ALONE {
                 job.call_for_help();
             }
@@ -212,7 +212,8 @@ fn run_here(worker: &mut Worker, groups: Range<u64>, threads: usize, at_once: bo
     let mut done = groups.start;
     while done < groups.end && (at_once || timer() - started < WORTH_WAKING_NS) {
         let end = (done + step.min(worker.most())).min(groups.end);
-        worker.run(done, end, (groups.end - end) / threads as u64)?;
+        worker.run(done, end)?;
+        worker.look_ahead(0, groups.end - end, threads as u64);
         done = end;
     }
     Ok(done)
@@ -242,8 +243,6 @@ struct Job {
     called: AtomicBool,
     asleep: AtomicBool,
     waiter: Thread,
-    /// Groups that all threads ran where better code may come, and how long they took together: one thread's may be the short ones.
-    waited: [AtomicU64; 2],
     /// What is left was last expected to take so long by the clock.
     left_ns: AtomicU64,
     /// Whether a helper leaves its processor to the compiler.
@@ -272,7 +271,6 @@ impl Job {
             called: AtomicBool::new(false),
             asleep: AtomicBool::new(false),
             waiter: std::thread::current(),
-            waited: Default::default(),
             left_ns: AtomicU64::new(u64::MAX),
             resting: AtomicBool::new(false),
             failure: OnceLock::new(),
@@ -282,26 +280,15 @@ impl Job {
     /// Runs chunks until none is left, first those of one share, and calls `between` behind each. A fault ends the whole launch.
     fn work(&self, worker: &mut Worker, share: usize, between: impl Fn()) {
         while let Some(chunk) = self.shares.take(share, worker.most()) {
-            let left = self.groups.saturating_sub(self.done.load(Ordering::Relaxed)) / self.threads;
-            if let Err(error) = worker.run(chunk.start, chunk.end, left) {
+            if let Err(error) = worker.run(chunk.start, chunk.end) {
                 self.fail(error);
             }
             self.count(chunk.end - chunk.start);
-            self.expect(worker.chunk_ns(), chunk.end - chunk.start, left);
+            let left = self.groups.saturating_sub(self.done.load(Ordering::Relaxed));
+            let left_ns = worker.look_ahead(self.shares.left(share), left, self.threads);
+            self.left_ns.store(left_ns, Ordering::Relaxed);
             between();
         }
-    }
-
-    /// A chunk of so many groups took so long, if better code may come, and `left` are left for each thread.
-    fn expect(&self, chunk_ns: Option<u64>, groups: u64, left: u64) {
-        let left_ns = chunk_ns.map(|ns| {
-            let [groups, ns] = std::array::from_fn(|i| {
-                let more = [groups, ns][i];
-                self.waited[i].fetch_add(more, Ordering::Relaxed).saturating_add(more)
-            });
-            left.saturating_mul(ns) / groups.max(1)
-        });
-        self.left_ns.store(left_ns.unwrap_or(0), Ordering::Relaxed);
     }
 
     /// Asks the pool's threads for help, the first time.

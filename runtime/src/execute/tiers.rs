@@ -19,7 +19,7 @@ use std::fmt::{self, Debug, Display, Formatter};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// Where code is kept on disk launches must have run so long, on all threads together, before a kernel is optimized between them.
 /// That is much less than it takes a compiler: a program that is run once is mostly run again, and how fast it is then is what its
@@ -199,15 +199,16 @@ impl Tiers {
         self.optimized.get().is_none() && self.spent_ns.load(Ordering::Relaxed) == 0
     }
 
-    /// A launch ran so long in code that may get better, and is expected to take so much longer by the clock: by all of its chunks,
-    /// and by all but the longest.
-    pub(crate) fn spend(self: &Arc<Tiers>, ns: u64, (left_ns, surely_left_ns): (u64, u64)) {
+    /// A launch ran so long in code that may get better, and is expected to take so much longer by the clock: by what is known of it,
+    /// and by what is surely known.
+    pub(crate) fn spend(self: &Arc<Tiers>, ns: u64, (left_ns, surely_left_ns): (u64, Option<u64>)) {
         let spent = self.spent_ns.fetch_add(ns, Ordering::Relaxed).saturating_add(ns);
         match spent {
             ..LEAST_SEEN_NS => {}
             ENOUGH_SEEN_NS.. => self.expect(left_ns),
             _ => {
-                let believed = u128::from(surely_left_ns) * u128::from(spent) / u128::from(ENOUGH_SEEN_NS);
+                let believed =
+                    u128::from(surely_left_ns.unwrap_or(0)) * u128::from(spent) / u128::from(ENOUGH_SEEN_NS);
                 self.expect(believed as u64); // Less than it was.
             }
         }
@@ -221,9 +222,9 @@ impl Tiers {
     }
 
     /// Launches that ran so long in baseline code, on all threads together, are worth having better code made between them: for this
-    /// process half of what it takes to make it, for which most have a processor to spare, for the next one less.
+    /// process a third of what it takes to make it, for which most have a processor to spare, for the next one less.
     fn worth_improving_ns(&self) -> u64 {
-        if spirula_service::keeps_code() { WORTH_KEEPING_NS } else { self.making_ns() / 2 }
+        if spirula_service::keeps_code() { WORTH_KEEPING_NS } else { self.making_ns() / 3 }
     }
 
     /// A launch has ended, and processors may be free.
@@ -233,7 +234,7 @@ impl Tiers {
         }
         let spent = self.spent_ns.load(Ordering::Relaxed);
         // Most launches are short ones: of those that don't reach either the system need not be asked which it is.
-        let may_begin = spent >= WORTH_KEEPING_NS.min(self.making_ns() / 2);
+        let may_begin = spent >= WORTH_KEEPING_NS.min(self.making_ns() / 3);
         if may_begin && spent >= self.worth_improving_ns() {
             self.begin();
         }
@@ -305,6 +306,7 @@ impl Tiers {
         let begun = Instant::now();
         let mut span =
             trace::span("build", || format!("{} of {}", variants::described(local_size), self.name()));
+        span.note("expected to take", format_args!("{:.1?}", Duration::from_nanos(self.making_ns())));
         let made = self.maker.as_ref()?.make(local_size, lanes).and_then(|version| {
             let right = self.is_same_launch(&version);
             right.then_some(version).ok_or_else(|| "it is called in another way than the first code".into())

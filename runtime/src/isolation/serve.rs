@@ -220,7 +220,16 @@ fn perform(request: Request) -> Answer {
     let deadline = limit_ns.map_or(Deadline::NEVER, |limit| Deadline::after(Duration::from_nanos(limit)));
     let arguments = block.ok_or_else(no_memory)?;
     let objects = Default::default();
-    let invocation = Arc::new(Invocation { tiers, arguments, memory, launch, local_size, deadline, objects });
+    let invocation = Arc::new(Invocation {
+        tiers,
+        arguments,
+        memory,
+        launch,
+        local_size,
+        deadline,
+        objects,
+        group_times: Default::default(),
+    });
     let items = (groups.end - groups.start).saturating_mul(invocation.group_items());
     let begun = timer();
     scheduler.run_groups(&invocation, groups).map_err(|error| error.detail)?;

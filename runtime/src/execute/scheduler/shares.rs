@@ -21,6 +21,11 @@ impl Share {
     fn lock(&self) -> MutexGuard<'_, Range<u64>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
+
+    fn left(&self) -> u64 {
+        let left = self.lock();
+        left.end - left.start
+    }
 }
 
 impl Shares {
@@ -39,12 +44,8 @@ impl Shares {
             return Some(chunk);
         }
         loop {
-            let left = |share: &Share| {
-                let left = share.lock();
-                left.end - left.start
-            };
             let (largest, left) =
-                self.shares.iter().map(|share| (share, left(share))).max_by_key(|(_, left)| *left)?;
+                self.shares.iter().map(|share| (share, share.left())).max_by_key(|(_, left)| *left)?;
             if left == 0 {
                 return None;
             }
@@ -52,6 +53,11 @@ impl Shares {
                 return Some(chunk);
             }
         }
+    }
+
+    /// Groups of that thread's share that nobody has taken.
+    pub(super) fn left(&self, own: usize) -> u64 {
+        self.shares[own % self.shares.len()].left()
     }
 
     /// Whether all are taken.

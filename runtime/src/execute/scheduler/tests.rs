@@ -31,6 +31,7 @@ fn invocation(kernel: &Arc<Tiers>, groups: [u64; 3], items: u64, counters: &[Ato
         local_size: 64,
         deadline,
         objects: Default::default(),
+        group_times: Default::default(),
     })
 }
 
@@ -109,6 +110,7 @@ fn who_looks_after_a_launch_ends_when_better_code_is_asked_for() {
     let counted = pauses.clone();
     watch(&job, move || {
         counted.fetch_add(1, Ordering::Relaxed);
+        false
     });
     wait_until(|| Arc::strong_count(&pauses) == 1 && kernel.is_settled());
     let looks = LOOKS_ALONE as u32 + 1;
@@ -117,6 +119,20 @@ fn who_looks_after_a_launch_ends_when_better_code_is_asked_for() {
         looks,
         "the thread that looks was free for the compiler at once"
     );
+}
+
+#[test]
+fn who_looks_after_a_launch_ends_when_the_thread_is_wanted() {
+    let kernel = tiers(version(Tier::Baseline, count, |_| ()), |_| Err("nobody asks for it".to_owned()));
+    let invocation = invocation(&kernel, [100, 1, 1], 1, &[]);
+    let version = kernel.first().clone();
+    let job = Arc::new(Job::new(invocation, version, 0..100, Shares::new(0..100, 2, false), None, 2));
+    let pauses = Arc::new(AtomicU32::new(0));
+    let counted = pauses.clone();
+    watch(&job, move || counted.fetch_add(1, Ordering::Relaxed) == 0);
+    wait_until(|| Arc::strong_count(&pauses) == 1);
+    assert_eq!(pauses.load(Ordering::Relaxed), 1);
+    assert!(!kernel.is_making() && !kernel.is_settled());
 }
 
 #[test]
@@ -140,21 +156,6 @@ fn who_rests_for_the_compiler_goes_on_when_little_is_left() {
         // The code's maker ends however this does.
         drop(finish);
     });
-}
-
-#[test]
-fn what_is_left_is_expected_by_the_chunks_of_all_threads() {
-    let kernel =
-        tiers(version(Tier::Baseline, count, |_| ()), |_| Ok(version(Tier::Optimized, count, |_| ())));
-    let invocation = invocation(&kernel, [100, 1, 1], 1, &[]);
-    let job = Job::new(invocation, kernel.first().clone(), 0..100, Shares::new(0..100, 2, false), None, 2);
-    let left_ns = || job.left_ns.load(Ordering::Relaxed);
-    job.expect(Some(9_000), 10, 45);
-    assert_eq!(left_ns(), 40_500);
-    job.expect(Some(1_000), 10, 40);
-    assert_eq!(left_ns(), 20_000, "a thread whose groups are short knows as little as the other");
-    job.expect(None, 10, 35);
-    assert_eq!(left_ns(), 0, "nothing better comes");
 }
 
 #[test]

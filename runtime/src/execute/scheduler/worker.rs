@@ -2,6 +2,7 @@
 
 use crate::error::{Result, Status};
 use crate::execute::arena::Arena;
+use crate::execute::group_times::{Groups, OwnTimes};
 use crate::execute::launch::Invocation;
 use crate::execute::tiers::{Better, Version};
 use crate::execute::tuning::{Tuning, Turn};
@@ -27,14 +28,13 @@ pub(super) struct Worker<'i> {
     waits: bool,
     /// Groups that the next chunk may have, if so.
     most: u64,
-    /// How long the last chunk took where better code may come.
+    /// How long the last one took, if so.
     chunk_ns: u64,
-    /// Groups that ran in this code, since when, and how long they took where better code may come.
+    /// How long its groups took, if so.
+    times: OwnTimes,
+    /// Groups that ran in this code, and since when.
     groups: u64,
     since: u64,
-    busy_ns: u64,
-    /// The groups of the chunk that took longest, and how long.
-    longest: (u64, u64),
 }
 
 impl<'i> Worker<'i> {
@@ -58,10 +58,9 @@ impl<'i> Worker<'i> {
             waits,
             most: 1,
             chunk_ns: 0,
+            times: OwnTimes::default(),
             groups: 0,
             since,
-            busy_ns: 0,
-            longest: (0, 0),
         };
         worker.begin_tuning();
         Ok(worker)
@@ -77,8 +76,8 @@ impl<'i> Worker<'i> {
         if self.waits || self.tuning.is_some() { self.most } else { u64::MAX }
     }
 
-    /// Runs a chunk, behind which there are so many groups for each thread. CL_OUT_OF_RESOURCES if the code faults.
-    pub(super) fn run(&mut self, first: u64, end: u64, left: u64) -> Result<()> {
+    /// Runs a chunk. CL_OUT_OF_RESOURCES if the code faults.
+    pub(super) fn run(&mut self, first: u64, end: u64) -> Result<()> {
         if self.waits {
             self.look();
         }
@@ -90,14 +89,8 @@ impl<'i> Worker<'i> {
         if self.waits {
             let ns = timer().saturating_sub(begun);
             self.most = next_chunk(end - first, ns, CHUNK_NS);
-            self.busy_ns += ns;
-            // By all of them: one that was held up says little.
-            let left_ns = left.saturating_mul(self.busy_ns) / self.groups;
+            self.invocation.group_times.add(&mut self.times, Groups { count: end - first, ns });
             self.chunk_ns = ns;
-            if ns > self.longest.1 {
-                self.longest = (end - first, ns);
-            }
-            self.invocation.tiers.spend(ns, (left_ns, self.surely_left_ns(left)));
         } else if let Some((turn, tuning)) = turn {
             let ns = timer().saturating_sub(begun);
             let items = (end - first).saturating_mul(self.invocation.group_items());
@@ -107,15 +100,18 @@ impl<'i> Worker<'i> {
         Ok(())
     }
 
-    /// How long that many groups are expected to take, by those of all chunks but the longest, which may have met new pages.
-    fn surely_left_ns(&self, left: u64) -> u64 {
-        let (groups, ns) = (self.groups - self.longest.0, self.busy_ns - self.longest.1);
-        left.saturating_mul(ns).checked_div(groups).unwrap_or(0)
-    }
-
-    /// How long the last chunk took, if better code may come.
-    pub(super) fn chunk_ns(&self) -> Option<u64> {
-        self.waits.then_some(self.chunk_ns)
+    /// Behind a chunk: so many groups of its share are left, and so many in all, for so many threads. Has better code made if it pays.
+    /// Returns how long the launch is expected to take yet in what it runs now; nothing where no better code comes.
+    pub(super) fn look_ahead(&mut self, of_share: u64, of_all: u64, threads: u64) -> u64 {
+        let Invocation { group_times, tiers, .. } = self.invocation;
+        if !self.waits {
+            group_times.tell_left(&mut self.times, 0);
+            return 0;
+        }
+        group_times.tell_left(&mut self.times, of_share);
+        let left_ns = group_times.left_ns(of_all, threads);
+        tiers.spend(self.chunk_ns, left_ns);
+        left_ns.0
     }
 
     /// Takes better code, if it is there.
@@ -177,7 +173,7 @@ impl<'i> Worker<'i> {
             let items = self.groups.saturating_mul(self.invocation.group_items());
             self.invocation.tiers.pace.learn(self.version.tier(), items, now.saturating_sub(self.since));
         }
-        (self.groups, self.since, self.busy_ns, self.longest) = (0, now, 0, (0, 0));
+        (self.groups, self.since) = (0, now);
     }
 
     /// Gives the memory back; what code it was.

@@ -97,7 +97,7 @@ pub(crate) fn wait_until(mut condition: impl FnMut() -> bool) {
 
 /// A launch that takes so long.
 fn run_for(kernel: &Arc<Tiers>, ns: u64) {
-    kernel.spend(ns, (0, 0));
+    kernel.spend(ns, (0, None));
     kernel.launch_ended();
 }
 
@@ -119,6 +119,7 @@ fn invocation(tiers: &Arc<Tiers>, groups: u64, arguments: [usize; 2]) -> Arc<Inv
         local_size: 64,
         deadline,
         objects: Default::default(),
+        group_times: Default::default(),
     })
 }
 
@@ -170,7 +171,7 @@ fn a_launch_that_will_last_has_its_code_made_meanwhile() {
     let has_begun = |spent_ns, [left_ns, surely_left_ns]: [fn(&Tiers) -> u64; 2]| {
         let kernel = tiers(baseline(), |_| Ok(version(Tier::Optimized, empty, |_| ())));
         assert!(kernel.is_new());
-        kernel.spend(spent_ns, (left_ns(&kernel), surely_left_ns(&kernel)));
+        kernel.spend(spent_ns, (left_ns(&kernel), Some(surely_left_ns(&kernel))));
         assert!(!kernel.is_new());
         kernel.begun.load(Ordering::Relaxed)
     };
