@@ -329,9 +329,9 @@ impl Job {
         }
         // A helper without memory leaves the work to the others.
         let share = rayon::current_thread_index().map_or(0, |index| index + 1);
+        self.left_ns.fetch_min(self.expected_ns(), Ordering::Relaxed);
+        self.rest();
         if let Ok(mut worker) = Worker::new(&self.invocation, self.version.clone(), share) {
-            self.left_ns.fetch_min(self.expected_ns(), Ordering::Relaxed);
-            self.rest();
             self.work(&mut worker, share, || self.rest());
             worker.end();
         }

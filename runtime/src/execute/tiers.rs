@@ -81,6 +81,8 @@ pub(crate) struct Tiers {
     begun: AtomicBool,
     /// Whether it is being made at the moment, or is next.
     making: AtomicBool,
+    /// Whether it would be kept on disk, which the system must be asked for.
+    is_kept: OnceLock<bool>,
     variants: Variants,
     pub(crate) pace: Pace,
 }
@@ -116,6 +118,7 @@ impl Tiers {
             spent_ns: AtomicU64::new(0),
             begun: AtomicBool::new(false),
             making: AtomicBool::new(false),
+            is_kept: OnceLock::new(),
             variants: Variants::default(),
         })
     }
@@ -224,7 +227,8 @@ impl Tiers {
     /// Launches that ran so long in baseline code, on all threads together, are worth having better code made between them: for this
     /// process a third of what it takes to make it, for which most have a processor to spare, for the next one less.
     fn worth_improving_ns(&self) -> u64 {
-        if spirula_service::keeps_code() { WORTH_KEEPING_NS } else { self.making_ns() / 3 }
+        let is_kept = *self.is_kept.get_or_init(spirula_service::keeps_code);
+        if is_kept { WORTH_KEEPING_NS } else { self.making_ns() / 3 }
     }
 
     /// A launch has ended, and processors may be free.

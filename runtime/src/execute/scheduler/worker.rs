@@ -28,8 +28,9 @@ pub(super) struct Worker<'i> {
     waits: bool,
     /// Groups that the next chunk may have, if so.
     most: u64,
-    /// How long the last one took, if so.
+    /// How long the last one took, if so, and when it had ended.
     chunk_ns: u64,
+    ended: u64,
     /// How long its groups took, if so.
     times: OwnTimes,
     /// Groups that ran in this code, and since when.
@@ -58,6 +59,7 @@ impl<'i> Worker<'i> {
             waits,
             most: 1,
             chunk_ns: 0,
+            ended: since,
             times: OwnTimes::default(),
             groups: 0,
             since,
@@ -82,12 +84,17 @@ impl<'i> Worker<'i> {
             self.look();
         }
         let turn = self.tuning.clone().map(|tuning| (self.take_turn(&tuning), tuning));
-        let begun = if self.waits || turn.is_some() { timer() } else { 0 };
+        let begun = match self.groups {
+            _ if !self.waits && turn.is_none() => 0,
+            0 => self.since,
+            _ => timer(),
+        };
         let _span = chunk_span(self.invocation, &self.version, first..end);
         self.invocation.run(&self.version, &mut self.arena, first, end)?;
         self.groups += end - first;
         if self.waits {
-            let ns = timer().saturating_sub(begun);
+            self.ended = timer();
+            let ns = self.ended.saturating_sub(begun);
             self.most = next_chunk(end - first, ns, CHUNK_NS);
             self.invocation.group_times.add(&mut self.times, Groups { count: end - first, ns });
             self.chunk_ns = ns;
@@ -129,6 +136,7 @@ impl<'i> Worker<'i> {
     fn take(&mut self, newest: &Version) {
         if self.has_room_for(newest) {
             self.learn();
+            (self.groups, self.since) = (0, timer());
             self.version = newest.champion();
             self.begin_tuning();
         }
@@ -166,14 +174,13 @@ impl<'i> Worker<'i> {
         turn
     }
 
-    /// Tells how long the groups took that ran in this code; a new measure begins.
-    pub(super) fn learn(&mut self) {
-        let now = timer();
+    /// Tells how long the groups took that ran in this code.
+    pub(super) fn learn(&self) {
         if self.groups > 0 {
             let items = self.groups.saturating_mul(self.invocation.group_items());
-            self.invocation.tiers.pace.learn(self.version.tier(), items, now.saturating_sub(self.since));
+            let ended = if self.waits { self.ended } else { timer() };
+            self.invocation.tiers.pace.learn(self.version.tier(), items, ended.saturating_sub(self.since));
         }
-        (self.groups, self.since) = (0, now);
     }
 
     /// Gives the memory back; what code it was.
