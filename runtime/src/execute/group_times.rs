@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// So many groups that take so many nanoseconds of one thread.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Groups {
     pub count: u64,
     pub ns: u64,
@@ -75,6 +75,9 @@ impl Sum {
     }
 
     fn replace(&self, old: Groups, new: Groups) {
+        if old == new {
+            return;
+        }
         // What wraps here comes back: nobody takes away what was not added.
         self.count.fetch_add(new.count.wrapping_sub(old.count), Ordering::Relaxed);
         self.ns.fetch_add(new.ns.wrapping_sub(old.ns), Ordering::Relaxed);

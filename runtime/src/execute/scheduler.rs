@@ -280,13 +280,13 @@ impl Job {
     /// Runs chunks until none is left, first those of one share, and calls `between` behind each. A fault ends the whole launch.
     fn work(&self, worker: &mut Worker, share: usize, between: impl Fn()) {
         while let Some(chunk) = self.shares.take(share, worker.most()) {
-            if let Err(error) = worker.run(chunk.start, chunk.end) {
-                self.fail(error);
-            }
+            let ran = worker.run(chunk.start, chunk.end).map_err(|error| self.fail(error));
             self.count(chunk.end - chunk.start);
-            let left = self.groups.saturating_sub(self.done.load(Ordering::Relaxed));
-            let left_ns = worker.look_ahead(self.shares.left(share), left, self.threads);
-            self.left_ns.store(left_ns, Ordering::Relaxed);
+            if ran.is_ok() {
+                let left = self.groups.saturating_sub(self.done.load(Ordering::Relaxed));
+                let left_ns = worker.look_ahead(self.shares.left(share), left, self.threads);
+                self.left_ns.store(left_ns, Ordering::Relaxed);
+            }
             between();
         }
     }

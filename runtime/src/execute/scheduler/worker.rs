@@ -184,7 +184,9 @@ impl<'i> Worker<'i> {
     }
 
     /// Gives the memory back; what code it was.
-    pub(super) fn end(self) -> Version {
+    pub(super) fn end(mut self) -> Version {
+        // Others may have run what was left of its share.
+        self.invocation.group_times.tell_left(&mut self.times, 0);
         self.arena.give_back();
         self.version
     }
