@@ -1,5 +1,6 @@
 //! The worker's life: limits first, then what takes its time and is trusted, then the sandbox, and in it request after request,
-//! until its socket closes or nothing comes.
+//! until its socket closes or nothing comes. One thread with a large stack does all of them: where launches use every processor,
+//! one that sleeps gets one back at once, and a new one would wait its turn for milliseconds.
 
 mod check;
 mod crash;
@@ -10,9 +11,11 @@ mod sandbox;
 
 pub use check::check;
 pub use memory::{limit as limit_memory, resident};
-pub use perform::{on_large_stack, perform};
+pub use perform::{caught, perform};
 
+use crate::large_stack;
 use crash::{COMPLAINTS, SOCKET};
+use memory::Watch;
 use spirula_interface::identity;
 use spirula_interface::options::CompileError;
 use spirula_interface::protocol::{self, Conditions, Hello, Job, Product, Reply, Role, Stage, Tag};
@@ -31,14 +34,16 @@ const FILE_SIZE: u64 = 256 << 20;
 /// Milliseconds without a request after which a worker leaves.
 const IDLE_LIMIT: i32 = 60_000;
 
-/// What does the jobs: [`perform`], or what a test puts in its place.
+/// What does the jobs, on a stack that LLVM's recursions fit in: [`perform`], or what a test puts in its place.
 pub type Performer = fn(Job, &Conditions, &mut Vec<Stage>) -> Result<Product, CompileError>;
 
 /// Serves the application at the other end of its standard input, a socket; never returns. The program's second argument may be a
 /// folder for what its requests want to be dumped.
 pub fn serve(role: Role, performer: Performer) -> ! {
     confine();
-    let end = match converse(role, performer) {
+    let served =
+        begin(role).and_then(|hello| on_large_stack(|watch| converse(&hello, role, performer, watch)));
+    let end = match served.flatten() {
         Ok(()) => 0,
         Err(_) => 1,
     };
@@ -65,11 +70,29 @@ fn confine() {
     crash::install();
 }
 
-fn converse(role: Role, performer: Performer) -> io::Result<()> {
-    // SAFETY: whoever started this process put the socket there, and it stays open until the end.
-    let socket = unsafe { BorrowedFd::borrow_raw(SOCKET) };
-    // SAFETY: as above; never closed through this.
-    let stream = ManuallyDrop::new(unsafe { File::from_raw_fd(SOCKET) });
+/// Works on a thread of its own with a large stack, while this one looks after the memory that is taken. Errors: the system has
+/// no thread to give.
+fn on_large_stack<T: Send>(work: impl FnOnce(&Watch) -> T + Send) -> io::Result<T> {
+    struct Ending<'w>(&'w Watch);
+    impl Drop for Ending<'_> {
+        fn drop(&mut self) {
+            self.0.end();
+        }
+    }
+    let watch = Watch::by_this_thread();
+    std::thread::scope(|scope| {
+        let thread = large_stack::spawn(scope, || {
+            // After a panic as well.
+            let _ending = Ending(&watch);
+            work(&watch)
+        })?;
+        watch.keep();
+        Ok(thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
+    })
+}
+
+/// All that comes before the first request. What is given up holds for this thread and those that it starts behind this.
+fn begin(role: Role) -> io::Result<Hello> {
     let host = crate::llvm::host();
     if role == Role::Compiler {
         // What takes its time and serves every request.
@@ -77,17 +100,24 @@ fn converse(role: Role, performer: Performer) -> io::Result<()> {
     }
     memory::install();
     let dump = std::env::args_os().nth(2).map(PathBuf::from);
-    // It holds for the threads that begin from here on.
     let missing = sandbox::enter(role, dump.as_deref());
     leave_with_the_application()?;
     if role == Role::Translator {
         crate::clang::keep_one();
     }
-    let hello = Hello { build: identity::BUILD.to_owned(), host: host.clone(), missing };
-    protocol::send(socket.as_fd(), Tag::Hello, &hello)?;
+    Ok(Hello { build: identity::BUILD.to_owned(), host, missing })
+}
+
+/// Says hello, and answers request after request.
+fn converse(hello: &Hello, role: Role, performer: Performer, watch: &Watch) -> io::Result<()> {
+    // SAFETY: whoever started this process put the socket there, and it stays open until the end.
+    let socket = unsafe { BorrowedFd::borrow_raw(SOCKET) };
+    // SAFETY: as above; never closed through this.
+    let stream = ManuallyDrop::new(unsafe { File::from_raw_fd(SOCKET) });
+    protocol::send(socket.as_fd(), Tag::Hello, hello)?;
     // A request that is there already is not to share the processor with it.
     if role == Role::Compiler && !has_request(0) {
-        prepare::begin(&host);
+        prepare::begin(&hello.host);
     }
     while has_request(IDLE_LIMIT) {
         let (tag, payload) = protocol::receive(&*stream)?;
@@ -102,7 +132,7 @@ fn converse(role: Role, performer: Performer) -> io::Result<()> {
         }
         set_timers(conditions.seconds, conditions.patience());
         let mut stages = Vec::new();
-        let result = performer(job, &conditions, &mut stages);
+        let result = watch.during(|| performer(job, &conditions, &mut stages));
         set_timers(0, 0);
         let resident = resident();
         let sent = protocol::send(socket.as_fd(), Tag::Reply, &Reply { result, stages, resident });

@@ -51,7 +51,7 @@ fn main() -> ExitCode {
 /// What a hostile module might cause, by its name.
 fn misbehave(job: Job, conditions: &Conditions, stages: &mut Vec<Stage>) -> Result<Product, CompileError> {
     let Job::Check { module, .. } = job else { return worker::perform(job, conditions, stages) };
-    worker::on_large_stack(|| carry_out(module))
+    worker::caught(|| carry_out(module))
 }
 
 fn carry_out(module: &[u8]) -> Result<Product, CompileError> {

@@ -1,8 +1,7 @@
 //! `spirula-compiler --check FILE`: what is to be said of a module against SPIR's rules, found under the limits and in the sandbox of
 //! a worker.
 
-use super::perform::on_large_stack;
-use super::{confine, crash, memory, sandbox, set_timers};
+use super::{caught, confine, crash, memory, on_large_stack, sandbox, set_timers};
 use crate::front;
 use spirula_interface::options::CompileOptions;
 use spirula_interface::protocol::{Product, Role};
@@ -34,15 +33,16 @@ pub fn check(file: &Path) -> ExitCode {
     }
     set_timers(PATIENCE, 0);
     let is_taken = AtomicBool::new(false);
-    let report = on_large_stack(|| {
+    let report = || {
         let (text, taken) = front::report(&bytes, &CompileOptions::default());
         is_taken.store(taken, Relaxed);
         Ok(Product::Checked(text))
-    });
-    let text = match report {
-        Ok(Product::Checked(text)) => text,
-        Ok(_) => String::new(),
-        Err(error) => format!("error: {error}\n"),
+    };
+    let text = match on_large_stack(|watch| watch.during(|| caught(report))) {
+        Ok(Ok(Product::Checked(text))) => text,
+        Ok(Ok(_)) => String::new(),
+        Ok(Err(error)) => format!("error: {error}\n"),
+        Err(error) => format!("error: no thread: {error}\n"),
     };
     // Who closed the pipe knows enough.
     let _ = io::stdout().write_all(text.as_bytes());

@@ -5,11 +5,12 @@ use super::crash;
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::thread::Thread;
 use std::time::Duration;
 
 /// How often somebody looks.
-pub(super) const INTERVAL: Duration = Duration::from_millis(50);
+const INTERVAL: Duration = Duration::from_millis(50);
 /// Every machine has so many bytes to spare for a compiler.
 const LEAST: u64 = 2 << 30;
 
@@ -47,8 +48,55 @@ pub fn resident() -> u64 {
     text.split(' ').nth(1).and_then(|pages| pages.parse::<u64>().ok()).map_or(0, |pages| pages * 4096)
 }
 
+/// Has one thread look after the memory that another one's jobs take.
+#[derive(Debug)]
+pub(super) struct Watch {
+    watcher: Thread,
+    /// Whether a job is being done.
+    at_work: AtomicBool,
+    /// Whether no other one will come.
+    is_over: AtomicBool,
+}
+
+impl Watch {
+    /// The calling thread is to watch.
+    pub fn by_this_thread() -> Watch {
+        let watcher = std::thread::current();
+        Watch { watcher, at_work: AtomicBool::new(false), is_over: AtomicBool::new(false) }
+    }
+
+    /// Does a job, watched.
+    pub fn during<T>(&self, job: impl FnOnce() -> T) -> T {
+        self.at_work.store(true, Relaxed);
+        // It sleeps between jobs.
+        self.watcher.unpark();
+        let result = job();
+        // This it sees when it looks the next time.
+        self.at_work.store(false, Relaxed);
+        result
+    }
+
+    /// Lets the watching thread go.
+    pub fn end(&self) {
+        self.is_over.store(true, Relaxed);
+        self.watcher.unpark();
+    }
+
+    /// Watches until the end.
+    pub fn keep(&self) {
+        while !self.is_over.load(Relaxed) {
+            if self.at_work.load(Relaxed) {
+                std::thread::park_timeout(INTERVAL);
+                check();
+            } else {
+                std::thread::park();
+            }
+        }
+    }
+}
+
 /// Ends the process if it has more than its share.
-pub(super) fn check() {
+fn check() {
     let (now, most) = (resident(), LIMIT.load(Relaxed));
     if now > most {
         let words = format!("used {} MiB of memory, and may use {}", now >> 20, most >> 20);
