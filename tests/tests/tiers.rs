@@ -28,10 +28,11 @@ const USED: &str = "is used from now on";
 
 fn main() -> ExitCode {
     type Body = fn() -> Outcome;
-    let tests: [(&str, Body); 7] = [
+    let tests: [(&str, Body); 8] = [
         ("forced_tiers_give_the_same_results", forced),
         ("other_numbers_of_lanes_give_the_same_results_while_they_take_turns", turns),
         ("launches_change_code_and_stay_right", change),
+        ("rows_that_packs_do_not_fill_get_code_of_their_own", rows),
         ("without_optimization_the_baseline_stays", disabled),
         ("a_program_from_a_binary_gets_better_too", from_binary),
         ("what_was_optimized_is_used_at_once", made_before),
@@ -69,12 +70,14 @@ enum Step {
     Once,
     /// A kernel that is never launched.
     Created,
+    /// Launches whose rows fill packs until there is code for these, and then such whose rows don't, until there is some for all.
+    Rows,
     /// Launches in whose midst code of other lanes takes turns with what was used before, and then its place.
     Turns,
 }
 
 impl Step {
-    const ALL: [Step; 9] = [
+    const ALL: [Step; 10] = [
         Step::Kernels,
         Step::UntilOptimized,
         Step::Disabled,
@@ -83,6 +86,7 @@ impl Step {
         Step::LoadUntilOptimized,
         Step::Once,
         Step::Created,
+        Step::Rows,
         Step::Turns,
     ];
 
@@ -118,6 +122,7 @@ impl Step {
                 assert_eq!(setup.mandelbrot(&program)?, expected);
                 expected
             }
+            Step::Rows => setup.rows()?,
             Step::Once => setup.mandelbrot(&setup.program("bench/mandelbrot", SPIR12)?)?,
             Step::Created => {
                 Kernel::new(&setup.program("bench/mandelbrot", SPIR12)?, "mandelbrot")?;
@@ -197,22 +202,51 @@ impl Setup {
         Ok(expected)
     }
 
+    /// A kernel that sees its groups, for rows that fill packs and others, again and again until there is optimized code for both.
+    fn rows(&self) -> cl::Result<u64> {
+        // Each has its own launches to go by.
+        let [other, kernel] = [(); 2].map(|()| Kernel::new(&self.program("bench/scan", SPIR12)?, "scan"));
+        let (other, kernel) = (other?, kernel?);
+        let expected = [64, 24, 1].map(|local| self.scan(&other, 500, local));
+        let expected = expected.into_iter().collect::<cl::Result<Vec<_>>>()?;
+        let run = |local| self.scan(&kernel, 500, local);
+        for (local, until) in [
+            (64, "kernel scan: optimized code in "),
+            (24, "kernel scan: code for work-groups of all sizes in "),
+        ] {
+            let right = expected[usize::from(local == 24)];
+            // Scalar code, if somebody wants it, has no packs to be filled.
+            while !self.log().contains(until) && !self.log().contains(", 1 lanes") {
+                assert_eq!(run(local)?, right, "{local}");
+                assert!(!self.log().contains("kernel scan: no "), "{}", self.log());
+            }
+            for (&expected, local) in std::iter::zip(&expected, [64, 24, 1]) {
+                assert_eq!(run(local)?, expected, "{local}");
+            }
+        }
+        Ok(expected[0])
+    }
+
+    /// The digest of what so many groups of that size sum up.
+    fn scan(&self, kernel: &Kernel, groups: usize, local: usize) -> cl::Result<u64> {
+        let input: Vec<i32> = (0..(local * 2 * groups) as i32).map(|i| i * 7919 % 1000).collect();
+        let mut output = vec![0_i32; input.len()];
+        let buffers = (Buffer::copy_of(&self.context, &input)?, Buffer::copy_of(&self.context, &output)?);
+        kernel.set_object(0, Some(&buffers.0))?;
+        kernel.set_object(1, Some(&buffers.1))?;
+        kernel.set_local(2, 2 * local * size_of::<i32>())?;
+        self.queue.launch(kernel, NdRange::new(&[groups * local], &[local]))?;
+        self.queue.read(&buffers.1, &mut output)?;
+        Ok(digest(&output))
+    }
+
     /// Kernels with barriers, local memory and much library code, for local sizes that fill lanes and others.
     fn kernels(&self) -> cl::Result<u64> {
         let mut all = DefaultHasher::new();
         all.write_u64(self.mandelbrot(&self.program("bench/mandelbrot", SPIR12)?)?);
         let scan = self.program("bench/scan", SPIR12)?;
         for local in [64, 24, 1] {
-            let input: Vec<i32> = (0..local as i32 * 2 * 37).map(|i| i * 7919 % 1000).collect();
-            let mut output = vec![0_i32; input.len()];
-            let kernel = Kernel::new(&scan, "scan")?;
-            let buffers = (Buffer::copy_of(&self.context, &input)?, Buffer::copy_of(&self.context, &output)?);
-            kernel.set_object(0, Some(&buffers.0))?;
-            kernel.set_object(1, Some(&buffers.1))?;
-            kernel.set_local(2, 2 * local * size_of::<i32>())?;
-            self.queue.launch(&kernel, NdRange::new(&[37 * local], &[local]))?;
-            self.queue.read(&buffers.1, &mut output)?;
-            all.write_u64(digest(&output));
+            all.write_u64(self.scan(&Kernel::new(&scan, "scan")?, 37, local)?);
         }
         let x: Vec<f32> = (0..5000).map(|i| (i as f32 - 2500.0) * 0.0137).collect();
         let input = Buffer::copy_of(&self.context, &x)?;
@@ -304,6 +338,10 @@ fn change() -> Outcome {
         assert_eq!(place.step(Step::UntilOptimized, "auto", None)?.0, right);
         Ok(())
     })
+}
+
+fn rows() -> Outcome {
+    with_steps(|place| place.step(Step::Rows, "auto", None).map(drop).map_err(Into::into))
 }
 
 fn disabled() -> Outcome {

@@ -20,7 +20,7 @@ use baseline::Baseline;
 use inkwell::targets::TargetMachine;
 use spirula_interface::check::Checks;
 use spirula_interface::inputs::Inputs;
-use spirula_interface::options::{CompileError, Specialization};
+use spirula_interface::options::{CompileError, Groups, Specialization};
 use spirula_interface::program::{CompiledProgram, KernelCode, KernelInfo, KernelSignature};
 use spirula_interface::target::TargetFacts;
 use spirula_interface::tier::Tier;
@@ -78,12 +78,12 @@ pub fn build(
     let mut baseline = Baseline::new(module, inputs.tier);
     let stack = module.stack_sizes();
     let (mut infos, mut remarks) = (Vec::new(), Vec::new());
-    let mut lowered = Vec::new();
+    let (mut lowered, mut rests) = (Vec::new(), Vec::new());
     for (number, (signature, body)) in kernels.into_iter().enumerate() {
         let calls = call_stack(&signature.name, &body, &stack)?;
         let (mut tier, name) = (tier_of(&body, inputs), &signature.name);
         if tier == Tier::Baseline {
-            let (code, kernel) = lower(number, name, body.clone(), (tier, inputs), dump)?;
+            let (code, kernel) = lower(number, name, body.clone(), (tier, inputs, Groups::Any), dump)?;
             match baseline.add(&kernel.group) {
                 Ok(()) => {
                     remarks.extend(kernel.remarks);
@@ -101,7 +101,14 @@ pub fn build(
                 }
             }
         }
-        let (code, kernel) = lower(number, name, body, (tier, inputs), dump)?;
+        let lowered_for = |groups| lower(number, name, body.clone(), (tier, inputs, groups), dump);
+        let (mut code, mut kernel) = lowered_for(wanted_groups(inputs))?;
+        if let Some(rest) = kernel.group.rest.take() {
+            match baseline.add_rest(&rest) {
+                Ok(()) => rests.push(*rest),
+                Err(_) => (code, kernel) = lowered_for(Groups::Any)?,
+            }
+        }
         infos.push(KernelInfo {
             signature,
             code: KernelCode { private_size: code.private_size + calls, ..code },
@@ -116,7 +123,10 @@ pub fn build(
         module.functions.extend(remainder.map(|function| *function));
     }
     if settings.verify {
-        module.verify().map_err(|rule| broken("the lowering", &rule))?;
+        // What is compiled elsewhere is called nevertheless.
+        let whole = module.functions.iter().cloned().chain(rests).collect();
+        let whole = Module { functions: whole, kernels: module.kernels.clone(), ..module.without_code() };
+        whole.verify().map_err(|rule| broken("the lowering", &rule))?;
     }
     stages.end("Kernel IR");
     if settings.verify {
@@ -239,12 +249,17 @@ fn specialized(
         return None;
     }
     let mut body = body.clone();
-    if let Some(local_size) = wanted.local_size {
+    if let Groups::Sized(local_size) = wanted.groups {
         body.required_work_group_size = Some(local_size);
         // Smaller groups run the general code.
         body.remainder_groups = false;
     }
     Some((signature.clone(), body))
+}
+
+/// What code is wanted for.
+fn wanted_groups(inputs: &Inputs) -> Groups {
+    inputs.options.specialization.as_ref().map_or(Groups::Any, |wanted| wanted.groups)
 }
 
 /// Bytes of stack that functions which stay calls may use: they run on the application's threads as well, of which nobody
@@ -273,7 +288,7 @@ fn lower(
     number: usize,
     name: &str,
     body: Function,
-    (tier, inputs): (Tier, &Inputs),
+    (tier, inputs, groups): (Tier, &Inputs, Groups),
     dump: Dump,
 ) -> Result<(KernelCode, Lowered), CompileError> {
     // A hostile module's kernels may be called anything; these names go into text.
@@ -284,7 +299,7 @@ fn lower(
         |pass: &str| 1 + PASSES.iter().position(|other| other.name == pass).unwrap_or(PASSES.len());
     let operations = u32::try_from(body.insts().count()).unwrap_or(u32::MAX);
     let is_sub_group_size_required = body.required_sub_group_size.is_some();
-    let lowered = pipeline::run(body, &symbol, &pass_options(tier, inputs), |pass, form| {
+    let lowered = pipeline::run(body, &symbol, &pass_options(tier, inputs, groups), |pass, form| {
         let file = format!("{symbol}.{}.{}.kir", position(pass.name), pass.name);
         dump.write(&file, || form.to_string());
     });
@@ -303,6 +318,7 @@ fn lower(
         any_order: lowered.any_order,
         lanes: lowered.lanes,
         row_dimension: lowered.row_dimension,
+        wants_filled: lowered.group.rest.is_some(),
         // What checks find is told by the lanes in which it is found.
         alternatives: if inputs.settings.checks.any() { Vec::new() } else { lowered.alternatives.clone() },
         operations,
@@ -325,11 +341,16 @@ fn broken(stage: &str, rule: &str) -> CompileError {
 }
 
 /// What passes go by; without optimization, and in the baseline, kernels stay scalar.
-fn pass_options(tier: Tier, inputs: &Inputs) -> pipeline::Options {
+fn pass_options(tier: Tier, inputs: &Inputs, groups: Groups) -> pipeline::Options {
     let Inputs { options, settings, target, .. } = inputs;
     let verify = settings.verify;
     let linear_memory = options.addresses.is_linear();
     let facts = target.facts();
+    let rows = match groups {
+        // All of a program in linear memory is one object, in which each access is checked.
+        Groups::InRowsOf(rows) if !linear_memory => Some(rows),
+        _ => None,
+    };
     if options.optimization_disabled {
         // The bits stay what they are.
         let facts = TargetFacts { fuses: facts.fuses, ..TargetFacts::with_vectors(128) };
@@ -341,6 +362,7 @@ fn pass_options(tier: Tier, inputs: &Inputs) -> pipeline::Options {
             verify,
             explain: settings.remarks,
             linear_memory,
+            rows: None,
         }
     } else {
         let lanes = match tier {
@@ -356,6 +378,7 @@ fn pass_options(tier: Tier, inputs: &Inputs) -> pipeline::Options {
             verify,
             explain: settings.remarks,
             linear_memory,
+            rows,
         }
     }
 }

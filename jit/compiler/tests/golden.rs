@@ -30,6 +30,7 @@ fn regions_and_work_group_functions() {
             verify: true,
             explain: false,
             linear_memory: false,
+            rows: None,
         };
         let mut shown = String::new();
         let lowered = pipeline::run(kernel, "entry", &options, |done, form| match form {
@@ -52,8 +53,9 @@ fn regions_and_work_group_functions() {
     });
 }
 
-/// Passes alone: the file in `passes/`, the passes, and whether the processor approximates roots.
-const ALONE: [(&str, &[&str], bool); 12] = [
+/// Passes alone: the file in `passes/`, the passes, and whether the processor approximates roots. `rows` expects multiples of
+/// 16 work-items.
+const ALONE: [(&str, &[&str], bool); 13] = [
     ("components", &["components", "dead-code"], false),
     ("columns", &["row-dimension", "regions", "widen", "lower", "dead-code"], false),
     ("interleaved", &["regions", "widen"], false),
@@ -63,6 +65,7 @@ const ALONE: [(&str, &[&str], bool); 12] = [
     ("reciprocal_root", &["reciprocal-root"], false),
     ("reciprocal_root", &["reciprocal-root"], true),
     ("remainder", &["regions", "widen", "lower", "dead-code"], false),
+    ("rows", &["regions", "widen", "lower", "dead-code"], false),
     ("shifted_sums", &["shifted-sums", "small-parameters"], false),
     ("stream", &["regions", "widen", "stream"], false),
     ("uniform_loops", &["uniform-loops", "regions"], false),
@@ -84,6 +87,7 @@ fn passes_alone() {
             verify: true,
             explain: false,
             linear_memory: false,
+            rows: (file == "rows").then_some(16),
         };
         let form = passes.iter().fold(Form::Function(function), |form, name| {
             let pass = Pass::named(name).unwrap_or_else(|| panic!("no pass is called {name}"));

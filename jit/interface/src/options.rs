@@ -28,10 +28,23 @@ pub struct CompileOptions {
 pub struct Specialization {
     /// The kernel's name.
     pub kernel: String,
-    /// Work-items in each dimension, if the code is for one local size only.
-    pub local_size: Option<[u32; 3]>,
+    /// What it is for.
+    pub groups: Groups,
     /// Lanes of its packs, where the cost model could as well have chosen so many; 1 is scalar code.
     pub lanes: Option<u32>,
+}
+
+/// The work-groups that code is for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum Groups {
+    /// Of any size.
+    #[default]
+    Any,
+    /// Of any size, but rows are expected to be multiples of so many work-items. Where that is a multiple of the packs' lanes, groups whose
+    /// rows packs don't fill run in baseline code: it is half of the code, and takes half the time to be made.
+    InRowsOf(u32),
+    /// Of this size only: work-items in each dimension.
+    Sized([u32; 3]),
 }
 
 /// Why a compilation yielded nothing.

@@ -148,6 +148,8 @@ pub struct KernelCode {
     pub lanes: u32,
     /// The dimension that rows lie in: in which those are neighbours.
     pub row_dimension: u8,
+    /// Whether groups whose rows are no multiple of the lanes run in baseline code; see [`crate::options::Groups::InRowsOf`].
+    pub wants_filled: bool,
     /// What might have been made instead and be as fast, by the cost model's estimates; the likeliest first. Nothing where the program
     /// could tell, or the user decided.
     pub alternatives: Vec<Alternative>,
@@ -183,11 +185,18 @@ impl KernelCode {
             any_order: false,
             lanes: 1,
             row_dimension: 0,
+            wants_filled: false,
             alternatives: Vec::new(),
             operations: 0,
             sub_group_size: 1,
             is_sub_group_size_required: false,
         }
+    }
+
+    /// Whether groups of that size run in the code that it is worth having for; see [`KernelCode::wants_filled`].
+    pub fn is_for(&self, local_size: [u64; 3]) -> bool {
+        let row = local_size.get(usize::from(self.row_dimension)).copied().unwrap_or(0);
+        !self.wants_filled || row.is_multiple_of(self.lanes.max(1).into())
     }
 
     /// Work-items in all sub-groups but the last of a work-group of that size: a pack, unless rows of it end within packs. Of a

@@ -17,9 +17,9 @@ mod sub_groups;
 use crate::builder::Builder;
 use crate::transform::WorkGroup;
 use crate::{Attributes, BinaryOp, Block, Function, IntPredicate, Op, Terminator, Type, Value};
+use groups::PackCounts;
 use launch::{Memory, Parameters, Sizes};
 use layout::Layout;
-use std::collections::BTreeMap;
 use sub_groups::SubGroups;
 
 /// A kernel's work-group function, and the memory that its caller must provide.
@@ -29,6 +29,8 @@ pub struct WorkGroupFunction {
     pub function: Function,
     /// What it calls for groups that are smaller than the kernel requires; with the same signature.
     pub remainder: Option<Box<Function>>,
+    /// What it calls where packs don't fill the groups' rows, if that is no part of it; with the same signature. Scalar code.
+    pub rest: Option<Box<Function>>,
     /// Bytes of private memory and of values kept over barriers, for one work-item.
     pub private_size: u64,
     /// See [`spirula_interface::program::KernelInfo::scratch_per_item`].
@@ -43,23 +45,38 @@ impl WorkGroupFunction {
 
     /// All its code.
     pub fn functions(&self) -> impl Iterator<Item = &Function> {
-        self.remainder.as_deref().into_iter().chain([&self.function])
+        [&self.remainder, &self.rest].into_iter().flat_map(|other| other.as_deref()).chain([&self.function])
     }
 
     /// All its code.
     pub fn functions_mut(&mut self) -> impl Iterator<Item = &mut Function> {
-        self.remainder.as_deref_mut().into_iter().chain([&mut self.function])
+        let others = [&mut self.remainder, &mut self.rest];
+        others.into_iter().flat_map(|other| other.as_deref_mut()).chain([&mut self.function])
     }
 }
 
-/// Writes the work-group function of that name. In linear memory no private variable lies on the stack, which is outside of it.
-pub fn lower(group: &WorkGroup, name: &str, linear_memory: bool) -> WorkGroupFunction {
-    let layout = Layout::new(group, linear_memory);
+/// How a work-group function is written.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct How {
+    /// No private variable lies on the stack, which is outside of it.
+    pub linear_memory: bool,
+    /// Rows are expected to be multiples of so many work-items. Where that is a multiple of all packs' lanes, what fills no pack is no part
+    /// of the function, which calls [`WorkGroupFunction::rest`] for groups of other rows. That is half of its code, or more.
+    pub rows: Option<u32>,
+}
+
+/// Writes the work-group function of that name.
+pub fn lower(group: &WorkGroup, name: &str, how: How) -> WorkGroupFunction {
+    let layout = Layout::new(group, how.linear_memory);
     let body = group.regions.first().map(|region| &region.body);
     let has_remainder =
         body.is_some_and(|body| body.required_work_group_size.is_some() && body.remainder_groups);
-    let remainder =
-        has_remainder.then(|| Box::new(remainder_function(group, &layout, &format!("{name}.remainder"))));
+    let other = |other: Other| {
+        let name = format!("{name}.{}", other.name());
+        Box::new(other_function(group, &layout, &name, other))
+    };
+    let remainder = has_remainder.then(|| other(Other::Remainder));
+    let rest = how.rows.is_some_and(|rows| has_rest(group, rows)).then(|| other(Other::Rest));
     let mut function = Function::callable(name, None);
     body.iter().for_each(|body| function.take_locations(body));
     let entry = function.add_block();
@@ -68,64 +85,100 @@ pub fn lower(group: &WorkGroup, name: &str, linear_memory: bool) -> WorkGroupFun
     if let Some(body) = body {
         let sizes = Sizes::read(&mut out, &parameters, body, group.streams);
         if let Some(remainder) = &remainder {
-            leave_smaller_groups_to(remainder, &mut out, (&parameters, &sizes));
+            let smaller = is_smaller(&mut out, &parameters, &sizes);
+            leave_to(remainder, &mut out, smaller);
         }
+        let filled = rest.as_ref().map(|rest| {
+            let (packs, left) = groups::fill_packs(&mut out, group, &sizes);
+            leave_to(rest, &mut out, left);
+            packs
+        });
         let memory = Memory::place(&mut out, &parameters, (group, &layout), &sizes);
-        let packs = groups::count_packs(&mut out, group, &sizes);
+        let packs = filled.unwrap_or_else(|| groups::count_packs(&mut out, group, &sizes));
         groups::write(out, (group, &parameters), (sizes, memory, Some(packs)));
     }
     WorkGroupFunction {
         function,
         remainder,
+        rest,
         private_size: layout.private_size,
         scratch_per_item: layout.per_item,
         scratch_fixed: layout.fixed,
     }
 }
 
-/// The same for groups of any size, up to the required one. It stays a call: beside it, the code for whole groups would have
-/// fewer registers.
-fn remainder_function(group: &WorkGroup, layout: &Layout, name: &str) -> Function {
+/// Whether there is code for packs, and beside it such as never runs where rows are multiples of so many work-items. (Of required sizes
+/// it is known which runs; and what is left of a row is a sub-group as well.)
+fn has_rest(group: &WorkGroup, rows: u32) -> bool {
+    let is_free = |body: &Function| body.required_work_group_size.is_none();
+    let mut lanes = group.regions.iter().filter_map(|region| Some(region.wide.as_ref()?.lanes)).peekable();
+    lanes.peek().is_some()
+        && lanes.all(|lanes| rows.is_multiple_of(lanes))
+        && group.sub_group_size <= 1
+        && is_free(&group.regions[0].body)
+}
+
+/// What a work-group function may call to do its work.
+#[derive(Clone, Copy, PartialEq)]
+enum Other {
+    /// For groups of any size up to the required one. It stays a call: beside it, the code for whole groups would have fewer
+    /// registers.
+    Remainder,
+    /// For rows that don't fill packs.
+    Rest,
+}
+
+impl Other {
+    fn name(self) -> &'static str {
+        match self {
+            Other::Remainder => "remainder",
+            Other::Rest => "rest",
+        }
+    }
+}
+
+fn other_function(group: &WorkGroup, layout: &Layout, name: &str, other: Other) -> Function {
     let mut function = Function::callable(name, None);
     function.attributes = Attributes { noinline: true, cold: true, ..Attributes::default() };
     function.take_locations(&group.regions[0].body);
     let entry = function.add_block();
     let mut out = Builder { function: &mut function, at: entry };
     let parameters = Parameters::new(&mut out);
-    let required = Sizes::read(&mut out, &parameters, &group.regions[0].body, group.streams);
-    let memory = Memory::place(&mut out, &parameters, (group, layout), &required);
-    let sizes = required.of_remainder(&mut out, &parameters);
-    // They are few: they do without packs, unless these are sub-groups.
+    let usual = Sizes::read(&mut out, &parameters, &group.regions[0].body, group.streams);
+    let memory = Memory::place(&mut out, &parameters, (group, layout), &usual);
+    let sizes = if other == Other::Remainder { usual.of_remainder(&mut out, &parameters) } else { usual };
+    // Smaller groups are few: they do without packs, unless these are sub-groups.
     let packs = (group.sub_group_size > 1).then(|| groups::count_packs(&mut out, group, &sizes));
     groups::write(out, (group, &parameters), (sizes, memory, packs));
     function
 }
 
-/// Ends the function that `out` writes with a call of `remainder` if the launch's groups are smaller than the required size.
-fn leave_smaller_groups_to(
-    remainder: &Function,
-    out: &mut Builder,
-    (parameters, required): (&Parameters, &Sizes),
-) {
+/// Whether the launch's groups are smaller than the required size.
+fn is_smaller(out: &mut Builder, parameters: &Parameters, required: &Sizes) -> Value {
     let actual = required.of_remainder(out, parameters);
     let mut smaller = out.function.int(Type::BOOL, 0);
     for (actual, required) in actual.local_size.into_iter().zip(required.local_size) {
         let differs = out.compare(IntPredicate::Ne, actual, required);
         smaller = out.binary(BinaryOp::Or, 0, smaller, differs);
     }
-    let [smaller_groups, whole_groups] = std::array::from_fn(|_| out.function.add_block());
-    out.branch(smaller, (smaller_groups, &[]), (whole_groups, &[]));
-    out.at = smaller_groups;
+    smaller
+}
+
+/// Ends the function that `out` writes with a call of the other one on that condition.
+fn leave_to(other: &Function, out: &mut Builder, condition: Value) {
+    let [leave, stay] = std::array::from_fn(|_| out.function.add_block());
+    out.branch(condition, (leave, &[]), (stay, &[]));
+    out.at = leave;
     let arguments = out.function.params.iter().map(|param| param.value).collect();
     out.effect(Op::Call {
-        function: remainder.name.as_str().into(),
+        function: other.name.as_str().into(),
         pure: false,
         nocapture: false,
         nosync: false,
         arguments,
     });
-    out.function.set_terminator(smaller_groups, Terminator::Return(None));
-    out.at = whole_groups;
+    out.function.set_terminator(leave, Terminator::Return(None));
+    out.at = stay;
 }
 
 /// The work-group function being written, within the loop over work-groups.
@@ -133,8 +186,8 @@ struct Lowering<'a, 'f> {
     group: &'a WorkGroup,
     sizes: Sizes,
     memory: Memory,
-    /// How many work-items of a row go in packs, by number of lanes; none if there is to be scalar code only.
-    packs: Option<BTreeMap<u32, Value>>,
+    /// How many work-items of a row go in packs; none if there is to be scalar code only.
+    packs: Option<PackCounts>,
     sub_groups: SubGroups,
     /// The work-group's id, and its first work-item's global id.
     ids: [Value; 3],

@@ -1,7 +1,7 @@
 //! The passes that make a work-group function of a kernel, in the order in which they run.
 
 use crate::analysis::{any_order, sees_group, sees_sub_groups};
-use crate::lower::{WorkGroupFunction, lower};
+use crate::lower::{How, WorkGroupFunction, lower};
 use crate::transform::widen::{Wanted, alternatives, choose, choose_sub_groups, described};
 use crate::transform::{self, WorkGroup};
 use crate::{Function, verify};
@@ -26,6 +26,8 @@ pub struct Options {
     pub explain: bool,
     /// Whether pointers are offsets in a block of memory that all of the program's lies in.
     pub linear_memory: bool,
+    /// What rows are expected to be multiples of; see [`How::rows`].
+    pub rows: Option<u32>,
 }
 
 /// A pass: its name, which is also `kir-opt`'s, and why it stands where it stands.
@@ -115,7 +117,10 @@ pub const PASSES: [Pass; 18] = [
     Pass {
         name: "lower",
         reason: "behind all that speaks of work-items: from here on there are loops instead",
-        run: Run::Lower(|group, symbol, options| lower(group, symbol, options.linear_memory)),
+        run: Run::Lower(|group, symbol, options| {
+            let Options { linear_memory, rows, .. } = *options;
+            lower(group, symbol, How { linear_memory, rows })
+        }),
     },
     Pass {
         name: "local-atomics",

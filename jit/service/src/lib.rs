@@ -26,7 +26,7 @@ use cache::Key;
 use includes::Includes;
 use process::Request;
 use spirula_interface::inputs::Inputs;
-use spirula_interface::options::{CompileError, CompileOptions};
+use spirula_interface::options::{CompileError, CompileOptions, Groups, Specialization};
 use spirula_interface::program::{CompiledProgram, DATA_SYMBOL, KernelInfo, MEMORY_SYMBOL, RawWorkGroupFn};
 use spirula_interface::protocol::{self, Job, Product, Stage};
 use spirula_interface::tier::Tier;
@@ -80,15 +80,29 @@ pub fn build(modules: &[&[u8]], options: &CompileOptions, tier: Tier) -> Result<
 
 /// What [`build`] asks for.
 pub fn request(modules: &[&[u8]], options: &CompileOptions, tier: Tier) -> Result<Request, CompileError> {
-    Request::repeatable(&Job::Build { modules: modules.to_vec(), inputs: inputs(options, tier)? })
+    repeatable(modules, inputs(options, tier)?)
+}
+
+/// The rows that launches had until now are no part of what the answer is kept under: another process, which has seen none yet, is to find
+/// it, and the code does what it should with all of them.
+fn repeatable(modules: &[&[u8]], mut inputs: Inputs) -> Result<Request, CompileError> {
+    let modules = modules.to_vec();
+    let job = Job::Build { modules: modules.clone(), inputs: inputs.clone() };
+    match &mut inputs.options.specialization {
+        Some(Specialization { groups: Groups::InRowsOf(rows), .. }) if *rows != 1 => {
+            *rows = 1;
+            let unknown = Request::repeatable(&Job::Build { modules, inputs })?;
+            Request::anew(&job).map(|request| request.kept_as(&unknown))
+        }
+        _ => Request::repeatable(&job),
+    }
 }
 
 /// What [`build`] would find without building. Nothing is compiled for it, and no process started.
 pub fn known(modules: &[&[u8]], options: &CompileOptions, tier: Tier) -> Option<CompiledProgram> {
     let inputs =
         Inputs::new(options.clone(), settings::get().compiler.clone(), process::known_target()?, tier);
-    let job = Job::Build { modules: modules.to_vec(), inputs };
-    match process::known(&Request::repeatable(&job).ok()?)? {
+    match process::known(&repeatable(modules, inputs).ok()?)? {
         Product::Built(program) => Some(program),
         _ => None,
     }
@@ -102,8 +116,7 @@ pub fn prefer(modules: &[&[u8]], asked: &CompileOptions, chosen: &CompileOptions
         kernel.code.alternatives.clear();
     }
     let Ok(inputs) = inputs(asked, tier) else { return };
-    let job = Job::Build { modules: modules.to_vec(), inputs };
-    if let Ok(request) = Request::repeatable(&job) {
+    if let Ok(request) = repeatable(modules, inputs) {
         process::keep(&request, &Product::Built(program));
     }
 }

@@ -103,7 +103,7 @@ fn link(
         compiled.objects.iter().map(|bytes| Object::read(bytes)).collect::<Result<_, _>>()?;
     let layout = Layout::new(&objects, externals, limits)?;
     let names: Vec<&str> = compiled.kernels.iter().map(|kernel| kernel.code.symbol.as_str()).collect();
-    let places = layout.entries(&objects, &names)?;
+    let places = layout.entries(&names)?;
 
     let mut memory = Writable::new(layout.size, place)?;
     let address = memory.address();

@@ -79,6 +79,11 @@ impl Request {
         Ok(Request { key: Some(key), ..Request::anew(job)? })
     }
 
+    /// The same, whose answer is known by the other one's key.
+    pub fn kept_as(self, other: &Request) -> Request {
+        Request { key: other.key, ..self }
+    }
+
     /// What the answer is kept under, if it is to be. What is dumped is written by the compiler at work.
     fn key(&self) -> Option<Key> {
         self.key.filter(|_| settings::get().dump.is_none())

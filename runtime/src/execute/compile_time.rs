@@ -4,8 +4,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 /// For any kernel, and for each of its operations: a guess, right within a factor of two for most.
-const ANY_NS: u64 = 25_000_000;
-const OPERATION_NS: u64 = 100_000;
+const ANY_NS: u64 = 18_000_000;
+const OPERATION_NS: u64 = 70_000;
 
 /// The guess counts as much as if so long a compilation had confirmed it: what a small kernel took beyond its guess says little of a
 /// large one.

@@ -238,10 +238,11 @@ impl Invocation {
         usize::try_from(version.info.code.scratch_size(items)).unwrap_or(usize::MAX)
     }
 
-    /// Whether that code's scratch is bearable, or not more than what the launch was checked for.
+    /// Whether that code is meant for such groups, and its scratch is bearable, or not more than what the launch was checked for.
     pub(crate) fn can_run(&self, version: &Version) -> bool {
         let scratch = self.scratch_size(version);
-        scratch as u64 <= MAX_SCRATCH || scratch <= self.scratch_size(self.tiers.first())
+        version.info.code.is_for(self.launch.local_size)
+            && (scratch as u64 <= MAX_SCRATCH || scratch <= self.scratch_size(self.tiers.first()))
     }
 
     /// Runs the groups `first..end` here in that code of the kernel. `arena` has room for it. CL_OUT_OF_RESOURCES if the code

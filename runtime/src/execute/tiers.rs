@@ -12,6 +12,7 @@ use crate::execute::tuning::{self, Tuning};
 use crate::execute::variants::{self, Variants};
 use crate::log;
 use crate::trace;
+use spirula_interface::options::Groups;
 use spirula_interface::program::KernelInfo;
 use spirula_interface::tier::Tier;
 use spirula_service::process::Request;
@@ -32,8 +33,8 @@ const ENOUGH_SEEN_NS: u64 = 6_000_000;
 /// But never before this.
 const LEAST_SEEN_NS: u64 = 500_000;
 
-/// Lanes of optimized code that nobody has seen yet: those of the widest registers.
-const LIKELY_LANES: u32 = 16;
+/// Lanes that optimized code may have which nobody has seen yet.
+const MOST_LANES: u32 = 64;
 
 /// Code that one build made of a kernel.
 #[derive(Clone, Debug)]
@@ -52,17 +53,17 @@ impl Version {
 
 /// Makes a kernel's optimized code.
 pub(crate) trait Maker: Send + Sync {
-    /// For one local size, or for all, in so many lanes, or as many as the compiler chooses. Errors: why it can't.
-    fn make(&self, local_size: Option<[u32; 3]>, lanes: Option<u32>) -> Result<Version, String>;
+    /// In so many lanes, or as many as the compiler chooses. Errors: why it can't.
+    fn make(&self, groups: Groups, lanes: Option<u32>) -> Result<Version, String>;
 
     /// What another process is to be asked for to make the same, if that is kept.
-    fn request(&self, local_size: Option<[u32; 3]>) -> Option<Request>;
+    fn request(&self, groups: Groups) -> Option<Request>;
 
-    /// For one local size, or for all, if that was made before: in an instant, or not at all.
-    fn known(&self, local_size: Option<[u32; 3]>) -> Option<Version>;
+    /// If that was made before: in an instant, or not at all.
+    fn known(&self, groups: Groups) -> Option<Version>;
 
     /// From now on code that is made in as many lanes as the compiler chooses is that in so many, which are not chosen anew.
-    fn prefer(&self, local_size: Option<[u32; 3]>, lanes: Option<u32>);
+    fn prefer(&self, groups: Groups, lanes: Option<u32>);
 }
 
 /// A kernel's code.
@@ -75,6 +76,8 @@ pub(crate) struct Tiers {
     maker: Option<Box<dyn Maker>>,
     /// Whether it was looked for what was made before.
     looked: AtomicBool,
+    /// The lengths of rows of launches until then, or-ed: what their last bits are of is what all are multiples of.
+    rows: AtomicU64,
     /// In baseline code.
     spent_ns: AtomicU64,
     /// Whether optimized code was asked for.
@@ -108,13 +111,14 @@ impl Tiers {
     /// Without a maker nothing better than the first code comes.
     pub(crate) fn new(first: Version, maker: Option<Box<dyn Maker>>) -> Arc<Tiers> {
         let settled = maker.is_none() || first.tier() == Tier::Optimized;
-        let first = if maker.is_some() { tuning::begin(first, None) } else { first };
+        let first = if maker.is_some() { tuning::begin(first, Groups::Any) } else { first };
         Arc::new(Tiers {
             pace: Pace::new(first.tier()),
             first,
             optimized: if settled { OnceLock::from(None) } else { OnceLock::new() },
             maker,
             looked: AtomicBool::new(false),
+            rows: AtomicU64::new(0),
             spent_ns: AtomicU64::new(0),
             begun: AtomicBool::new(false),
             making: AtomicBool::new(false),
@@ -142,7 +146,7 @@ impl Tiers {
     /// Work-items of a row that the best code runs together at most, or may when it comes.
     pub(crate) fn lanes(&self) -> u32 {
         match self.better_than(self.newest()) {
-            Better::NotYet => LIKELY_LANES,
+            Better::NotYet => MOST_LANES,
             Better::Never | Better::Now(_) => self.newest().lanes(),
         }
     }
@@ -150,6 +154,11 @@ impl Tiers {
     /// The code to begin a launch with. Where launches of a local size run long, code for that may be begun to be made.
     pub(crate) fn choose(self: &Arc<Tiers>, invocation: &Invocation) -> Version {
         self.look_once();
+        if !self.is_settled() {
+            let dimension = usize::from(self.first.info.code.row_dimension);
+            let row = invocation.launch.local_size.get(dimension).copied().unwrap_or(1);
+            self.rows.fetch_or(row, Ordering::Relaxed);
+        }
         let newest = self.newest();
         if newest.tier() == Tier::Optimized
             && invocation.launch.local_size == invocation.launch.enqueued_local_size
@@ -244,6 +253,12 @@ impl Tiers {
         }
     }
 
+    /// The groups that optimized code is to be made for, by what launches had until now.
+    fn seen_groups(&self) -> Groups {
+        let rows = self.rows.load(Ordering::Relaxed);
+        Groups::InRowsOf(1 << rows.trailing_zeros().min(MOST_LANES.ilog2()))
+    }
+
     /// Has the optimized code made, once.
     fn begin(self: &Arc<Tiers>) {
         let settled = self.optimized.get().is_some() || self.begun.load(Ordering::Relaxed);
@@ -253,11 +268,11 @@ impl Tiers {
         self.making.store(true, Ordering::Relaxed);
         // Nobody needs the code of a program that is gone, but for the next process.
         let (weak, kept) = (Arc::downgrade(self), spirula_service::keeps_code().then(|| self.clone()));
-        let heir = kept.clone();
-        let will = move || heir.as_ref()?.request(None);
+        let (heir, groups) = (kept.clone(), self.seen_groups());
+        let will = move || heir.as_ref()?.request(groups);
         let job = move || {
             if let Some(this) = kept.or_else(|| weak.upgrade()) {
-                let made = catch_unwind(AssertUnwindSafe(|| this.make(None)));
+                let made = catch_unwind(AssertUnwindSafe(|| this.make(groups)));
                 // A panic costs the kernel its optimized code, and launches no wait for it.
                 let _ = this.optimized.set(made.as_ref().ok().cloned().flatten());
                 this.making.store(false, Ordering::Relaxed);
@@ -267,15 +282,15 @@ impl Tiers {
             }
         };
         if let Err(error) = background::run_later(Box::new(job), Box::new(will)) {
-            self.warn(None, &error);
+            self.warn(groups, &error);
             let _ = self.optimized.set(None);
             self.making.store(false, Ordering::Relaxed);
         }
     }
 
     /// What another process is to be asked for, to make optimized code for the next one.
-    pub(super) fn request(&self, local_size: Option<[u32; 3]>) -> Option<Request> {
-        self.maker.as_ref()?.request(local_size)
+    pub(super) fn request(&self, groups: Groups) -> Option<Request> {
+        self.maker.as_ref()?.request(groups)
     }
 
     /// Takes what was made in an earlier launch or process, the first time.
@@ -286,32 +301,31 @@ impl Tiers {
         {
             return;
         }
-        if let Some(version) = self.known(None) {
+        if let Some(version) = self.known(Groups::InRowsOf(1)) {
             let _ = self.optimized.set(Some(version));
         }
     }
 
     /// What was made in an earlier launch or process. Its lanes are still to be chosen.
-    pub(super) fn known(&self, local_size: Option<[u32; 3]>) -> Option<Version> {
-        let known = self.maker.as_ref()?.known(local_size)?;
+    pub(super) fn known(&self, groups: Groups) -> Option<Version> {
+        let known = self.maker.as_ref()?.known(groups)?;
         let version = Some(known).filter(|version| self.is_same_launch(version))?;
-        let what = variants::described(local_size);
+        let what = variants::described(groups);
         log::debug(format_args!("kernel {}: {what} was made before", self.name()));
-        Some(tuning::begin(version, local_size))
+        Some(tuning::begin(version, groups))
     }
 
     /// Makes optimized code, here and now, if it can be made. Its lanes are still to be chosen.
-    pub(super) fn make(&self, local_size: Option<[u32; 3]>) -> Option<Version> {
-        self.make_in_lanes(local_size, None).map(|version| tuning::begin(version, local_size))
+    pub(super) fn make(&self, groups: Groups) -> Option<Version> {
+        self.make_in_lanes(groups, None).map(|version| tuning::begin(version, groups))
     }
 
     /// The same in so many lanes, or in as many as the compiler chooses.
-    pub(super) fn make_in_lanes(&self, local_size: Option<[u32; 3]>, lanes: Option<u32>) -> Option<Version> {
+    pub(super) fn make_in_lanes(&self, groups: Groups, lanes: Option<u32>) -> Option<Version> {
         let begun = Instant::now();
-        let mut span =
-            trace::span("build", || format!("{} of {}", variants::described(local_size), self.name()));
+        let mut span = trace::span("build", || format!("{} of {}", variants::described(groups), self.name()));
         span.note("expected to take", format_args!("{:.1?}", Duration::from_nanos(self.making_ns())));
-        let made = self.maker.as_ref()?.make(local_size, lanes).and_then(|version| {
+        let made = self.maker.as_ref()?.make(groups, lanes).and_then(|version| {
             let right = self.is_same_launch(&version);
             right.then_some(version).ok_or_else(|| "it is called in another way than the first code".into())
         });
@@ -321,19 +335,19 @@ impl Tiers {
         );
         match &made {
             Ok(version) => {
-                let what = variants::described(local_size);
+                let what = variants::described(groups);
                 let lanes = version.info.code.lanes;
                 let time = begun.elapsed();
                 log::debug(format_args!("kernel {}: {what} in {time:.1?}, {lanes} lanes", self.name()));
             }
-            Err(error) => self.warn(local_size, error),
+            Err(error) => self.warn(groups, error),
         }
         made.ok()
     }
 
     /// Has later builds yield the code in so many lanes.
-    pub(super) fn prefer(&self, local_size: Option<[u32; 3]>, lanes: Option<u32>) {
-        self.maker.iter().for_each(|maker| maker.prefer(local_size, lanes));
+    pub(super) fn prefer(&self, groups: Groups, lanes: Option<u32>) {
+        self.maker.iter().for_each(|maker| maker.prefer(groups, lanes));
     }
 
     /// Whether a launch that was checked for the first code may run this, but for its scratch; see [`Invocation::can_run`].
@@ -345,8 +359,8 @@ impl Tiers {
             && (first.code.sees_group || !other.code.sees_group)
     }
 
-    pub(super) fn warn(&self, local_size: Option<[u32; 3]>, why: &dyn Display) {
-        log::warn(format_args!("kernel {}: no {}: {why}", self.name(), variants::described(local_size)));
+    pub(super) fn warn(&self, groups: Groups, why: &dyn Display) {
+        log::warn(format_args!("kernel {}: no {}: {why}", self.name(), variants::described(groups)));
     }
 
     pub(super) fn variants(&self) -> &Variants {

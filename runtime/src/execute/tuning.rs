@@ -12,6 +12,7 @@ use crate::execute::compile_time;
 use crate::execute::tiers::{Tiers, Version};
 use crate::log;
 use contest::{Contest, Side, Verdict, verdict};
+use spirula_interface::options::Groups;
 use spirula_interface::program::Alternative;
 use spirula_interface::tier::Tier;
 use spirula_service::settings::{self, Tune};
@@ -32,8 +33,8 @@ const CHUNK_NS: u64 = 2_000_000;
 
 /// How the lanes of some code are chosen.
 pub(crate) struct Tuning {
-    /// None: for all.
-    local_size: Option<[u32; 3]>,
+    /// What it is for.
+    groups: Groups,
     /// As the user says.
     always: bool,
     /// What won, once nothing will change.
@@ -75,11 +76,11 @@ impl Debug for Tuning {
 }
 
 /// That optimized code, whose lanes may be chosen anew from now on, if it is such as has alternatives.
-pub(crate) fn begin(version: Version, local_size: Option<[u32; 3]>) -> Version {
-    begin_as(settings::get().tune, version, local_size)
+pub(crate) fn begin(version: Version, groups: Groups) -> Version {
+    begin_as(settings::get().tune, version, groups)
 }
 
-fn begin_as(tune: Tune, version: Version, local_size: Option<[u32; 3]>) -> Version {
+fn begin_as(tune: Tune, version: Version, groups: Groups) -> Version {
     let code = &version.info.code;
     let is_open = code.tier == Tier::Optimized
         && !code.alternatives.is_empty()
@@ -90,7 +91,7 @@ fn begin_as(tune: Tune, version: Version, local_size: Option<[u32; 3]>) -> Versi
     }
     let left = code.alternatives.iter().take(MOST_TRIED).rev().cloned().collect();
     let tuning = Tuning {
-        local_size,
+        groups,
         always: tune == Tune::Always,
         settled: OnceLock::new(),
         spent_ns: AtomicU64::new(0),
@@ -189,7 +190,7 @@ impl Tuning {
 
     fn make(&self, tiers: &Arc<Tiers>) {
         let Some(next) = self.lock().left.pop() else { return };
-        let made = tiers.make_in_lanes(self.local_size, next.lanes);
+        let made = tiers.make_in_lanes(self.groups, next.lanes);
         let mut state = self.lock();
         let turn_ns = if self.always { 0 } else { contest::TURN_NS };
         match made {
@@ -247,9 +248,9 @@ impl Tuning {
         if self.always {
             return;
         }
-        let (tiers, local_size) = (tiers.clone(), self.local_size);
+        let (tiers, groups) = (tiers.clone(), self.groups);
         // Without a thread they measure again.
-        let _ = background::run_later(Box::new(move || tiers.prefer(local_size, lanes)), Box::new(|| None));
+        let _ = background::run_later(Box::new(move || tiers.prefer(groups, lanes)), Box::new(|| None));
     }
 
     fn worth_ns(&self, operations: u32) -> u64 {

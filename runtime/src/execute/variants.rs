@@ -1,9 +1,11 @@
 //! Code for one local size of a kernel: compiled in the background once launches of that size have run for a while, which
-//! meanwhile run the general code. What an earlier process left is there from the first launch on. It pays most where the general code's packs don't fit a group's rows (tiles of 8 x 8: 17
+//! meanwhile run the general code; and code for groups of all sizes, where the general code wants rows that fill its packs and launches
+//! with others, which run the baseline's, take long. What an earlier process left is there from the first launch on. It pays most where the general code's packs don't fit a group's rows (tiles of 8 x 8: 17
 //! times as fast) or are one item wide, and up to twice where they do and loops depend on the size (tiles of 16 x 16).
 
 use crate::execute::background;
 use crate::execute::tiers::{Tiers, Version};
+use spirula_interface::options::Groups;
 use spirula_interface::program::Launch;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -15,48 +17,60 @@ const WORTH_TRYING_NS: u64 = 200_000_000;
 /// Local sizes of a kernel that are watched; others run the general code.
 const MAX_SIZES: usize = 8;
 
-/// What is known of one local size.
+/// What is known of the code for some groups.
 enum State {
     /// Launches took so many nanoseconds.
     Watched(u64),
     Building,
     Ready(Version),
-    /// There will be no code of its own.
+    /// There will be no code of their own.
     General,
 }
 
-/// A kernel's variants.
+/// A kernel's variants, by what they are for.
 #[derive(Default)]
-pub(super) struct Variants(Mutex<Vec<([u64; 3], State)>>);
+pub(super) struct Variants(Mutex<Vec<(Groups, State)>>);
 
 impl Variants {
     /// The variant for a launch that is expected to take so many nanoseconds, if there is one by now. May begin to make it.
     pub(super) fn variant(&self, tiers: &Arc<Tiers>, launch: &Launch, expected_ns: u64) -> Option<Version> {
-        let info = &tiers.newest().info;
-        if !tiers.can_specialize()
-            || !info.code.sees_group
-            || info.signature.required_work_group_size.is_some()
-        {
+        if !tiers.can_specialize() {
             return None;
         }
+        let info = &tiers.newest().info;
+        let is_for = info.code.is_for(launch.local_size);
+        let general =
+            (!is_for).then(|| self.code(tiers, Groups::Any, expected_ns, WORTH_BUILDING_NS)).flatten();
+        if !info.code.sees_group || info.signature.required_work_group_size.is_some() {
+            return general;
+        }
         let fits = info.code.lanes < 2 || fills_packs(launch.local_size, info.code.lanes);
-        let worth = if fits { WORTH_TRYING_NS } else { WORTH_BUILDING_NS };
-        let mut sizes = self.lock();
-        let known = sizes.iter().position(|(size, _)| *size == launch.local_size);
-        if known.is_none() && sizes.len() == MAX_SIZES {
+        let worth = match general.is_some() || is_for {
+            // One after the other.
+            false => u64::MAX,
+            true if fits => WORTH_TRYING_NS,
+            true => WORTH_BUILDING_NS,
+        };
+        let sized = Groups::Sized(launch.local_size.map(|size| size as u32));
+        self.code(tiers, sized, expected_ns, worth).or(general)
+    }
+
+    /// Code for such groups, if there is some by now. May begin to make it, if launches took long enough.
+    fn code(&self, tiers: &Arc<Tiers>, groups: Groups, expected_ns: u64, worth: u64) -> Option<Version> {
+        let mut states = self.lock();
+        let known = states.iter().position(|(others, _)| *others == groups);
+        if known.is_none() && states.len() == MAX_SIZES && groups != Groups::Any {
             return None;
         }
         let at = known.unwrap_or_else(|| {
-            let made = tiers.known(Some(launch.local_size.map(|size| size as u32)));
-            sizes.push((launch.local_size, made.map_or(State::Watched(0), State::Ready)));
-            sizes.len() - 1
+            states.push((groups, tiers.known(groups).map_or(State::Watched(0), State::Ready)));
+            states.len() - 1
         });
-        match &mut sizes[at].1 {
+        match &mut states[at].1 {
             State::Ready(variant) => return Some(variant.clone()),
             State::Watched(ns) if ns.saturating_add(expected_ns) < worth => *ns += expected_ns,
             state @ State::Watched(_) => {
-                let local = launch.local_size.map(|size| size as u32);
-                *state = if begin(tiers, local) { State::Building } else { State::General };
+                *state = if begin(tiers, groups) { State::Building } else { State::General };
             }
             State::Building | State::General => {}
         }
@@ -64,14 +78,14 @@ impl Variants {
     }
 
     /// A variant was made, or can't be.
-    fn settle(&self, local: [u32; 3], made: Option<Version>) {
-        let mut sizes = self.lock();
-        if let Some((_, state)) = sizes.iter_mut().find(|(size, _)| *size == local.map(u64::from)) {
+    fn settle(&self, groups: Groups, made: Option<Version>) {
+        let mut states = self.lock();
+        if let Some((_, state)) = states.iter_mut().find(|(others, _)| *others == groups) {
             *state = made.map_or(State::General, State::Ready);
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, Vec<([u64; 3], State)>> {
+    fn lock(&self) -> MutexGuard<'_, Vec<(Groups, State)>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -83,23 +97,24 @@ fn fills_packs(local_size: [u64; 3], lanes: u32) -> bool {
 }
 
 /// Has a variant made. Whether it can be tried.
-fn begin(tiers: &Arc<Tiers>, local: [u32; 3]) -> bool {
+fn begin(tiers: &Arc<Tiers>, groups: Groups) -> bool {
     let (weak, heir) = (Arc::downgrade(tiers), Arc::downgrade(tiers));
-    let will = move || heir.upgrade()?.request(Some(local));
+    let will = move || heir.upgrade()?.request(groups);
     let job = move || {
         if let Some(tiers) = weak.upgrade() {
-            tiers.variants().settle(local, tiers.make(Some(local)));
+            tiers.variants().settle(groups, tiers.make(groups));
         }
     };
     let begun = background::run_later(Box::new(job), Box::new(will));
-    begun.inspect_err(|error| tiers.warn(Some(local), error)).is_ok()
+    begun.inspect_err(|error| tiers.warn(groups, error)).is_ok()
 }
 
-/// Optimized code for one local size, or for all, in the log's words.
-pub(super) fn described(local_size: Option<[u32; 3]>) -> String {
-    match local_size {
-        Some(local) => format!("code for work-groups of {local:?}"),
-        None => "optimized code".into(),
+/// Optimized code for such groups, in the log's words.
+pub(super) fn described(groups: Groups) -> String {
+    match groups {
+        Groups::InRowsOf(_) => "optimized code".into(),
+        Groups::Any => "code for work-groups of all sizes".into(),
+        Groups::Sized(local) => format!("code for work-groups of {local:?}"),
     }
 }
 
@@ -117,7 +132,7 @@ mod tests {
     /// Of a kernel whose optimized code runs 16 work-items together.
     fn wide<F>(make: F) -> Arc<Tiers>
     where
-        F: Fn(Option<[u32; 3]>) -> Result<Version, String> + Send + Sync + 'static,
+        F: Fn(Groups) -> Result<Version, String> + Send + Sync + 'static,
     {
         tiers(version(Tier::Optimized, empty, |info| info.code.lanes = 16), make)
     }
@@ -130,7 +145,7 @@ mod tests {
     fn sizes_get_code_after_a_while() {
         let general = wide(|local| {
             let special = || version(Tier::Optimized, empty, |info| info.code.symbol = "special".into());
-            (local == Some([8, 8, 1])).then(special).ok_or_else(|| "of the test".into())
+            (local == Groups::Sized([8, 8, 1])).then(special).ok_or_else(|| "of the test".into())
         });
         let odd = launch([8, 8, 1]);
         assert!(variant(&general, &odd, WORTH_BUILDING_NS - 1).is_none());
@@ -156,9 +171,32 @@ mod tests {
     fn what_was_made_before_is_there_from_the_first_launch_on() {
         let made = version(Tier::Optimized, empty, |info| info.code.symbol = "special".into());
         let first = version(Tier::Optimized, empty, |info| info.code.lanes = 16);
-        let general = that_know(first, Some([8, 8, 1]), made);
+        let general = that_know(first, Groups::Sized([8, 8, 1]), made);
         assert_eq!(variant(&general, &launch([8, 8, 1]), 0).unwrap().info.code.symbol, "special");
         assert!(variant(&general, &launch([8, 4, 1]), 0).is_none());
+    }
+
+    #[test]
+    fn code_for_filled_packs_gets_company_where_rows_fill_none() {
+        for sees_group in [false, true] {
+            let first = version(Tier::Optimized, empty, |info| {
+                (info.code.lanes, info.code.wants_filled, info.code.sees_group) = (16, true, sees_group);
+            });
+            let kernel = tiers(first, move |groups| {
+                let general = || {
+                    version(Tier::Optimized, empty, |info| {
+                        (info.code.symbol, info.code.sees_group) = ("general".into(), sees_group);
+                    })
+                };
+                (groups == Groups::Any).then(general).ok_or_else(|| "of the test".into())
+            });
+            assert!(variant(&kernel, &launch([64, 1, 1]), WORTH_BUILDING_NS).is_none());
+            let odd = launch([10, 1, 1]);
+            assert!(variant(&kernel, &odd, WORTH_BUILDING_NS - 1).is_none());
+            wait_until(|| variant(&kernel, &odd, 1).is_some());
+            assert_eq!(variant(&kernel, &odd, 0).unwrap().info.code.symbol, "general");
+            assert!(variant(&kernel, &launch([64, 1, 1]), 0).is_none(), "it has all that it needs");
+        }
     }
 
     #[test]
@@ -173,13 +211,14 @@ mod tests {
     fn what_can_not_be_made_or_is_another_kernel_is_not_used() {
         let general = wide(|local| {
             let other = || version(Tier::Optimized, empty, |info| info.code.static_local_size = 4096);
-            (local == Some([4, 1, 1])).then(other).ok_or_else(|| "of the test".into())
+            (local == Groups::Sized([4, 1, 1])).then(other).ok_or_else(|| "of the test".into())
         });
         for row in [4, 8] {
             let launch = launch([row, 1, 1]);
             assert!(variant(&general, &launch, WORTH_BUILDING_NS).is_none());
-            let is_settled =
-                |(size, state): &([u64; 3], State)| size[0] == row && matches!(state, State::General);
+            let is_settled = |(groups, state): &(Groups, State)| {
+                *groups == Groups::Sized([row as u32, 1, 1]) && matches!(state, State::General)
+            };
             wait_until(|| general.variants().lock().iter().any(is_settled));
             assert!(variant(&general, &launch, 0).is_none());
         }

@@ -155,7 +155,7 @@ fn checksum(bytes: &[u8]) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use spirula_interface::options::Specialization;
+    use spirula_interface::options::{Groups, Specialization};
 
     fn executable() -> Contents {
         let compiled = CompiledProgram {
@@ -218,7 +218,7 @@ mod tests {
         assert!(host().starts_with(concat!(env!("CARGO_PKG_VERSION"), "-")));
         let foreign = Contents { host: "another".into(), ..executable() };
         assert!(Contents::decode(&foreign.encode().unwrap()).unwrap_err().contains("another"));
-        let alone = Specialization { kernel: "k".into(), local_size: None, lanes: None };
+        let alone = Specialization { kernel: "k".into(), groups: Groups::Any, lanes: None };
         let options = CompileOptions { specialization: Some(alone), ..Default::default() };
         assert!(Contents::decode(&Contents { options, ..executable() }.encode().unwrap()).is_err());
         let halved = Contents { compiled: None, ..executable() };

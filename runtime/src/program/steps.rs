@@ -10,7 +10,7 @@ use crate::log;
 use crate::platform::device::DeviceInfo;
 use crate::platform::extensions::SPIR_VERSIONS;
 use crate::trace;
-use spirula_interface::options::{CompileError, CompileOptions, MathOptions, Specialization};
+use spirula_interface::options::{CompileError, CompileOptions, Groups, MathOptions, Specialization};
 use spirula_interface::program::CompiledProgram;
 use spirula_interface::protocol::Stage;
 use spirula_interface::tier::Tier;
@@ -203,8 +203,8 @@ struct Recipe {
 }
 
 impl Recipe {
-    fn options(&self, local_size: Option<[u32; 3]>, lanes: Option<u32>) -> CompileOptions {
-        let specialization = Some(Specialization { kernel: self.kernel.clone(), local_size, lanes });
+    fn options(&self, groups: Groups, lanes: Option<u32>) -> CompileOptions {
+        let specialization = Some(Specialization { kernel: self.kernel.clone(), groups, lanes });
         CompileOptions { specialization, ..self.options.clone() }
     }
 
@@ -216,8 +216,8 @@ impl Recipe {
 }
 
 impl Maker for Recipe {
-    fn make(&self, local_size: Option<[u32; 3]>, lanes: Option<u32>) -> Result<Version, String> {
-        let (what, options) = (format!("kernel {}", self.kernel), self.options(local_size, lanes));
+    fn make(&self, groups: Groups, lanes: Option<u32>) -> Result<Version, String> {
+        let (what, options) = (format!("kernel {}", self.kernel), self.options(groups, lanes));
         let built =
             told(&what, &self.modules, &options, Tier::Optimized).map_err(|error| error.to_string())?;
         let (time, compiled): (Duration, _) =
@@ -232,19 +232,19 @@ impl Maker for Recipe {
         self.load(&compiled)
     }
 
-    fn request(&self, local_size: Option<[u32; 3]>) -> Option<Request> {
-        let options = self.options(local_size, None);
+    fn request(&self, groups: Groups) -> Option<Request> {
+        let options = self.options(groups, None);
         service::request(&slices(&self.modules), &options, Tier::Optimized).ok()
     }
 
-    fn known(&self, local_size: Option<[u32; 3]>) -> Option<Version> {
-        let options = self.options(local_size, None);
+    fn known(&self, groups: Groups) -> Option<Version> {
+        let options = self.options(groups, None);
         let known = service::known(&slices(&self.modules), &options, Tier::Optimized);
         self.load(&known?).ok()
     }
 
-    fn prefer(&self, local_size: Option<[u32; 3]>, lanes: Option<u32>) {
-        let (asked, chosen) = (self.options(local_size, None), self.options(local_size, lanes));
+    fn prefer(&self, groups: Groups, lanes: Option<u32>) {
+        let (asked, chosen) = (self.options(groups, None), self.options(groups, lanes));
         service::prefer(&slices(&self.modules), &asked, &chosen, Tier::Optimized);
     }
 }

@@ -11,6 +11,7 @@ pub struct Baseline<'m> {
     module: &'m Module,
     /// What stays a call.
     functions: HashMap<&'m str, Result<Function, Illegal>>,
+    /// What is called from outside.
     kernels: Vec<Function>,
     /// What kernels call for smaller groups.
     remainders: Vec<Function>,
@@ -22,6 +23,17 @@ impl<'m> Baseline<'m> {
         let functions = module.functions.iter().filter(|_| tier == Tier::Baseline);
         let functions = functions.map(|function| (function.name.as_str(), legalize(function))).collect();
         Baseline { module, functions, kernels: Vec::new(), remainders: Vec::new() }
+    }
+
+    /// Adds what an optimized kernel calls from another object. Errors: what of it, or of what it calls, can't be legalized.
+    pub fn add_rest(&mut self, rest: &Function) -> Result<(), Illegal> {
+        let callees = self.module.reached([rest]);
+        for function in self.module.functions.iter().filter(|function| callees.contains(&*function.name)) {
+            let known = self.functions.entry(&function.name).or_insert_with(|| legalize(function));
+            known.as_ref().map_err(Illegal::clone)?;
+        }
+        self.kernels.push(legalize(rest)?);
+        Ok(())
     }
 
     /// Adds a lowered kernel. Errors: what of it, or of what it calls, can't be legalized.

@@ -98,7 +98,7 @@ fn size(Imported { module, .. }: &Imported) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use spirula_interface::options::Specialization;
+    use spirula_interface::options::{Groups, Specialization};
     use spirula_interface::tier::Tier;
     use spirula_kir::{ConstantData, Module};
 
@@ -115,7 +115,7 @@ mod tests {
         assert!(find(module, &plain).is_none());
         keep(module, &plain, &Arc::new(Imported::default()));
         assert!(find(module, &plain).is_some());
-        let specialization = Some(Specialization { kernel: "k".into(), local_size: None, lanes: None });
+        let specialization = Some(Specialization { kernel: "k".into(), groups: Groups::Any, lanes: None });
         let of_kernel = CompileOptions { specialization, ..CompileOptions::default() };
         assert!(
             find(module, &inputs(of_kernel, "of the test")).is_some(),

@@ -45,7 +45,17 @@ fn scaled(kernel: &KernelInfo, entry: RawWorkGroupFn) -> Vec<i32> {
 }
 
 /// What a kernel like `scale` makes of 256 numbers and a factor.
-fn ran(kernel: &KernelInfo, entry: RawWorkGroupFn, mut data: Vec<i32>, factor: i32) -> Vec<i32> {
+fn ran(kernel: &KernelInfo, entry: RawWorkGroupFn, data: Vec<i32>, factor: i32) -> Vec<i32> {
+    ran_in_groups(kernel, entry, (data, factor), 64)
+}
+
+/// The same in groups of so many work-items, which divide 256.
+fn ran_in_groups(
+    kernel: &KernelInfo,
+    entry: RawWorkGroupFn,
+    (mut data, factor): (Vec<i32>, i32),
+    size: u64,
+) -> Vec<i32> {
     #[repr(C, align(128))]
     struct Block([u8; 128]);
     let mut block = Block([0; 128]);
@@ -57,8 +67,9 @@ fn ran(kernel: &KernelInfo, entry: RawWorkGroupFn, mut data: Vec<i32>, factor: i
     let scratch = scratch.as_mut_ptr().cast::<u8>();
     // SAFETY: in bounds, since 256 bytes were added.
     let scratch = unsafe { scratch.add(scratch.align_offset(128)) };
-    // SAFETY: four groups of 64 items cover `data`; the block is laid out as the kernel says; no local memory.
-    unsafe { entry(block.0.as_ptr(), &launch(4, 64), 0, 4, null_mut(), scratch) };
+    let groups = 256 / size;
+    // SAFETY: so many groups cover `data`; the block is laid out as the kernel says; no local memory.
+    unsafe { entry(block.0.as_ptr(), &launch(groups, size), 0, groups, null_mut(), scratch) };
     data
 }
 
@@ -350,13 +361,40 @@ fn code_for_one_kernel_begins_where_its_program_was_imported() {
         (program.objects, stages.ended().iter().any(|stage| stage.name == "import"))
     };
     let wanted =
-        || Some(Specialization { kernel: "scale".into(), local_size: Some([16, 1, 1]), lanes: None });
+        || Some(Specialization { kernel: "scale".into(), groups: Groups::Sized([16, 1, 1]), lanes: None });
     let (fresh, imported) = build(Tier::Optimized, wanted(), MathOptions::NONE);
     assert!(imported);
     assert!(build(Tier::Baseline, None, MathOptions::NONE).1);
     assert!(build(Tier::Baseline, None, MathOptions::NONE).1, "the log may be wanted again");
     assert_eq!(build(Tier::Optimized, wanted(), MathOptions::NONE), (fresh, false));
     assert!(build(Tier::Optimized, wanted(), MathOptions::MAD_ENABLE).1, "of other options");
+}
+
+/// Rows that packs don't fill, and numbers that they don't expect, are the baseline's part of optimized code.
+#[test]
+fn what_packs_are_not_for_is_baseline_code() {
+    let text = SCALE.replace(
+        "  %place = getelementptr i32, ptr addrspace(1) %data, i64 %id\n",
+        "  %narrow = trunc i64 %id to i32\n  %sum = add i32 %narrow, %factor\n  %within = and i32 %sum, 255\n
+  %index = sext i32 %within to i64\n  %place = getelementptr i32, ptr addrspace(1) %data, i64 %index\n",
+    );
+    let mut inputs = host_inputs();
+    for (rows, wants_filled) in [(64, true), (1, false)] {
+        let groups = Groups::InRowsOf(rows);
+        inputs.options.specialization = Some(Specialization { kernel: "scale".into(), groups, lanes: None });
+        let program = built(&text, &inputs).unwrap();
+        let code = &program.kernels[0].code;
+        assert_eq!((code.wants_filled, program.objects.len()), (wants_filled, 1 + usize::from(wants_filled)));
+        assert_eq!((code.is_for([64, 1, 1]), code.is_for([2, 1, 1])), (true, !wants_filled));
+        let variables = std::sync::Arc::new(spirula_service::Variables::new(&program.data, None).unwrap());
+        let kernels = spirula_service::load(&program, &variables).unwrap();
+        for (factor, size) in [(7, 64), (7, 2), (-7, 16), ((1 << 30) + 3, 64), ((1 << 30) + 3, 1)] {
+            let data: Vec<i32> = (0..256).collect();
+            let expected: Vec<i32> = data.iter().map(|value: &i32| value.wrapping_mul(factor)).collect();
+            let all = ran_in_groups(&kernels[0].info, kernels[0].entry, (data, factor), size);
+            assert_eq!(all, expected, "{rows} {factor} {size}");
+        }
+    }
 }
 
 /// Two kernels in objects of their own, which share a variable, and a constant that each may have for itself.
@@ -420,16 +458,15 @@ fn a_mutable_variable_is_one_for_all_objects_and_variants() {
     assert!(program.data.size >= 4, "{:?}", program.data);
     let variables = std::sync::Arc::new(spirula_service::Variables::new(&program.data, None).unwrap());
     let kernels = spirula_service::load(&program, &variables).unwrap();
-    let mut made = |tier: Tier, local_size: Option<[u32; 3]>| {
-        inputs.options.specialization =
-            Some(Specialization { kernel: "scale1".into(), local_size, lanes: None });
+    let mut made = |tier: Tier, groups: Groups| {
+        inputs.options.specialization = Some(Specialization { kernel: "scale1".into(), groups, lanes: None });
         inputs.tier = tier;
         let variant = built(&text, &inputs).unwrap();
         assert_eq!(variant.kernels[0].code.tier, tier);
         spirula_service::load(&variant, &variables).unwrap()
     };
-    let variant = made(Tier::Optimized, Some([64, 1, 1]));
-    let (baseline, alone) = (made(Tier::Baseline, None), made(Tier::Optimized, None));
+    let variant = made(Tier::Optimized, Groups::Sized([64, 1, 1]));
+    let (baseline, alone) = (made(Tier::Baseline, Groups::Any), made(Tier::Optimized, Groups::Any));
     let mut next = 100;
     for kernel in [&kernels[0], &kernels[1], &variant[0], &baseline[0], &alone[0], &kernels[0]] {
         let mut seen = scaled(&kernel.info, kernel.entry);

@@ -9,11 +9,25 @@ use crate::transform::WorkGroup;
 use crate::{BinaryOp, Block, CastOp, Flags, IntPredicate, Op, Terminator, Type, Value};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// How many work-items of a row go in packs, for each number of lanes: all that fill one, if ids fit 32-bit arithmetic.
-pub(super) fn count_packs(out: &mut Builder, group: &WorkGroup, sizes: &Sizes) -> BTreeMap<u32, Value> {
-    let lanes: BTreeSet<u32> = group.regions.iter().filter_map(|r| Some(r.wide.as_ref()?.lanes)).collect();
+/// How many work-items of a row go in packs.
+#[derive(Clone, Debug, Default)]
+pub(super) struct PackCounts {
+    /// By the number of their lanes.
+    pub of_lanes: BTreeMap<u32, Value>,
+    /// Whether that is all of them, always.
+    pub is_all: bool,
+}
+
+/// The lanes of a group's packs.
+fn lanes(group: &WorkGroup) -> BTreeSet<u32> {
+    group.regions.iter().filter_map(|r| Some(r.wide.as_ref()?.lanes)).collect()
+}
+
+/// All that fill one, if ids fit 32-bit arithmetic.
+pub(super) fn count_packs(out: &mut Builder, group: &WorkGroup, sizes: &Sizes) -> PackCounts {
+    let lanes = lanes(group);
     if lanes.is_empty() {
-        return BTreeMap::new();
+        return PackCounts::default();
     }
     let small = ids_are_small(out, sizes);
     let sub_groups = SubGroups::new(out, group, sizes, true);
@@ -24,7 +38,24 @@ pub(super) fn count_packs(out: &mut Builder, group: &WorkGroup, sizes: &Sizes) -
         let all = out.binary(BinaryOp::And, 0, sizes.by_row()[0], mask);
         out.select(fits, all, none)
     };
-    lanes.into_iter().map(|lanes| (lanes, count(lanes))).collect()
+    let of_lanes = lanes.into_iter().map(|lanes| (lanes, count(lanes))).collect();
+    PackCounts { of_lanes, is_all: false }
+}
+
+/// All work-items, for code that runs where they fill packs and ids fit 32-bit arithmetic; and whether that is not so.
+pub(super) fn fill_packs(out: &mut Builder, group: &WorkGroup, sizes: &Sizes) -> (PackCounts, Value) {
+    let (lanes, row) = (lanes(group), sizes.by_row()[0]);
+    let fits = ids_are_small(out, sizes);
+    // Of powers of two, all divide what the largest does.
+    let within = out.int(u64::from(lanes.last().copied().unwrap_or(1)) - 1);
+    let left = out.binary(BinaryOp::And, 0, row, within);
+    let zero = out.int(0);
+    let fills = out.compare(IntPredicate::Eq, left, zero);
+    let all = out.binary(BinaryOp::And, 0, fits, fills);
+    let no = out.function.int(Type::BOOL, 0);
+    let not_all = out.compare(IntPredicate::Eq, all, no);
+    let of_lanes = lanes.into_iter().map(|lanes| (lanes, row)).collect();
+    (PackCounts { of_lanes, is_all: true }, not_all)
 }
 
 /// Whether all ids fit 32-bit arithmetic, and with them the sums of ids and small parameters.
@@ -41,7 +72,7 @@ pub(super) fn ids_are_small(out: &mut Builder, sizes: &Sizes) -> Value {
 pub(super) fn write(
     mut out: Builder,
     (group, parameters): (&WorkGroup, &Parameters),
-    (sizes, memory, packs): (Sizes, Memory, Option<BTreeMap<u32, Value>>),
+    (sizes, memory, packs): (Sizes, Memory, Option<PackCounts>),
 ) {
     let entry = out.at;
     let sub_groups = SubGroups::new(&mut out, group, &sizes, packs.is_some());

@@ -35,14 +35,17 @@ impl Lowering<'_, '_> {
         }
         // Without loops there is nothing to be parallel.
         let parallel = (!region.once).then_some(AccessGroup(number as u32));
-        let mut scalar = BodyCopy::new(&region.body, region, parallel, Kind::Item);
-        self.copy_group_block(&mut scalar);
         let wide = region.wide.as_ref().filter(|_| self.packs.is_some());
+        let fills = wide.is_some() && self.packs.as_ref().is_some_and(|packs| packs.is_all);
+        let mut scalar = BodyCopy::new(&region.body, region, parallel, Kind::Item);
+        if !fills {
+            self.copy_group_block(&mut scalar);
+        }
         let mut wide = wide.map(|wide| (BodyCopy::new(&wide.body, region, parallel, Kind::Pack), wide.lanes));
         if let Some((wide, _)) = &mut wide {
             self.copy_group_block(wide);
         }
-        let tail = region.tail.as_ref().filter(|_| self.packs.is_some());
+        let tail = region.tail.as_ref().filter(|_| self.packs.is_some() && !fills);
         let mut tail = tail.map(|tail| BodyCopy::new(&tail.body, region, parallel, Kind::Tail));
         if let Some(tail) = &mut tail {
             self.copy_group_block(tail);
@@ -55,7 +58,8 @@ impl Lowering<'_, '_> {
             self.finish_copy(&mut scalar, latch);
             latch
         } else {
-            self.items(scalar, wide, tail)
+            let rest = if fills { Rest::None } else { Rest::Items(Box::new(scalar), tail) };
+            self.items(rest, wide, parallel)
         };
         self.out.at = end;
         self.end_collectives(region);
@@ -63,16 +67,12 @@ impl Lowering<'_, '_> {
         start
     }
 
-    /// The loops over dimensions 2, 1 and 0, with the packs of a row in front of the innermost. Returns the block behind them.
-    fn items(
-        &mut self,
-        mut scalar: BodyCopy,
-        wide: Option<(BodyCopy, u32)>,
-        tail: Option<BodyCopy>,
-    ) -> Block {
+    /// The loops over dimensions 2, 1 and 0, with the packs of a row in front of the innermost, or instead. Returns the block behind
+    /// them.
+    fn items(&mut self, rest: Rest, wide: Option<(BodyCopy, u32)>, parallel: Option<AccessGroup>) -> Block {
         let zero = self.out.int(0);
-        let sizes @ [x, y, _] = self.sizes.by_row();
-        let (parallel, is_wide) = (scalar.parallel, wide.is_some());
+        let [x, y, z] = self.sizes.by_row();
+        let is_wide = wide.is_some();
         let [plane, row] = [(); 2].map(|()| self.add_loop());
         self.out.jump(plane.header, &[zero]);
         self.out.at = plane.header;
@@ -81,24 +81,55 @@ impl Lowering<'_, '_> {
         let planes = self.out.binary(BinaryOp::Mul, NO_WRAP, plane.id, y);
         let line = self.out.binary(BinaryOp::Add, NO_WRAP, planes, row.id);
         let row_start = self.out.binary(BinaryOp::Mul, NO_WRAP, line, x);
-        let packs = wide.map(|(copy, lanes)| self.packs(copy, lanes, [row.id, plane.id], row_start));
+        let place = (row_start, [row.id, plane.id]);
+        let packs = wide.map(|(copy, lanes)| self.packs(copy, lanes, place));
+        // The rest of a row that goes in packs is short, and copies of the loops around would be twice as long.
+        let hints = LoopHints { parallel, no_vectorize: false, no_unroll: is_wide, no_hoist: false };
+        let [next_row, next_plane, end] = match rest {
+            Rest::None => {
+                let behind = std::array::from_fn(|_| self.out.function.add_block());
+                if let Some(packs) = packs {
+                    self.out.at = packs.enter;
+                    self.out.jump(packs.header, &[zero]);
+                    self.out.at = packs.rest;
+                    self.out.jump(behind[0], &[]);
+                }
+                behind
+            }
+            Rest::Items(scalar, tail) => self.row_items((*scalar, tail), packs, place, hints),
+        };
+        for (latch, of, size, out_of) in [(next_row, row, y, next_plane), (next_plane, plane, z, end)] {
+            self.out.at = latch;
+            self.close_loop(&of, (1, size), out_of, hints);
+        }
+        end
+    }
 
+    /// The loop over those of a row's work-items that go in no packs, and the way there. Returns the block that it leads to, and two
+    /// more.
+    fn row_items(
+        &mut self,
+        (mut scalar, tail): (BodyCopy, Option<BodyCopy>),
+        packs: Option<Packs>,
+        (row_start, [row, plane]): (Value, [Value; 2]),
+        hints: LoopHints,
+    ) -> [Block; 3] {
+        let zero = self.out.int(0);
         let item = self.add_loop();
         if packs.is_none() {
             self.out.jump(item.header, &[zero]);
         }
         self.out.at = item.header;
         let linear = self.out.binary(BinaryOp::Add, NO_WRAP, row_start, item.id);
-        let first = self.begin_copy(
-            &mut scalar,
-            Some(Item { linear, local: self.sizes.local_id([item.id, row.id, plane.id]) }),
-        );
+        let local = self.sizes.local_id([item.id, row, plane]);
+        let first = self.begin_copy(&mut scalar, Some(Item { linear, local }));
         self.out.jump(first, &[]);
         let [latch, next_row, next_plane, end] = std::array::from_fn(|_| self.out.function.add_block());
         self.finish_copy(&mut scalar, latch);
+        let is_wide = packs.is_some();
         if let Some(packs) = packs {
             let rest = match tail {
-                Some(tail) => self.tail(tail, (row_start, [row.id, plane.id]), (item.header, next_row)),
+                Some(tail) => self.tail(tail, (row_start, [row, plane]), (item.header, next_row)),
                 None => item.header,
             };
             self.out.at = packs.enter;
@@ -106,20 +137,20 @@ impl Lowering<'_, '_> {
             self.out.at = packs.rest;
             self.out.branch(packs.left, (rest, &[packs.items]), (next_row, &[]));
         }
-        let ends = [(latch, item, next_row), (next_row, row, next_plane), (next_plane, plane, end)];
-        for (d, (latch, of, out_of)) in ends.into_iter().enumerate() {
-            // The rest of a row that goes in packs is short, and copies of the loops around would be twice as long.
-            let hints =
-                LoopHints { parallel, no_vectorize: is_wide && d == 0, no_unroll: is_wide, no_hoist: false };
-            self.out.at = latch;
-            self.close_loop(&of, (1, sizes[d]), out_of, hints);
-        }
-        end
+        self.out.at = latch;
+        let size = self.sizes.by_row()[0];
+        self.close_loop(&item, (1, size), next_row, LoopHints { no_vectorize: is_wide, ..hints });
+        [next_row, next_plane, end]
     }
 
     /// The loop over a row's full packs, which begins in a block of its own.
-    fn packs(&mut self, mut wide: BodyCopy, lanes: u32, [row, plane]: [Value; 2], row_start: Value) -> Packs {
-        let items = self.packs.as_ref().map_or_else(|| self.out.int(0), |packs| packs[&lanes]);
+    fn packs(
+        &mut self,
+        mut wide: BodyCopy,
+        lanes: u32,
+        (row_start, [row, plane]): (Value, [Value; 2]),
+    ) -> Packs {
+        let items = self.packs.as_ref().map_or_else(|| self.out.int(0), |packs| packs.of_lanes[&lanes]);
         let enter = self.out.function.add_block();
         self.out.jump(enter, &[]);
         self.out.at = enter;
@@ -251,6 +282,14 @@ pub(super) struct Ways {
     hub: Option<Block>,
 }
 
+/// What of a row's work-items goes in no packs.
+enum Rest<'a> {
+    /// There is none.
+    None,
+    /// What each does, and what less than a pack of them do together.
+    Items(Box<BodyCopy<'a>>, Option<BodyCopy<'a>>),
+}
+
 /// The loop over a row's packs, to be connected with the loop over the rest.
 struct Packs {
     /// The block in front of it, and whether there are packs.
@@ -280,7 +319,7 @@ mod tests {
         let body: String = (0..barriers).map(store).collect();
         let text = format!("kernel \"k\"(%0: ptr(global) @ 0) {{\n{body}b{barriers}:\n  return\n}}");
         let kernel = parse(&text).unwrap_or_else(|e| panic!("{e}\n{text}"));
-        let lowered = lower::lower(&transform::form_regions(kernel), "k", false);
+        let lowered = lower::lower(&transform::form_regions(kernel), "k", lower::How::default());
         verify(&lowered.function).unwrap();
         let flow = ControlFlow::new(&lowered.function);
         let dominators = Dominators::new(&flow);

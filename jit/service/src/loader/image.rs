@@ -46,6 +46,8 @@ pub(super) struct Layout<'a> {
     sections: Vec<Vec<Option<usize>>>,
     /// What the program uses from outside.
     pub externals: Vec<External<'a>>,
+    /// Where the functions begin that objects show to each other and to the outside, by name.
+    functions: HashMap<&'a [u8], Option<usize>>,
     stubs: usize,
     slots: usize,
     /// Ranges of whole pages, and what may be done with them.
@@ -55,9 +57,10 @@ pub(super) struct Layout<'a> {
 }
 
 impl<'a> Layout<'a> {
-    /// Lays out the objects, which may use these externals; of several with one name the first counts.
+    /// Lays out the objects, which may use each other's functions and these externals; of several with one name the first counts.
+    /// Errors: several objects define a function, or none a thing that is used.
     pub(super) fn new(
-        objects: &[Object],
+        objects: &[Object<'a>],
         externals: &[External<'a>],
         limits: Limits,
     ) -> Result<Layout<'a>, Cause> {
@@ -65,7 +68,8 @@ impl<'a> Layout<'a> {
         let sections = objects.iter().map(|object| vec![None; object.sections.len()]).collect();
         let externals = used(objects, externals)?;
         let count = externals.len();
-        let mut layout = Layout { sections, externals, stubs: 0, slots: 0, parts: Vec::new(), size: 0 };
+        let (parts, functions) = (Vec::new(), HashMap::new());
+        let mut layout = Layout { sections, externals, functions, stubs: 0, slots: 0, parts, size: 0 };
         let mut cursor = Cursor { at: 0, limit: limits.image.min(i32::MAX as usize) };
 
         layout.place(objects, Part::Code, &mut cursor)?;
@@ -79,7 +83,21 @@ impl<'a> Layout<'a> {
         layout.place(objects, Part::Data, &mut cursor)?;
         layout.place(objects, Part::Zeros, &mut cursor)?;
         layout.end_part(&mut cursor, Protection::ReadWrite)?;
+        layout.find_functions(objects)?;
         Ok(layout)
+    }
+
+    fn find_functions(&mut self, objects: &[Object<'a>]) -> Result<(), Cause> {
+        for (number, object) in objects.iter().enumerate() {
+            for function in &object.functions {
+                let place = self.section(number, function.section).map(|start| start + function.offset);
+                if self.functions.insert(function.name, place).is_some() {
+                    let symbol = readable(function.name);
+                    return Err(Cause::Symbol { symbol, fault: SymbolFault::Twice });
+                }
+            }
+        }
+        Ok(())
     }
 
     /// Gives all sections of one part their places.
@@ -125,20 +143,15 @@ impl<'a> Layout<'a> {
         self.stubs + external * STUB
     }
 
-    /// Where the functions of these names begin. Errors: one is missing, or defined by several objects.
-    pub(super) fn entries(&self, objects: &[Object], names: &[&str]) -> Result<Vec<usize>, Cause> {
-        let mut places = HashMap::new();
-        for (number, object) in objects.iter().enumerate() {
-            for function in &object.functions {
-                let place = self.section(number, function.section).map(|start| start + function.offset);
-                if places.insert(function.name, place).is_some() {
-                    let symbol = readable(function.name);
-                    return Err(Cause::Symbol { symbol, fault: SymbolFault::Twice });
-                }
-            }
-        }
+    /// Where the function of that name begins, which some object shows.
+    pub(super) fn function(&self, name: &[u8]) -> Option<usize> {
+        self.functions.get(name).copied().flatten()
+    }
+
+    /// Where the functions of these names begin. Errors: one is missing.
+    pub(super) fn entries(&self, names: &[&str]) -> Result<Vec<usize>, Cause> {
         let place = |name: &&str| {
-            let place = places.get(name.as_bytes()).copied().flatten();
+            let place = self.function(name.as_bytes());
             place.ok_or_else(|| Cause::NoEntry(readable(name.as_bytes())))
         };
         names.iter().map(place).collect()
@@ -197,11 +210,14 @@ fn check_zeros(objects: &[Object], limit: usize) -> Result<(), Cause> {
         .ok_or(Cause::TooLarge { what: "variables without an initial value", limit })
 }
 
-/// The externals that the objects name. Errors: all that nothing provides.
+/// The externals that the objects name and none of them defines. Errors: all that nothing provides.
 fn used<'a>(objects: &[Object], externals: &[External<'a>]) -> Result<Vec<External<'a>>, Cause> {
     let symbols = objects.iter().flat_map(|object| &object.symbols);
     let outside = symbols.filter(|symbol| symbol.place == Place::External);
-    let names: BTreeSet<&[u8]> = outside.map(|symbol| symbol.name).collect();
+    let own = objects.iter().flat_map(|object| &object.functions);
+    let own: BTreeSet<&[u8]> = own.map(|function| function.name).collect();
+    let names: BTreeSet<&[u8]> =
+        outside.map(|symbol| symbol.name).filter(|name| !own.contains(name)).collect();
     let (mut used, mut missing) = (Vec::new(), Vec::new());
     for name in names {
         match externals.iter().find(|external| external.name.as_bytes() == name) {

@@ -111,7 +111,10 @@ fn target(layout: &Layout, number: usize, symbol: &Symbol) -> Result<Target, Rel
             let start = layout.section(number, section).ok_or_else(unmapped)?;
             start.checked_add(offset).map(Target::Own).ok_or(RelocationFault::Range)
         }
-        Place::External => layout.external(symbol.name).map(Target::External).ok_or_else(unmapped),
+        Place::External => {
+            let own = layout.function(symbol.name).map(Target::Own);
+            own.or_else(|| layout.external(symbol.name).map(Target::External)).ok_or_else(unmapped)
+        }
         Place::Nowhere => Err(unmapped()),
     }
 }

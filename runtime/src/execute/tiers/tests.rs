@@ -25,46 +25,46 @@ pub(crate) fn version(tier: Tier, entry: RawWorkGroupFn, change: impl FnOnce(&mu
 /// A maker of what a test says.
 struct Fake<F> {
     make: F,
-    /// For this size.
-    known: Option<(Option<[u32; 3]>, Version)>,
+    /// For these groups.
+    known: Option<(Groups, Version)>,
     preferred: Preferred,
 }
 
 /// What later processes are to begin with.
-pub(crate) type Preferred = Arc<Mutex<Vec<(Option<[u32; 3]>, Lanes)>>>;
+pub(crate) type Preferred = Arc<Mutex<Vec<(Groups, Lanes)>>>;
 
 type Lanes = Option<u32>;
 
-impl<F: Fn(Option<[u32; 3]>, Lanes) -> Result<Version, String> + Send + Sync> Maker for Fake<F> {
-    fn make(&self, local_size: Option<[u32; 3]>, lanes: Lanes) -> Result<Version, String> {
-        (self.make)(local_size, lanes)
+impl<F: Fn(Groups, Lanes) -> Result<Version, String> + Send + Sync> Maker for Fake<F> {
+    fn make(&self, groups: Groups, lanes: Lanes) -> Result<Version, String> {
+        (self.make)(groups, lanes)
     }
 
-    fn request(&self, _: Option<[u32; 3]>) -> Option<Request> {
+    fn request(&self, _: Groups) -> Option<Request> {
         None
     }
 
-    fn known(&self, local_size: Option<[u32; 3]>) -> Option<Version> {
-        self.known.clone().filter(|(size, _)| *size == local_size).map(|(_, version)| version)
+    fn known(&self, groups: Groups) -> Option<Version> {
+        self.known.clone().filter(|(others, _)| *others == groups).map(|(_, version)| version)
     }
 
-    fn prefer(&self, local_size: Option<[u32; 3]>, lanes: Lanes) {
-        self.preferred.lock().unwrap().push((local_size, lanes));
+    fn prefer(&self, groups: Groups, lanes: Lanes) {
+        self.preferred.lock().unwrap().push((groups, lanes));
     }
 }
 
 /// A kernel whose better code comes from `make`.
 pub(crate) fn tiers<F>(first: Version, make: F) -> Arc<Tiers>
 where
-    F: Fn(Option<[u32; 3]>) -> Result<Version, String> + Send + Sync + 'static,
+    F: Fn(Groups) -> Result<Version, String> + Send + Sync + 'static,
 {
-    tiers_in_lanes(first, move |local_size, _| make(local_size))
+    tiers_in_lanes(first, move |groups, _| make(groups))
 }
 
 /// The same, made in as many lanes as are asked for.
 pub(crate) fn tiers_in_lanes<F>(first: Version, make: F) -> Arc<Tiers>
 where
-    F: Fn(Option<[u32; 3]>, Lanes) -> Result<Version, String> + Send + Sync + 'static,
+    F: Fn(Groups, Lanes) -> Result<Version, String> + Send + Sync + 'static,
 {
     that_prefer(first, make).0
 }
@@ -72,17 +72,17 @@ where
 /// The same, and what later processes are told to begin with.
 pub(crate) fn that_prefer<F>(first: Version, make: F) -> (Arc<Tiers>, Preferred)
 where
-    F: Fn(Option<[u32; 3]>, Lanes) -> Result<Version, String> + Send + Sync + 'static,
+    F: Fn(Groups, Lanes) -> Result<Version, String> + Send + Sync + 'static,
 {
     let preferred = Preferred::default();
     let maker = Fake { make, known: None, preferred: preferred.clone() };
     (Tiers::new(first, Some(Box::new(maker))), preferred)
 }
 
-/// A kernel that finds this code for one local size.
-pub(crate) fn that_know(first: Version, size: Option<[u32; 3]>, known: Version) -> Arc<Tiers> {
-    let make = |_: Option<[u32; 3]>, _: Lanes| -> Result<Version, String> { Err("of the test".into()) };
-    let maker = Fake { make, known: Some((size, known)), preferred: Preferred::default() };
+/// A kernel that finds this code for such groups.
+pub(crate) fn that_know(first: Version, groups: Groups, known: Version) -> Arc<Tiers> {
+    let make = |_: Groups, _: Lanes| -> Result<Version, String> { Err("of the test".into()) };
+    let maker = Fake { make, known: Some((groups, known)), preferred: Preferred::default() };
     Tiers::new(first, Some(Box::new(maker)))
 }
 
@@ -99,6 +99,40 @@ pub(crate) fn wait_until(mut condition: impl FnMut() -> bool) {
 fn run_for(kernel: &Arc<Tiers>, ns: u64) {
     kernel.spend(ns, (0, None));
     kernel.launch_ended();
+}
+
+#[test]
+fn optimized_code_is_for_the_rows_that_launches_have() {
+    for (rows, multiple) in [(&[128, 192][..], 64), (&[48, 64], 16), (&[64, 7], 1), (&[], 1 << 6)] {
+        let asked = Arc::new(Mutex::new(Vec::new()));
+        let told = asked.clone();
+        let kernel = tiers(baseline(), move |groups| {
+            told.lock().unwrap().push(groups);
+            Err("of the test".into())
+        });
+        for &row in rows {
+            let mut launched = invocation(&kernel, 1, [0; 2]);
+            crate::execute::launch::prepare(&mut launched).launch =
+                Launch::whole(1, [0; 3], [row, 1, 1], [row, 1, 1]);
+            kernel.choose(&launched);
+        }
+        kernel.begin();
+        wait_until(|| kernel.is_settled());
+        assert_eq!(*asked.lock().unwrap(), [Groups::InRowsOf(multiple)], "{rows:?}");
+    }
+}
+
+#[test]
+fn launches_do_not_run_what_their_rows_do_not_fill() {
+    let kernel = tiers(baseline(), |_| Err("of the test".into()));
+    let filled = version(Tier::Optimized, empty, |info| {
+        (info.code.lanes, info.code.wants_filled, info.code.row_dimension) = (8, true, 1);
+    });
+    let mut launched = invocation(&kernel, 1, [0; 2]);
+    for (local, can) in [([3, 16, 1], true), ([16, 3, 1], false)] {
+        crate::execute::launch::prepare(&mut launched).launch = Launch::whole(2, [0; 3], local, local);
+        assert_eq!(launched.can_run(&filled), can, "{local:?}");
+    }
 }
 
 fn baseline() -> Version {
@@ -140,7 +174,7 @@ fn a_panic_leaves_the_baseline_and_nobody_waits() {
 fn groups_are_chosen_for_the_lanes_that_may_come() {
     let optimized = || version(Tier::Optimized, empty, |info| info.code.lanes = 8);
     let kernel = tiers(baseline(), move |_| Ok(optimized()));
-    assert_eq!(kernel.lanes(), LIKELY_LANES);
+    assert_eq!(kernel.lanes(), MOST_LANES);
     run_for(&kernel, kernel.worth_improving_ns());
     wait_until(|| kernel.lanes() == 8);
     assert_eq!(Tiers::new(baseline(), None).lanes(), 1, "nothing will come");
@@ -150,8 +184,8 @@ fn groups_are_chosen_for_the_lanes_that_may_come() {
 #[test]
 fn optimized_code_is_made_once_launches_have_run_for_a_while() {
     static MADE: AtomicU32 = AtomicU32::new(0);
-    let kernel = tiers(baseline(), |local_size| {
-        assert_eq!(local_size, None);
+    let kernel = tiers(baseline(), |groups| {
+        assert!(matches!(groups, Groups::InRowsOf(_)));
         MADE.fetch_add(1, Ordering::SeqCst);
         Ok(version(Tier::Optimized, empty, |_| ()))
     });
@@ -201,11 +235,14 @@ fn large_kernels_must_last_longer_to_be_worth_a_compiler() {
 #[test]
 fn what_was_made_before_is_used_from_the_first_launch_on() {
     let kernel = |known| {
-        let make =
-            |_: Option<[u32; 3]>, _: Lanes| -> Result<Version, String> { panic!("nobody asks for it") };
+        let make = |_: Groups, _: Lanes| -> Result<Version, String> { panic!("nobody asks for it") };
         Tiers::new(
             baseline(),
-            Some(Box::new(Fake { make, known: Some((None, known)), preferred: Default::default() })),
+            Some(Box::new(Fake {
+                make,
+                known: Some((Groups::InRowsOf(1), known)),
+                preferred: Default::default(),
+            })),
         )
     };
     assert_eq!(chosen(&kernel(version(Tier::Optimized, empty, |_| ()))), Tier::Optimized);

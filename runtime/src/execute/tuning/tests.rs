@@ -63,7 +63,7 @@ fn what_won_is_what_later_processes_begin_with() {
     for (others, won) in [(&[8, 32][..], Some(8)), (&[1, 32], None)] {
         let (kernel, preferred) = kernel_and_preferred(others);
         run(&kernel, |lanes| contest::TURN_NS * u64::from(lanes));
-        wait_until(|| *preferred.lock().unwrap() == [(None, won)]);
+        wait_until(|| *preferred.lock().unwrap() == [(Groups::Any, won)]);
     }
 }
 
@@ -95,13 +95,13 @@ fn a_code_without_alternatives_or_whose_user_decided_is_left_alone() {
         (Tune::Never, &[8], false),
         (Tune::WhereItPays, &[], false),
     ] {
-        assert_eq!(begin_as(tune, code(16, others), None).tuning.is_some(), is_open, "{tune:?}");
+        assert_eq!(begin_as(tune, code(16, others), Groups::Any).tuning.is_some(), is_open, "{tune:?}");
     }
 }
 
 #[test]
 fn always_all_of_them_have_their_turns_and_become_what_is_used() {
-    let first = begin_as(Tune::Always, code(16, &[8, 32]), None);
+    let first = begin_as(Tune::Always, code(16, &[8, 32]), Groups::Any);
     let kernel = kernel(&[]);
     let tuning = first.tuning.as_ref().unwrap();
     let mut used = Vec::new();

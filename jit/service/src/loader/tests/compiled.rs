@@ -111,6 +111,23 @@ declare void @llvm.memset.p0.i64(ptr, i8, i64, i1)
 }
 
 #[test]
+fn objects_call_each_others_functions() {
+    let (caller, helper) = ADD_INDEX.split_once("define i32 @helper").unwrap();
+    let (head, _) = ADD_INDEX.split_once("define void").unwrap();
+    let caller = object(&format!("{caller}declare i32 @helper(i32, i32)\n"), &["add_index"]).unwrap();
+    let helper = object(&format!("{head}define i32 @helper{helper}"), &["helper"]).unwrap();
+    for objects in [[&caller, &helper], [&helper, &caller]] {
+        let compiled = program(objects.map(Vec::clone).to_vec(), &["add_index"]);
+        let (_program, entries) = load(&compiled).unwrap();
+        let mut data = [10; 100];
+        call(entries[0], &mut data);
+        assert!(data.iter().enumerate().all(|(index, &value)| value == 10 + index as i32), "{data:?}");
+    }
+    let error = load(&program(vec![caller], &["add_index"])).unwrap_err().to_string();
+    assert!(error.contains("nothing provides helper"), "{error}");
+}
+
+#[test]
 fn what_nobody_provides_is_named() {
     let text = r#"
 define void @calls_out(ptr %arguments, ptr %launch, i64 %first, i64 %end, ptr %local, ptr %scratch) {
