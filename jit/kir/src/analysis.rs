@@ -24,7 +24,7 @@ pub(crate) use escape::place_count;
 pub use frequency::Frequencies;
 pub use groups::{any_order, sees_group, sees_sub_groups};
 pub use liveness::Liveness;
-pub use loops::{Edge, Level, LoopId, Loops, Node, To, linear_order};
+pub use loops::{Edge, Level, Loop, LoopId, Loops, Node, To, linear_order};
 pub use masks::{Mask, Masks};
 pub(crate) use shape::interval;
 pub use shape::{ID_LIMIT, MemoryShape, Shape, Shapes, id_limit};

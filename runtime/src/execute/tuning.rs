@@ -22,7 +22,8 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 /// Alternatives that are tried at most.
 const MOST_TRIED: usize = 3;
-/// Threads must have run the code for so many times what it takes to make an alternative, for each one.
+/// Threads must have run the code for so many times what it takes to make an alternative, for each one; longer, in proportion, for what
+/// is thought to be slower.
 const WORTH_MAKING: u64 = 6;
 /// Pairs of turns where alternatives take turns in any case.
 const PAIRS_ALWAYS: usize = 6;
@@ -98,7 +99,8 @@ fn begin_as(tune: Tune, version: Version, groups: Groups) -> Version {
         enough_ns: AtomicU64::new(0),
         state: Mutex::new(State { champion: version.clone(), lanes: None, trial: None, left }),
     };
-    tuning.enough_ns.store(tuning.worth_ns(code.operations), Ordering::Relaxed);
+    let enough_ns = tuning.worth_ns(code.operations, tuning.lock().left.last());
+    tuning.enough_ns.store(enough_ns, Ordering::Relaxed);
     Version { tuning: Some(Arc::new(tuning)), ..version }
 }
 
@@ -233,7 +235,7 @@ impl Tuning {
             self.settle(state);
             return self.tell(tiers, state.lanes);
         }
-        let more = self.worth_ns(tiers.first().info.code.operations);
+        let more = self.worth_ns(tiers.first().info.code.operations, state.left.last());
         let enough = self.spent_ns.load(Ordering::Relaxed).saturating_add(more);
         self.enough_ns.store(enough, Ordering::Relaxed);
     }
@@ -253,9 +255,11 @@ impl Tuning {
         let _ = background::run_later(Box::new(move || tiers.prefer(groups, lanes)), Box::new(|| None));
     }
 
-    fn worth_ns(&self, operations: u32) -> u64 {
+    /// What must be spent before that one is made.
+    fn worth_ns(&self, operations: u32, next: Option<&Alternative>) -> u64 {
         let making_ns = compile_time::HERE.expected_ns(operations);
-        if self.always { 0 } else { making_ns.saturating_mul(WORTH_MAKING) }
+        let percent = next.map_or(100, |next| next.percent.max(100));
+        if self.always { 0 } else { making_ns.saturating_mul(WORTH_MAKING * u64::from(percent)) / 100 }
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {

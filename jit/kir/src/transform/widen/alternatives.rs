@@ -26,8 +26,9 @@ impl Estimates {
     }
 }
 
-/// What is thought to take longer, in percent of what is made, is not worth a try.
-const MOST_PERCENT: f64 = 200.0;
+/// What is thought to take longer, in percent of what is made, is not worth a try. Estimates are wrong by so much where loops stand behind
+/// branches of which nobody knows how often they are taken: a random generator that makes its next 624 numbers when those are used up.
+const MOST_PERCENT: f64 = 400.0;
 
 /// What else might be made of a kernel with these regions, where so many lanes are preferred; the likeliest first.
 pub fn alternatives(regions: &[Estimates], preferred: Option<u32>) -> Vec<Alternative> {
@@ -85,7 +86,7 @@ mod tests {
 
     #[test]
     fn what_might_be_as_fast_is_an_alternative_and_the_code_itself_is_none() {
-        let one = [region(16, &[(8, 1.5), (16, 1.0), (32, 0.9), (1, 2.5)])];
+        let one = [region(16, &[(8, 1.5), (16, 1.0), (32, 0.9), (1, 4.5)])];
         assert_eq!(found(&one, None), [(Some(32), 90), (Some(8), 150)]);
         assert_eq!(found(&one, Some(32)), [(None, 111), (Some(8), 167)]);
         assert_eq!(found(&one, Some(4)), found(&one, None), "nothing to be had");

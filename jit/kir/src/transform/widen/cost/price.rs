@@ -8,6 +8,7 @@ use super::super::values::components;
 use super::super::whole::loads_pieces;
 use super::super::wrapping::Wrapping;
 use super::Cost;
+use super::leaps::Leaps;
 use crate::analysis::{Mask, Shape};
 use crate::transform::ContextKind;
 use crate::{BinaryOp, Block, CastOp, Function, Inst, Intrinsic, Op, Scalar, Type, UnaryOp, Value};
@@ -34,6 +35,7 @@ impl Price {
 pub(super) struct Prices<'a> {
     pub body: &'a Function,
     pub facts: &'a Facts,
+    pub leaps: Leaps<'a>,
     pub context: &'a [ContextKind],
     pub lanes: u32,
     pub register_bits: u32,
@@ -48,6 +50,8 @@ const CALL: f64 = 80.0;
 /// Scalar accesses to anywhere keep the processor busy for less than others: its ports do two or three at once, and little else is
 /// done in the loops that consist of them.
 const BESIDE_OTHERS: f64 = 0.6;
+/// What it takes to fetch a line from the second cache, against a plain operation, while others are fetched.
+const LINE: f64 = 16.0;
 /// What counts up with work-items is a counter of scalar code's loop, or part of an address.
 const FOLDED: f64 = 0.25;
 /// Operations on words by which narrower elements are gathered. Scatters of them, which are taken apart, take as long.
@@ -241,7 +245,12 @@ impl Prices<'_> {
         let asking = 2.0 * simple * questions;
         let (pack, wait) = match shape {
             Shape::Uniform => (access, latency.load),
-            Shape::Affine { stride, .. } if stride == size => (access * registers * masking, latency.load),
+            Shape::Affine { stride, .. } if stride == size => {
+                let fetched = if self.leaps.are_at(block, pointer) { LINE } else { 0.0 };
+                scalar += fetched;
+                // Lines that follow on each other come together.
+                (access * registers * masking + fetched, latency.load)
+            }
             Shape::Affine { stride, .. }
                 if ty.lanes() > 1 && stride > 0 && stride <= size * i64::from(ty.lanes() + 1) =>
             {
