@@ -27,7 +27,9 @@ use includes::Includes;
 use process::Request;
 use spirula_interface::inputs::Inputs;
 use spirula_interface::options::{CompileError, CompileOptions, Groups, Specialization};
-use spirula_interface::program::{CompiledProgram, DATA_SYMBOL, KernelInfo, MEMORY_SYMBOL, RawWorkGroupFn};
+use spirula_interface::program::{
+    Alternative, CompiledProgram, DATA_SYMBOL, KernelInfo, MEMORY_SYMBOL, RawWorkGroupFn,
+};
 use spirula_interface::protocol::{self, Job, Product, Stage};
 use spirula_interface::tier::Tier;
 use spirula_interface::translation::{Translated, Translation};
@@ -108,12 +110,17 @@ pub fn known(modules: &[&[u8]], options: &CompileOptions, tier: Tier) -> Option<
     }
 }
 
-/// From now on [`build`] finds with the options `asked` what it has found with `chosen`, the fastest of a kernel's alternatives:
-/// nobody measures them again. Nothing happens if that is not known any more.
-pub fn prefer(modules: &[&[u8]], asked: &CompileOptions, chosen: &CompileOptions, tier: Tier) {
+/// From now on [`build`] finds with the options `asked` what it has found with `chosen`, the fastest of a kernel's alternatives but for
+/// those that are left: nobody measures the others again. Nothing happens if that is not known any more.
+pub fn prefer(
+    modules: &[&[u8]],
+    asked: &CompileOptions,
+    (chosen, left): (&CompileOptions, &[Alternative]),
+    tier: Tier,
+) {
     let Some(mut program) = known(modules, chosen, tier) else { return };
     for kernel in &mut program.kernels {
-        kernel.code.alternatives.clear();
+        kernel.code.alternatives = left.to_vec();
     }
     let Ok(inputs) = inputs(asked, tier) else { return };
     if let Ok(request) = repeatable(modules, inputs) {

@@ -13,7 +13,7 @@ use crate::execute::variants::{self, Variants};
 use crate::log;
 use crate::trace;
 use spirula_interface::options::Groups;
-use spirula_interface::program::KernelInfo;
+use spirula_interface::program::{Alternative, KernelInfo};
 use spirula_interface::tier::Tier;
 use spirula_service::process::Request;
 use std::fmt::{self, Debug, Display, Formatter};
@@ -62,8 +62,9 @@ pub(crate) trait Maker: Send + Sync {
     /// If that was made before: in an instant, or not at all.
     fn known(&self, groups: Groups) -> Option<Version>;
 
-    /// From now on code that is made in as many lanes as the compiler chooses is that in so many, which are not chosen anew.
-    fn prefer(&self, groups: Groups, lanes: Option<u32>);
+    /// From now on code that is made in as many lanes as the compiler chooses is that in so many, beside which only these others may be
+    /// tried.
+    fn prefer(&self, groups: Groups, lanes: Option<u32>, left: &[Alternative]);
 }
 
 /// A kernel's code.
@@ -346,8 +347,8 @@ impl Tiers {
     }
 
     /// Has later builds yield the code in so many lanes.
-    pub(super) fn prefer(&self, groups: Groups, lanes: Option<u32>) {
-        self.maker.iter().for_each(|maker| maker.prefer(groups, lanes));
+    pub(super) fn prefer(&self, groups: Groups, lanes: Option<u32>, left: &[Alternative]) {
+        self.maker.iter().for_each(|maker| maker.prefer(groups, lanes, left));
     }
 
     /// Whether a launch that was checked for the first code may run this, but for its scratch; see [`Invocation::can_run`].

@@ -231,9 +231,9 @@ impl Tuning {
 
     /// Behind a trial: the next one after a while, or never.
     fn go_on(&self, tiers: &Arc<Tiers>, state: &mut State) {
+        self.tell(tiers, state);
         if state.left.is_empty() {
-            self.settle(state);
-            return self.tell(tiers, state.lanes);
+            return self.settle(state);
         }
         let more = self.worth_ns(tiers.first().info.code.operations, state.left.last());
         let enough = self.spent_ns.load(Ordering::Relaxed).saturating_add(more);
@@ -245,14 +245,16 @@ impl Tuning {
         let _ = self.settled.set(state.champion.clone());
     }
 
-    /// Later processes shall begin with what won. They wait for none of it, and an exit may.
-    fn tell(&self, tiers: &Arc<Tiers>, lanes: Option<u32>) {
+    /// Later processes shall begin with what won, and try what is left. They wait for none of it, and an exit may.
+    fn tell(&self, tiers: &Arc<Tiers>, state: &State) {
         if self.always {
             return;
         }
-        let (tiers, groups) = (tiers.clone(), self.groups);
+        let (tiers, groups, lanes) = (tiers.clone(), self.groups, state.lanes);
+        let left: Vec<Alternative> = state.left.iter().rev().cloned().collect();
+        let tell = move || tiers.prefer(groups, lanes, &left);
         // Without a thread they measure again.
-        let _ = background::run_later(Box::new(move || tiers.prefer(groups, lanes)), Box::new(|| None));
+        let _ = background::run_later(Box::new(tell), Box::new(|| None));
     }
 
     /// What must be spent before that one is made.

@@ -11,7 +11,7 @@ use crate::platform::device::DeviceInfo;
 use crate::platform::extensions::SPIR_VERSIONS;
 use crate::trace;
 use spirula_interface::options::{CompileError, CompileOptions, Groups, MathOptions, Specialization};
-use spirula_interface::program::CompiledProgram;
+use spirula_interface::program::{Alternative, CompiledProgram};
 use spirula_interface::protocol::Stage;
 use spirula_interface::tier::Tier;
 use spirula_service::process::Request;
@@ -243,9 +243,9 @@ impl Maker for Recipe {
         self.load(&known?).ok()
     }
 
-    fn prefer(&self, groups: Groups, lanes: Option<u32>) {
+    fn prefer(&self, groups: Groups, lanes: Option<u32>, left: &[Alternative]) {
         let (asked, chosen) = (self.options(groups, None), self.options(groups, lanes));
-        service::prefer(&slices(&self.modules), &asked, &chosen, Tier::Optimized);
+        service::prefer(&slices(&self.modules), &asked, (&chosen, left), Tier::Optimized);
     }
 }
 

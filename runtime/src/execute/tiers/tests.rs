@@ -31,7 +31,7 @@ struct Fake<F> {
 }
 
 /// What later processes are to begin with.
-pub(crate) type Preferred = Arc<Mutex<Vec<(Groups, Lanes)>>>;
+pub(crate) type Preferred = Arc<Mutex<Vec<(Groups, Lanes, Vec<Lanes>)>>>;
 
 type Lanes = Option<u32>;
 
@@ -48,8 +48,8 @@ impl<F: Fn(Groups, Lanes) -> Result<Version, String> + Send + Sync> Maker for Fa
         self.known.clone().filter(|(others, _)| *others == groups).map(|(_, version)| version)
     }
 
-    fn prefer(&self, groups: Groups, lanes: Lanes) {
-        self.preferred.lock().unwrap().push((groups, lanes));
+    fn prefer(&self, groups: Groups, lanes: Lanes, left: &[Alternative]) {
+        self.preferred.lock().unwrap().push((groups, lanes, left.iter().map(|other| other.lanes).collect()));
     }
 }
 

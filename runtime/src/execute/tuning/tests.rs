@@ -60,10 +60,13 @@ fn the_fastest_stays() {
 
 #[test]
 fn what_won_is_what_later_processes_begin_with() {
-    for (others, won) in [(&[8, 32][..], Some(8)), (&[1, 32], None)] {
+    // Behind each trial: what won by then, and what is left.
+    for (others, first, won) in [(&[8, 32][..], Some(8), Some(8)), (&[1, 32], None, None)] {
         let (kernel, preferred) = kernel_and_preferred(others);
         run(&kernel, |lanes| contest::TURN_NS * u64::from(lanes));
-        wait_until(|| *preferred.lock().unwrap() == [(Groups::Any, won)]);
+        wait_until(|| {
+            *preferred.lock().unwrap() == [(Groups::Any, first, vec![Some(32)]), (Groups::Any, won, vec![])]
+        });
     }
 }
 
@@ -71,7 +74,9 @@ fn what_won_is_what_later_processes_begin_with() {
 fn nothing_is_made_before_it_pays_and_rows_suit_the_widest_until_then() {
     let kernel = kernel(&[32]);
     let tuning = tuning(&kernel);
-    let worth = tuning.worth_ns(0);
+    let worth = tuning.worth_ns(0, None);
+    let slow = Alternative { lanes: Some(8), percent: 300 };
+    assert_eq!(tuning.worth_ns(0, Some(&slow)), 3 * worth);
     let ran = |ns| {
         let turn = tuning.turn(0);
         tuning.ran(&kernel, 0, &turn, 1, ns);
