@@ -319,6 +319,7 @@ fn lower(
         lanes: lowered.lanes,
         row_dimension: lowered.row_dimension,
         wants_filled: lowered.group.rest.is_some(),
+        wants_disjoint: lowered.group.rest_overlaps,
         // What checks find is told by the lanes in which it is found.
         alternatives: if inputs.settings.checks.any() { Vec::new() } else { lowered.alternatives.clone() },
         operations,
@@ -346,9 +347,9 @@ fn pass_options(tier: Tier, inputs: &Inputs, groups: Groups) -> pipeline::Option
     let verify = settings.verify;
     let linear_memory = options.addresses.is_linear();
     let facts = target.facts();
-    let rows = match groups {
+    let usual = match groups {
         // All of a program in linear memory is one object, in which each access is checked.
-        Groups::InRowsOf(rows) if !linear_memory => Some(rows),
+        Groups::Usual(usual) if !linear_memory => Some(usual),
         _ => None,
     };
     if options.optimization_disabled {
@@ -362,7 +363,7 @@ fn pass_options(tier: Tier, inputs: &Inputs, groups: Groups) -> pipeline::Option
             verify,
             explain: settings.remarks,
             linear_memory,
-            rows: None,
+            usual: None,
         }
     } else {
         let lanes = match tier {
@@ -378,7 +379,7 @@ fn pass_options(tier: Tier, inputs: &Inputs, groups: Groups) -> pipeline::Option
             verify,
             explain: settings.remarks,
             linear_memory,
-            rows,
+            usual,
         }
     }
 }

@@ -6,6 +6,7 @@ use spirula_compiler::back::llvm::Text;
 use spirula_compiler::compile;
 use spirula_compiler::compile::trace::{Dump, Stages};
 use spirula_interface::inputs::Inputs;
+use spirula_interface::options::Usual;
 use spirula_interface::target::{Target, TargetFacts};
 use spirula_interface::tier::Tier;
 use spirula_kir as kir;
@@ -30,7 +31,7 @@ fn regions_and_work_group_functions() {
             verify: true,
             explain: false,
             linear_memory: false,
-            rows: None,
+            usual: None,
         };
         let mut shown = String::new();
         let lowered = pipeline::run(kernel, "entry", &options, |done, form| match form {
@@ -53,15 +54,16 @@ fn regions_and_work_group_functions() {
     });
 }
 
-/// Passes alone: the file in `passes/`, the passes, and whether the processor approximates roots. `rows` expects multiples of
-/// 16 work-items.
-const ALONE: [(&str, &[&str], bool); 13] = [
+/// Passes alone: the file in `passes/`, the passes, and whether the processor approximates roots. `rows` and `overlaps` expect
+/// multiples of 16 work-items, and disjoint buffers.
+const ALONE: [(&str, &[&str], bool); 14] = [
     ("components", &["components", "dead-code"], false),
     ("columns", &["row-dimension", "regions", "widen", "lower", "dead-code"], false),
     ("interleaved", &["regions", "widen"], false),
     ("kept_pointers", &["regions", "widen"], false),
     ("local_atomics", &["local-atomics"], false),
     ("loop_loads", &["loop-loads"], false),
+    ("overlaps", &["regions", "widen", "lower", "dead-code"], false),
     ("reciprocal_root", &["reciprocal-root"], false),
     ("reciprocal_root", &["reciprocal-root"], true),
     ("remainder", &["regions", "widen", "lower", "dead-code"], false),
@@ -87,7 +89,7 @@ fn passes_alone() {
             verify: true,
             explain: false,
             linear_memory: false,
-            rows: (file == "rows").then_some(16),
+            usual: ["overlaps", "rows"].contains(&file).then_some(Usual { rows: 16, disjoint: true }),
         };
         let form = passes.iter().fold(Form::Function(function), |form, name| {
             let pass = Pass::named(name).unwrap_or_else(|| panic!("no pass is called {name}"));

@@ -40,11 +40,25 @@ pub enum Groups {
     /// Of any size.
     #[default]
     Any,
-    /// Of any size, but rows are expected to be multiples of so many work-items. Where that is a multiple of the packs' lanes, groups whose
-    /// rows packs don't fill run in baseline code: it is half of the code, and takes half the time to be made.
-    InRowsOf(u32),
+    /// Of any size, of launches as there were until now. What others need runs in baseline code: without it, it is half of the code, and
+    /// takes half the time to be made.
+    Usual(Usual),
     /// Of this size only: work-items in each dimension.
     Sized([u32; 3]),
+}
+
+/// What a kernel's launches had in common until now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Usual {
+    /// Work-items that the length of their groups' rows is a multiple of: a power of two. Where packs divide it, they fill all rows.
+    pub rows: u32,
+    /// Whether no two buffers of a launch had memory in common.
+    pub disjoint: bool,
+}
+
+impl Usual {
+    /// Nothing in common: code of which all runs fast.
+    pub const NOTHING: Usual = Usual { rows: 1, disjoint: false };
 }
 
 /// Why a compilation yielded nothing.

@@ -148,8 +148,10 @@ pub struct KernelCode {
     pub lanes: u32,
     /// The dimension that rows lie in: in which those are neighbours.
     pub row_dimension: u8,
-    /// Whether groups whose rows are no multiple of the lanes run in baseline code; see [`crate::options::Groups::InRowsOf`].
+    /// Whether groups whose rows are no multiple of the lanes run in baseline code; see [`crate::options::Groups::Usual`].
     pub wants_filled: bool,
+    /// Whether launches do that whose buffers may have memory in common.
+    pub wants_disjoint: bool,
     /// What might have been made instead and be as fast, by the cost model's estimates; the likeliest first. Nothing where the program
     /// could tell, or the user decided.
     pub alternatives: Vec<Alternative>,
@@ -186,6 +188,7 @@ impl KernelCode {
             lanes: 1,
             row_dimension: 0,
             wants_filled: false,
+            wants_disjoint: false,
             alternatives: Vec::new(),
             operations: 0,
             sub_group_size: 1,
@@ -193,10 +196,11 @@ impl KernelCode {
         }
     }
 
-    /// Whether groups of that size run in the code that it is worth having for; see [`KernelCode::wants_filled`].
-    pub fn is_for(&self, local_size: [u64; 3]) -> bool {
-        let row = local_size.get(usize::from(self.row_dimension)).copied().unwrap_or(0);
-        !self.wants_filled || row.is_multiple_of(self.lanes.max(1).into())
+    /// Whether that launch runs in the code that it is worth having for; see [`KernelCode::wants_filled`].
+    pub fn is_for(&self, launch: &Launch) -> bool {
+        let row = launch.local_size.get(usize::from(self.row_dimension)).copied().unwrap_or(0);
+        let fills = row.is_multiple_of(self.lanes.max(1).into());
+        (fills || !self.wants_filled) && (launch.disjoint_buffers != 0 || !self.wants_disjoint)
     }
 
     /// Work-items in all sub-groups but the last of a work-group of that size: a pack, unless rows of it end within packs. Of a

@@ -16,10 +16,13 @@ mod sub_groups;
 
 use crate::builder::Builder;
 use crate::transform::WorkGroup;
-use crate::{Attributes, BinaryOp, Block, Function, IntPredicate, Op, Terminator, Type, Value};
+use crate::{
+    Attributes, BinaryOp, Block, Function, IntPredicate, Op, Terminator, Type, Value, WorkItemQuery,
+};
 use groups::PackCounts;
 use launch::{Memory, Parameters, Sizes};
 use layout::Layout;
+use spirula_interface::options::Usual;
 use sub_groups::SubGroups;
 
 /// A kernel's work-group function, and the memory that its caller must provide.
@@ -31,6 +34,8 @@ pub struct WorkGroupFunction {
     pub remainder: Option<Box<Function>>,
     /// What it calls where packs don't fill the groups' rows, if that is no part of it; with the same signature. Scalar code.
     pub rest: Option<Box<Function>>,
+    /// Whether it calls that for launches, too, whose buffers may have memory in common.
+    pub rest_overlaps: bool,
     /// Bytes of private memory and of values kept over barriers, for one work-item.
     pub private_size: u64,
     /// See [`spirula_interface::program::KernelInfo::scratch_per_item`].
@@ -60,9 +65,9 @@ impl WorkGroupFunction {
 pub struct How {
     /// No private variable lies on the stack, which is outside of it.
     pub linear_memory: bool,
-    /// Rows are expected to be multiples of so many work-items. Where that is a multiple of all packs' lanes, what fills no pack is no part
-    /// of the function, which calls [`WorkGroupFunction::rest`] for groups of other rows. That is half of its code, or more.
-    pub rows: Option<u32>,
+    /// Where launches like these always fill packs, all else is no part of the function, which calls [`WorkGroupFunction::rest`] for it.
+    /// That is half of its code, or more.
+    pub usual: Option<Usual>,
 }
 
 /// Writes the work-group function of that name.
@@ -76,21 +81,25 @@ pub fn lower(group: &WorkGroup, name: &str, how: How) -> WorkGroupFunction {
         Box::new(other_function(group, &layout, &name, other))
     };
     let remainder = has_remainder.then(|| other(Other::Remainder));
-    let rest = how.rows.is_some_and(|rows| has_rest(group, rows)).then(|| other(Other::Rest));
+    let rest = how.usual.is_some_and(|usual| has_rest(group, usual)).then(|| other(Other::Rest));
+    let rest_overlaps = rest.is_some() && has_versions(group);
     let mut function = Function::callable(name, None);
     body.iter().for_each(|body| function.take_locations(body));
     let entry = function.add_block();
     let mut out = Builder { function: &mut function, at: entry };
     let parameters = Parameters::new(&mut out);
     if let Some(body) = body {
-        let sizes = Sizes::read(&mut out, &parameters, body, group.streams);
+        let mut sizes = Sizes::read(&mut out, &parameters, body, group.streams);
         if let Some(remainder) = &remainder {
             let smaller = is_smaller(&mut out, &parameters, &sizes);
             leave_to(remainder, &mut out, smaller);
         }
         let filled = rest.as_ref().map(|rest| {
-            let (packs, left) = groups::fill_packs(&mut out, group, &sizes);
+            let (packs, left) = groups::fill_packs(&mut out, group, &sizes, rest_overlaps);
             leave_to(rest, &mut out, left);
+            if rest_overlaps {
+                sizes.disjoint_buffers = out.int(1);
+            }
             packs
         });
         let memory = Memory::place(&mut out, &parameters, (group, &layout), &sizes);
@@ -101,21 +110,29 @@ pub fn lower(group: &WorkGroup, name: &str, how: How) -> WorkGroupFunction {
         function,
         remainder,
         rest,
+        rest_overlaps,
         private_size: layout.private_size,
         scratch_per_item: layout.per_item,
         scratch_fixed: layout.fixed,
     }
 }
 
-/// Whether there is code for packs, and beside it such as never runs where rows are multiples of so many work-items. (Of required sizes
-/// it is known which runs; and what is left of a row is a sub-group as well.)
-fn has_rest(group: &WorkGroup, rows: u32) -> bool {
+/// Whether there is code for packs, and beside it such as no launch runs that is like others. (Of required sizes it is known which runs;
+/// and what is left of a row is a sub-group as well.)
+fn has_rest(group: &WorkGroup, usual: Usual) -> bool {
     let is_free = |body: &Function| body.required_work_group_size.is_none();
     let mut lanes = group.regions.iter().filter_map(|region| Some(region.wide.as_ref()?.lanes)).peekable();
     lanes.peek().is_some()
-        && lanes.all(|lanes| rows.is_multiple_of(lanes))
+        && lanes.all(|lanes| usual.rows.is_multiple_of(lanes))
+        && (usual.disjoint || !has_versions(group))
         && group.sub_group_size <= 1
         && is_free(&group.regions[0].body)
+}
+
+/// Whether there are versions of loops for buffers that have no memory in common.
+fn has_versions(group: &WorkGroup) -> bool {
+    let asks = |op: &Op| matches!(op, Op::WorkItem { query: WorkItemQuery::DisjointBuffers, .. });
+    group.regions.iter().any(|region| region.body.insts().any(|inst| asks(region.body.op(inst))))
 }
 
 /// What a work-group function may call to do its work.

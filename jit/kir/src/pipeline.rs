@@ -5,6 +5,7 @@ use crate::lower::{How, WorkGroupFunction, lower};
 use crate::transform::widen::{Wanted, alternatives, choose, choose_sub_groups, described};
 use crate::transform::{self, WorkGroup};
 use crate::{Function, verify};
+use spirula_interface::options::Usual;
 use spirula_interface::program::Alternative;
 use spirula_interface::target::TargetFacts;
 use std::fmt::{self, Display, Formatter};
@@ -26,8 +27,8 @@ pub struct Options {
     pub explain: bool,
     /// Whether pointers are offsets in a block of memory that all of the program's lies in.
     pub linear_memory: bool,
-    /// What rows are expected to be multiples of; see [`How::rows`].
-    pub rows: Option<u32>,
+    /// What launches are expected to be like; see [`How::usual`].
+    pub usual: Option<Usual>,
 }
 
 /// A pass: its name, which is also `kir-opt`'s, and why it stands where it stands.
@@ -118,8 +119,8 @@ pub const PASSES: [Pass; 18] = [
         name: "lower",
         reason: "behind all that speaks of work-items: from here on there are loops instead",
         run: Run::Lower(|group, symbol, options| {
-            let Options { linear_memory, rows, .. } = *options;
-            lower(group, symbol, How { linear_memory, rows })
+            let Options { linear_memory, usual, .. } = *options;
+            lower(group, symbol, How { linear_memory, usual })
         }),
     },
     Pass {

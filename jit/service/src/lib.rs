@@ -26,7 +26,7 @@ use cache::Key;
 use includes::Includes;
 use process::Request;
 use spirula_interface::inputs::Inputs;
-use spirula_interface::options::{CompileError, CompileOptions, Groups, Specialization};
+use spirula_interface::options::{CompileError, CompileOptions, Groups, Specialization, Usual};
 use spirula_interface::program::{
     Alternative, CompiledProgram, DATA_SYMBOL, KernelInfo, MEMORY_SYMBOL, RawWorkGroupFn,
 };
@@ -85,14 +85,14 @@ pub fn request(modules: &[&[u8]], options: &CompileOptions, tier: Tier) -> Resul
     repeatable(modules, inputs(options, tier)?)
 }
 
-/// The rows that launches had until now are no part of what the answer is kept under: another process, which has seen none yet, is to find
-/// it, and the code does what it should with all of them.
+/// What launches had until now is no part of what the answer is kept under: another process, which has seen none yet, is to find
+/// it, and the code does what it should in all launches.
 fn repeatable(modules: &[&[u8]], mut inputs: Inputs) -> Result<Request, CompileError> {
     let modules = modules.to_vec();
     let job = Job::Build { modules: modules.clone(), inputs: inputs.clone() };
     match &mut inputs.options.specialization {
-        Some(Specialization { groups: Groups::InRowsOf(rows), .. }) if *rows != 1 => {
-            *rows = 1;
+        Some(Specialization { groups: Groups::Usual(usual), .. }) if *usual != Usual::NOTHING => {
+            *usual = Usual::NOTHING;
             let unknown = Request::repeatable(&Job::Build { modules, inputs })?;
             Request::anew(&job).map(|request| request.kept_as(&unknown))
         }

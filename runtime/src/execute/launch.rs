@@ -238,10 +238,10 @@ impl Invocation {
         usize::try_from(version.info.code.scratch_size(items)).unwrap_or(usize::MAX)
     }
 
-    /// Whether that code is meant for such groups, and its scratch is bearable, or not more than what the launch was checked for.
+    /// Whether that code is meant for such launches, and its scratch is bearable, or not more than what the launch was checked for.
     pub(crate) fn can_run(&self, version: &Version) -> bool {
         let scratch = self.scratch_size(version);
-        version.info.code.is_for(self.launch.local_size)
+        version.info.code.is_for(&self.launch)
             && (scratch as u64 <= MAX_SCRATCH || scratch <= self.scratch_size(self.tiers.first()))
     }
 

@@ -12,7 +12,7 @@ use crate::execute::tuning::{self, Tuning};
 use crate::execute::variants::{self, Variants};
 use crate::log;
 use crate::trace;
-use spirula_interface::options::Groups;
+use spirula_interface::options::{Groups, Usual};
 use spirula_interface::program::{Alternative, KernelInfo};
 use spirula_interface::tier::Tier;
 use spirula_service::process::Request;
@@ -79,6 +79,8 @@ pub(crate) struct Tiers {
     looked: AtomicBool,
     /// The lengths of rows of launches until then, or-ed: what their last bits are of is what all are multiples of.
     rows: AtomicU64,
+    /// Whether one of them may have had buffers with memory in common.
+    overlap: AtomicBool,
     /// In baseline code.
     spent_ns: AtomicU64,
     /// Whether optimized code was asked for.
@@ -120,6 +122,7 @@ impl Tiers {
             maker,
             looked: AtomicBool::new(false),
             rows: AtomicU64::new(0),
+            overlap: AtomicBool::new(false),
             spent_ns: AtomicU64::new(0),
             begun: AtomicBool::new(false),
             making: AtomicBool::new(false),
@@ -159,6 +162,7 @@ impl Tiers {
             let dimension = usize::from(self.first.info.code.row_dimension);
             let row = invocation.launch.local_size.get(dimension).copied().unwrap_or(1);
             self.rows.fetch_or(row, Ordering::Relaxed);
+            self.overlap.fetch_or(invocation.launch.disjoint_buffers == 0, Ordering::Relaxed);
         }
         let newest = self.newest();
         if newest.tier() == Tier::Optimized
@@ -254,10 +258,11 @@ impl Tiers {
         }
     }
 
-    /// The groups that optimized code is to be made for, by what launches had until now.
-    fn seen_groups(&self) -> Groups {
+    /// What launches had in common until now.
+    fn usual(&self) -> Usual {
         let rows = self.rows.load(Ordering::Relaxed);
-        Groups::InRowsOf(1 << rows.trailing_zeros().min(MOST_LANES.ilog2()))
+        let rows = 1 << rows.trailing_zeros().min(MOST_LANES.ilog2());
+        Usual { rows, disjoint: !self.overlap.load(Ordering::Relaxed) }
     }
 
     /// Has the optimized code made, once.
@@ -269,7 +274,7 @@ impl Tiers {
         self.making.store(true, Ordering::Relaxed);
         // Nobody needs the code of a program that is gone, but for the next process.
         let (weak, kept) = (Arc::downgrade(self), spirula_service::keeps_code().then(|| self.clone()));
-        let (heir, groups) = (kept.clone(), self.seen_groups());
+        let (heir, groups) = (kept.clone(), Groups::Usual(self.usual()));
         let will = move || heir.as_ref()?.request(groups);
         let job = move || {
             if let Some(this) = kept.or_else(|| weak.upgrade()) {
@@ -302,7 +307,7 @@ impl Tiers {
         {
             return;
         }
-        if let Some(version) = self.known(Groups::InRowsOf(1)) {
+        if let Some(version) = self.known(Groups::Usual(Usual::NOTHING)) {
             let _ = self.optimized.set(Some(version));
         }
     }

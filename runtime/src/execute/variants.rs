@@ -1,6 +1,6 @@
 //! Code for one local size of a kernel: compiled in the background once launches of that size have run for a while, which
-//! meanwhile run the general code; and code for groups of all sizes, where the general code wants rows that fill its packs and launches
-//! with others, which run the baseline's, take long. What an earlier process left is there from the first launch on. It pays most where the general code's packs don't fit a group's rows (tiles of 8 x 8: 17
+//! meanwhile run the general code; and code for all launches, where the general code is for usual ones only and others, which run the
+//! baseline's, take long. What an earlier process left is there from the first launch on. It pays most where the general code's packs don't fit a group's rows (tiles of 8 x 8: 17
 //! times as fast) or are one item wide, and up to twice where they do and loops depend on the size (tiles of 16 x 16).
 
 use crate::execute::background;
@@ -38,7 +38,7 @@ impl Variants {
             return None;
         }
         let info = &tiers.newest().info;
-        let is_for = info.code.is_for(launch.local_size);
+        let is_for = info.code.is_for(launch);
         let general =
             (!is_for).then(|| self.code(tiers, Groups::Any, expected_ns, WORTH_BUILDING_NS)).flatten();
         if !info.code.sees_group || info.signature.required_work_group_size.is_some() {
@@ -112,8 +112,8 @@ fn begin(tiers: &Arc<Tiers>, groups: Groups) -> bool {
 /// Optimized code for such groups, in the log's words.
 pub(super) fn described(groups: Groups) -> String {
     match groups {
-        Groups::InRowsOf(_) => "optimized code".into(),
-        Groups::Any => "code for work-groups of all sizes".into(),
+        Groups::Usual(_) => "optimized code".into(),
+        Groups::Any => "code for all launches".into(),
         Groups::Sized(local) => format!("code for work-groups of {local:?}"),
     }
 }

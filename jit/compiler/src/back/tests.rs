@@ -63,7 +63,7 @@ fn lower(kernel: Function, lanes: u32) -> (Lowered, String) {
         verify: true,
         explain: false,
         linear_memory: false,
-        rows: None,
+        usual: None,
     };
     let lowered = pipeline::run(kernel, "entry", &options, |_, form| {
         // What is printed is read as well.

@@ -4,7 +4,7 @@ use super::*;
 use crate::front::testing;
 use crate::host_inputs;
 use spirula_interface::address_bits::AddressBits;
-use spirula_interface::options::{CompileOptions, MathOptions};
+use spirula_interface::options::{CompileOptions, MathOptions, Usual};
 use spirula_interface::program::{ArgumentKind, Launch, RawWorkGroupFn};
 use std::ptr::null_mut;
 
@@ -380,12 +380,12 @@ fn what_packs_are_not_for_is_baseline_code() {
     );
     let mut inputs = host_inputs();
     for (rows, wants_filled) in [(64, true), (1, false)] {
-        let groups = Groups::InRowsOf(rows);
+        let groups = Groups::Usual(Usual { rows, disjoint: true });
         inputs.options.specialization = Some(Specialization { kernel: "scale".into(), groups, lanes: None });
         let program = built(&text, &inputs).unwrap();
         let code = &program.kernels[0].code;
         assert_eq!((code.wants_filled, program.objects.len()), (wants_filled, 1 + usize::from(wants_filled)));
-        assert_eq!((code.is_for([64, 1, 1]), code.is_for([2, 1, 1])), (true, !wants_filled));
+        assert_eq!((code.is_for(&launch(4, 64)), code.is_for(&launch(128, 2))), (true, !wants_filled));
         let variables = std::sync::Arc::new(spirula_service::Variables::new(&program.data, None).unwrap());
         let kernels = spirula_service::load(&program, &variables).unwrap();
         for (factor, size) in [(7, 64), (7, 2), (-7, 16), ((1 << 30) + 3, 64), ((1 << 30) + 3, 1)] {

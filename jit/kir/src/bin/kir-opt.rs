@@ -4,6 +4,7 @@
 //! cargo run -p spirula-kir --bin kir-opt -- --passes regions,widen,lower FILE
 //! ```
 
+use spirula_interface::options::Usual;
 use spirula_interface::target::TargetFacts;
 use spirula_kir::pipeline::{Form, Options, PASSES, Pass};
 use spirula_kir::{parse, verify};
@@ -16,7 +17,7 @@ Runs the passes in the order given, all of them if none are named; FILE may be -
 --lanes N        so many work-items to a pack, 1 for none, instead of what the cost model chooses
 --vector-bits N  bits of a vector register, 512 if nothing is said
 --linear-memory  pointers are offsets of 32 bits in a block of memory
---rows N         rows are expected to be multiples of so many work-items
+--rows N         rows are expected to be multiples of so many work-items, and buffers to be disjoint
 
 The passes, in the order of a build:
 ";
@@ -44,7 +45,7 @@ fn main() -> ExitCode {
 fn request(mut arguments: impl Iterator<Item = String>) -> Result<Request, String> {
     let mut passes: Vec<&Pass> = PASSES.iter().collect();
     let (mut lanes, mut vector_bits, mut file) = (None, 512, None);
-    let (mut linear_memory, mut rows) = (false, None);
+    let (mut linear_memory, mut usual) = (false, None);
     while let Some(argument) = arguments.next() {
         let mut value = || arguments.next().ok_or_else(|| format!("{argument} wants a value"));
         match argument.as_str() {
@@ -58,7 +59,10 @@ fn request(mut arguments: impl Iterator<Item = String>) -> Result<Request, Strin
                 lanes = Some(asked.ok_or("--lanes wants a power of two up to 64")?);
             }
             "--linear-memory" => linear_memory = true,
-            "--rows" => rows = Some(value()?.parse().map_err(|_| "--rows wants a number")?),
+            "--rows" => {
+                let rows = value()?.parse().map_err(|_| "--rows wants a number")?;
+                usual = Some(Usual { rows, disjoint: true });
+            }
             "--vector-bits" => {
                 let asked = value()?.parse().ok().filter(|bits| [128, 256, 512].contains(bits));
                 vector_bits = asked.ok_or("--vector-bits wants 128, 256 or 512")?;
@@ -78,7 +82,7 @@ fn request(mut arguments: impl Iterator<Item = String>) -> Result<Request, Strin
             verify: true,
             explain: true,
             linear_memory,
-            rows,
+            usual,
         },
         file: file.ok_or_else(usage)?,
     })

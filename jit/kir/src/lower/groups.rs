@@ -42,8 +42,14 @@ pub(super) fn count_packs(out: &mut Builder, group: &WorkGroup, sizes: &Sizes) -
     PackCounts { of_lanes, is_all: false }
 }
 
-/// All work-items, for code that runs where they fill packs and ids fit 32-bit arithmetic; and whether that is not so.
-pub(super) fn fill_packs(out: &mut Builder, group: &WorkGroup, sizes: &Sizes) -> (PackCounts, Value) {
+/// All work-items, for code that runs where they fill packs, ids fit 32-bit arithmetic and, if asked for, buffers are disjoint; and whether
+/// that is not so.
+pub(super) fn fill_packs(
+    out: &mut Builder,
+    group: &WorkGroup,
+    sizes: &Sizes,
+    wants_disjoint: bool,
+) -> (PackCounts, Value) {
     let (lanes, row) = (lanes(group), sizes.by_row()[0]);
     let fits = ids_are_small(out, sizes);
     // Of powers of two, all divide what the largest does.
@@ -51,7 +57,11 @@ pub(super) fn fill_packs(out: &mut Builder, group: &WorkGroup, sizes: &Sizes) ->
     let left = out.binary(BinaryOp::And, 0, row, within);
     let zero = out.int(0);
     let fills = out.compare(IntPredicate::Eq, left, zero);
-    let all = out.binary(BinaryOp::And, 0, fits, fills);
+    let mut all = out.binary(BinaryOp::And, 0, fits, fills);
+    if wants_disjoint {
+        let disjoint = out.compare(IntPredicate::Ne, sizes.disjoint_buffers, zero);
+        all = out.binary(BinaryOp::And, 0, all, disjoint);
+    }
     let no = out.function.int(Type::BOOL, 0);
     let not_all = out.compare(IntPredicate::Eq, all, no);
     let of_lanes = lanes.into_iter().map(|lanes| (lanes, row)).collect();

@@ -102,8 +102,10 @@ fn run_for(kernel: &Arc<Tiers>, ns: u64) {
 }
 
 #[test]
-fn optimized_code_is_for_the_rows_that_launches_have() {
-    for (rows, multiple) in [(&[128, 192][..], 64), (&[48, 64], 16), (&[64, 7], 1), (&[], 1 << 6)] {
+fn optimized_code_is_for_what_launches_have() {
+    for (rows, disjoint, multiple) in
+        [(&[128, 192][..], true, 64), (&[48, 64], false, 16), (&[64, 7], true, 1), (&[], true, 1 << 6)]
+    {
         let asked = Arc::new(Mutex::new(Vec::new()));
         let told = asked.clone();
         let kernel = tiers(baseline(), move |groups| {
@@ -112,13 +114,14 @@ fn optimized_code_is_for_the_rows_that_launches_have() {
         });
         for &row in rows {
             let mut launched = invocation(&kernel, 1, [0; 2]);
+            let whole = Launch::whole(1, [0; 3], [row, 1, 1], [row, 1, 1]);
             crate::execute::launch::prepare(&mut launched).launch =
-                Launch::whole(1, [0; 3], [row, 1, 1], [row, 1, 1]);
+                Launch { disjoint_buffers: disjoint.into(), ..whole };
             kernel.choose(&launched);
         }
         kernel.begin();
         wait_until(|| kernel.is_settled());
-        assert_eq!(*asked.lock().unwrap(), [Groups::InRowsOf(multiple)], "{rows:?}");
+        assert_eq!(*asked.lock().unwrap(), [Groups::Usual(Usual { rows: multiple, disjoint })], "{rows:?}");
     }
 }
 
@@ -133,6 +136,10 @@ fn launches_do_not_run_what_their_rows_do_not_fill() {
         crate::execute::launch::prepare(&mut launched).launch = Launch::whole(2, [0; 3], local, local);
         assert_eq!(launched.can_run(&filled), can, "{local:?}");
     }
+    let apart = version(Tier::Optimized, empty, |info| info.code.wants_disjoint = true);
+    assert!(!launched.can_run(&apart), "nobody knows where its buffers lie");
+    crate::execute::launch::prepare(&mut launched).launch.disjoint_buffers = 1;
+    assert!(launched.can_run(&apart));
 }
 
 fn baseline() -> Version {
@@ -185,7 +192,7 @@ fn groups_are_chosen_for_the_lanes_that_may_come() {
 fn optimized_code_is_made_once_launches_have_run_for_a_while() {
     static MADE: AtomicU32 = AtomicU32::new(0);
     let kernel = tiers(baseline(), |groups| {
-        assert!(matches!(groups, Groups::InRowsOf(_)));
+        assert!(matches!(groups, Groups::Usual(_)));
         MADE.fetch_add(1, Ordering::SeqCst);
         Ok(version(Tier::Optimized, empty, |_| ()))
     });
@@ -240,7 +247,7 @@ fn what_was_made_before_is_used_from_the_first_launch_on() {
             baseline(),
             Some(Box::new(Fake {
                 make,
-                known: Some((Groups::InRowsOf(1), known)),
+                known: Some((Groups::Usual(Usual::NOTHING), known)),
                 preferred: Default::default(),
             })),
         )
