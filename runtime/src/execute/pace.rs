@@ -42,8 +42,12 @@ impl Pace {
 
     /// Whether `items` are known to take so little that looking how long they take would take longer.
     pub(crate) fn is_trivial(&self, items: u64) -> bool {
-        let is_known = self.0.load(Ordering::Relaxed) & u64::from(u32::MAX) != UNKNOWN_ITEM_PS;
-        is_known && self.estimate_ns(items) < TRIVIAL_NS
+        self.is_known() && self.estimate_ns(items) < TRIVIAL_NS
+    }
+
+    /// Whether some launch was measured.
+    pub(crate) fn is_known(&self) -> bool {
+        self.0.load(Ordering::Relaxed) & u64::from(u32::MAX) != UNKNOWN_ITEM_PS
     }
 
     /// Takes in that `items` took `ns` in code of that tier; half of the old value stays, if it is of the same. What slower

@@ -122,7 +122,10 @@ impl Scheduler {
         let items = count.saturating_mul(invocation.group_items());
         let alone = count <= 1 || self.threads == 1;
         let version = invocation.tiers.choose(invocation);
-        if !alone && !invocation.tiers.pace.is_short(items) {
+        // Two groups of a kernel that was never measured may be a second's work, and the first wouldn't let anybody know. (Who looks after
+        // baseline code sees that.)
+        let may_be_long = !invocation.tiers.pace.is_known() && invocation.tiers.is_settled();
+        if !alone && (may_be_long || !invocation.tiers.pace.is_short(items)) {
             return self.share(invocation, version, groups);
         }
         let mut worker = Worker::new(invocation, version, 0)?;

@@ -197,12 +197,40 @@ fn slow_groups_are_shared_even_when_they_are_few() {
 fn small_launches_leave_the_pool_asleep() {
     let counters: Vec<AtomicU32> = (0..4).map(|_| AtomicU32::new(0)).collect();
     let stays_asleep = || {
-        let scheduler = Scheduler::new(4, None);
-        scheduler.run(&invocation(&kernel(count), [4, 1, 1], 16, &counters)).unwrap();
+        let (scheduler, kernel) = (Scheduler::new(4, None), kernel(count));
+        // How long it takes is known behind one that nobody could help with.
+        for groups in [1, 4] {
+            scheduler.run(&invocation(&kernel, [groups, 1, 1], 16, &counters)).unwrap();
+        }
         scheduler.pool.get().is_none()
     };
     // A busy machine may take the CPU away for so long that help is called for; not every time.
     assert!((0..100).any(|_| stays_asleep()));
+}
+
+/// Each of two groups waits for the other one.
+unsafe extern "C" fn meet(
+    arguments: *const u8,
+    _: *const Launch,
+    first: u64,
+    end: u64,
+    _: *mut u8,
+    _: *mut u8,
+) {
+    // SAFETY: the block holds the address of one counter per group.
+    let counters = unsafe { std::slice::from_raw_parts(*arguments.cast::<*const AtomicU32>(), 2) };
+    for group in first..end {
+        counters[group as usize].store(1, Ordering::Relaxed);
+        while counters[1 - group as usize].load(Ordering::Relaxed) == 0 {
+            std::thread::yield_now();
+        }
+    }
+}
+
+#[test]
+fn few_groups_of_a_kernel_that_nobody_knows_run_at_the_same_time() {
+    let counters: Vec<AtomicU32> = (0..2).map(|_| AtomicU32::new(0)).collect();
+    Scheduler::new(2, None).run(&invocation(&kernel(meet), [2, 1, 1], 1, &counters)).unwrap();
 }
 
 #[test]
