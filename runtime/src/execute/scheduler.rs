@@ -125,7 +125,9 @@ impl Scheduler {
         // Two groups of a kernel that was never measured may be a second's work, and the first wouldn't let anybody know. (Who looks after
         // baseline code sees that.)
         let may_be_long = !invocation.tiers.pace.is_known() && invocation.tiers.is_settled();
-        if !alone && (may_be_long || !invocation.tiers.pace.is_short(items)) {
+        if !alone
+            && (may_be_long || self.may_meet(invocation, count) || !invocation.tiers.pace.is_short(items))
+        {
             return self.share(invocation, version, groups);
         }
         let mut worker = Worker::new(invocation, version, 0)?;
@@ -137,6 +139,13 @@ impl Scheduler {
         if groups.is_empty() { Ok(()) } else { self.share(invocation, version, groups) }
     }
 
+    /// Whether so few groups may wait for each other, which OpenCL doesn't promise to end, that each can have a thread of its own.
+    fn may_meet(&self, invocation: &Invocation, groups: u64) -> bool {
+        let tiers = &invocation.tiers;
+        let items = groups.saturating_mul(invocation.group_items());
+        groups <= self.threads as u64 && !tiers.first().info.code.any_order && !tiers.pace.is_trivial(items)
+    }
+
     /// Runs groups with the pool's help.
     fn share(&self, invocation: &Arc<Invocation>, version: Version, groups: Range<u64>) -> Result<()> {
         let helpers = (self.threads - 1).min((groups.end - groups.start).saturating_sub(1) as usize);
@@ -146,7 +155,8 @@ impl Scheduler {
         let pool = self.pool().filter(|_| helpers > 0);
         let help = pool.map(|pool| Help { pool: pool.clone(), awake: self.awake.clone(), most: helpers });
         let job = Arc::new(Job::new(invocation.clone(), version, groups, shares, help, self.threads));
-        match invocation.tiers.is_new() {
+        let has_time = !self.may_meet(invocation, job.groups - job.done.load(Ordering::Relaxed));
+        match invocation.tiers.is_new() && has_time {
             true => watch(&job, || background::pause(BETWEEN_LOOKS)),
             false => job.call_for_help(),
         }

@@ -197,7 +197,8 @@ fn slow_groups_are_shared_even_when_they_are_few() {
 fn small_launches_leave_the_pool_asleep() {
     let counters: Vec<AtomicU32> = (0..4).map(|_| AtomicU32::new(0)).collect();
     let stays_asleep = || {
-        let (scheduler, kernel) = (Scheduler::new(4, None), kernel(count));
+        let scheduler = Scheduler::new(4, None);
+        let kernel = Tiers::new(version(Tier::Optimized, count, |info| info.code.any_order = true), None);
         // How long it takes is known behind one that nobody could help with.
         for groups in [1, 4] {
             scheduler.run(&invocation(&kernel, [groups, 1, 1], 16, &counters)).unwrap();
@@ -228,9 +229,23 @@ unsafe extern "C" fn meet(
 }
 
 #[test]
+fn few_groups_that_may_wait_for_each_other_run_at_the_same_time() {
+    for tier in [Tier::Baseline, Tier::Optimized] {
+        let (scheduler, known) = (Scheduler::new(2, None), version(tier, meet, |_| ()));
+        let kernel = tiers(known, |_| Err("of the test".into()));
+        // Also if they are known to take little, once they run together.
+        for _ in 0..20 {
+            let counters: Vec<AtomicU32> = (0..2).map(|_| AtomicU32::new(0)).collect();
+            scheduler.run(&invocation(&kernel, [2, 1, 1], 1, &counters)).unwrap();
+        }
+    }
+}
+
+#[test]
 fn few_groups_of_a_kernel_that_nobody_knows_run_at_the_same_time() {
     let counters: Vec<AtomicU32> = (0..2).map(|_| AtomicU32::new(0)).collect();
-    Scheduler::new(2, None).run(&invocation(&kernel(meet), [2, 1, 1], 1, &counters)).unwrap();
+    let kernel = Tiers::new(version(Tier::Optimized, meet, |info| info.code.any_order = true), None);
+    Scheduler::new(2, None).run(&invocation(&kernel, [2, 1, 1], 1, &counters)).unwrap();
 }
 
 #[test]
