@@ -13,7 +13,7 @@ use crate::execute::variants::{self, Variants};
 use crate::log;
 use crate::trace;
 use spirula_interface::options::{Groups, Usual};
-use spirula_interface::program::{Alternative, KernelInfo};
+use spirula_interface::program::{Alternative, KernelInfo, Launch};
 use spirula_interface::tier::Tier;
 use spirula_service::process::Request;
 use std::fmt::{self, Debug, Display, Formatter};
@@ -99,15 +99,15 @@ impl Debug for Tiers {
     }
 }
 
-/// What there is beside some code of a kernel.
+/// What there is for a launch beside some code of its kernel.
 #[derive(Debug)]
-pub(crate) enum Better<'t> {
+pub(crate) enum Better {
     /// It is the best there will be.
     Never,
     /// It may be replaced.
     NotYet,
     /// It is to be replaced by this.
-    Now(&'t Version),
+    Now(Version),
 }
 
 impl Tiers {
@@ -144,15 +144,12 @@ impl Tiers {
     /// Whether better code for all launches may come while one runs. What was made before is there at once.
     pub(crate) fn may_get_better(&self) -> bool {
         self.look_once();
-        matches!(self.better_than(self.newest()), Better::NotYet)
+        !self.is_settled()
     }
 
     /// Work-items of a row that the best code runs together at most, or may when it comes.
     pub(crate) fn lanes(&self) -> u32 {
-        match self.better_than(self.newest()) {
-            Better::NotYet => MOST_LANES,
-            Better::Never | Better::Now(_) => self.newest().lanes(),
-        }
+        if self.is_settled() { self.newest().lanes() } else { MOST_LANES }
     }
 
     /// The code to begin a launch with. Where launches of a local size run long, code for that may be begun to be made.
@@ -181,12 +178,13 @@ impl Tiers {
     }
 
     /// What there is beside the code that a launch is in.
-    pub(crate) fn better_than(&self, version: &Version) -> Better<'_> {
+    pub(crate) fn better_than(&self, version: &Version, launch: &Launch) -> Better {
         match self.optimized.get() {
             _ if version.tier() == Tier::Optimized => Better::Never,
             None => Better::NotYet,
             Some(None) => Better::Never,
-            Some(Some(newest)) => Better::Now(newest),
+            Some(Some(newest)) if newest.info.code.is_for(launch) => Better::Now(newest.clone()),
+            Some(Some(_)) => self.variants.general(self),
         }
     }
 
@@ -231,10 +229,16 @@ impl Tiers {
         }
     }
 
-    /// A launch is expected to take so much longer by the clock.
+    /// A launch that waits for better code is expected to take so much longer by the clock.
     pub(crate) fn expect(self: &Arc<Tiers>, left_ns: u64) {
-        if left_ns >= self.worth_making_ns() {
-            self.begin();
+        if left_ns < self.worth_making_ns() {
+            return;
+        }
+        match self.optimized.get() {
+            None => self.begin(),
+            // What there is is not for it.
+            Some(Some(_)) => self.variants.begin_general(self),
+            Some(None) => {}
         }
     }
 

@@ -4,7 +4,7 @@
 //! times as fast) or are one item wide, and up to twice where they do and loops depend on the size (tiles of 16 x 16).
 
 use crate::execute::background;
-use crate::execute::tiers::{Tiers, Version};
+use crate::execute::tiers::{Better, Tiers, Version};
 use spirula_interface::options::Groups;
 use spirula_interface::program::Launch;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -55,18 +55,43 @@ impl Variants {
         self.code(tiers, sized, expected_ns, worth).or(general)
     }
 
-    /// Code for such groups, if there is some by now. May begin to make it, if launches took long enough.
-    fn code(&self, tiers: &Arc<Tiers>, groups: Groups, expected_ns: u64, worth: u64) -> Option<Version> {
-        let mut states = self.lock();
+    /// What there is for a launch that the newest code is not for.
+    pub(super) fn general(&self, tiers: &Tiers) -> Better {
+        match self.state(&mut self.lock(), tiers, Groups::Any) {
+            Some(State::Ready(version)) => Better::Now(version.clone()),
+            Some(State::Watched(_) | State::Building) => Better::NotYet,
+            Some(State::General) | None => Better::Never,
+        }
+    }
+
+    /// Such a launch is worth having code made for while it runs.
+    pub(super) fn begin_general(&self, tiers: &Arc<Tiers>) {
+        if let Some(state @ State::Watched(_)) = self.state(&mut self.lock(), tiers, Groups::Any) {
+            *state = if begin(tiers, Groups::Any) { State::Building } else { State::General };
+        }
+    }
+
+    /// What is known of the code for such groups; nothing where others are watched, and no more are.
+    fn state<'s>(
+        &self,
+        states: &'s mut Vec<(Groups, State)>,
+        tiers: &Tiers,
+        groups: Groups,
+    ) -> Option<&'s mut State> {
         let known = states.iter().position(|(others, _)| *others == groups);
-        if known.is_none() && states.len() == MAX_SIZES && groups != Groups::Any {
+        if known.is_none() && states.len() >= MAX_SIZES && groups != Groups::Any {
             return None;
         }
         let at = known.unwrap_or_else(|| {
             states.push((groups, tiers.known(groups).map_or(State::Watched(0), State::Ready)));
             states.len() - 1
         });
-        match &mut states[at].1 {
+        Some(&mut states[at].1)
+    }
+
+    /// Code for such groups, if there is some by now. May begin to make it, if launches took long enough.
+    fn code(&self, tiers: &Arc<Tiers>, groups: Groups, expected_ns: u64, worth: u64) -> Option<Version> {
+        match self.state(&mut self.lock(), tiers, groups)? {
             State::Ready(variant) => return Some(variant.clone()),
             State::Watched(ns) if ns.saturating_add(expected_ns) < worth => *ns += expected_ns,
             state @ State::Watched(_) => {

@@ -33,10 +33,10 @@ pub(crate) fn run_groups(
     let mut version = invocation.tiers.choose(invocation);
     let (mut first, mut most) = (groups.start, FIRST.saturating_mul(threads.count as u64));
     while first < groups.end {
-        let waits = match invocation.tiers.better_than(&version) {
+        let waits = match invocation.tiers.better_than(&version, &invocation.launch) {
             Better::NotYet => true,
-            Better::Now(newest) if invocation.can_run(newest) => {
-                version = newest.clone();
+            Better::Now(newest) if invocation.can_run(&newest) => {
+                version = newest;
                 false
             }
             Better::Now(_) | Better::Never => false,

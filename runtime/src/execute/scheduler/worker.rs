@@ -48,7 +48,7 @@ impl<'i> Worker<'i> {
                 (first.clone(), arena_for(invocation, first)?)
             }
         };
-        let waits = !matches!(invocation.tiers.better_than(&version), Better::Never);
+        let waits = !matches!(invocation.tiers.better_than(&version, &invocation.launch), Better::Never);
         let since = timer();
         let mut worker = Worker {
             invocation,
@@ -124,10 +124,10 @@ impl<'i> Worker<'i> {
     /// Takes better code, if it is there.
     fn look(&mut self) {
         let invocation = self.invocation;
-        match invocation.tiers.better_than(&self.version) {
+        match invocation.tiers.better_than(&self.version, &invocation.launch) {
             Better::NotYet => return,
             Better::Never => {}
-            Better::Now(newest) => self.take(newest),
+            Better::Now(newest) => self.take(&newest),
         }
         self.waits = false;
     }

@@ -142,6 +142,36 @@ fn launches_do_not_run_what_their_rows_do_not_fill() {
     assert!(launched.can_run(&apart));
 }
 
+/// Of two groups of ten work-items in a row.
+fn some_launch() -> Launch {
+    Launch::whole(1, [0; 3], [20, 1, 1], [10, 1, 1])
+}
+
+#[test]
+fn a_launch_takes_code_for_all_where_the_usual_is_not_for_it() {
+    let kernel = tiers(baseline(), |groups| {
+        let is_usual = matches!(groups, Groups::Usual(_));
+        let name = if is_usual { "usual" } else { "general" };
+        Ok(version(Tier::Optimized, empty, |info| {
+            (info.code.symbol, info.code.lanes, info.code.wants_filled) = (name.into(), 16, is_usual);
+        }))
+    });
+    let taken = |launch: &Launch| match kernel.better_than(kernel.first(), launch) {
+        Better::Now(version) => version.info.code.symbol.clone(),
+        other => format!("{other:?}"),
+    };
+    let filling = Launch::whole(1, [0; 3], [64, 1, 1], [32, 1, 1]);
+    assert_eq!(taken(&some_launch()), "NotYet");
+    kernel.begin();
+    wait_until(|| kernel.is_settled());
+    assert_eq!((taken(&filling).as_str(), taken(&some_launch()).as_str()), ("usual", "NotYet"));
+    kernel.expect(0);
+    assert_eq!(taken(&some_launch()), "NotYet");
+    kernel.expect(u64::MAX);
+    wait_until(|| taken(&some_launch()) == "general");
+    assert_eq!(taken(&filling), "usual");
+}
+
 fn baseline() -> Version {
     version(Tier::Baseline, empty, |_| ())
 }
@@ -174,7 +204,7 @@ fn a_panic_leaves_the_baseline_and_nobody_waits() {
     run_for(&kernel, kernel.worth_improving_ns());
     wait_until(|| kernel.optimized.get().is_some() && !kernel.is_making());
     assert_eq!(chosen(&kernel), Tier::Baseline);
-    assert!(matches!(kernel.better_than(kernel.first()), Better::Never));
+    assert!(matches!(kernel.better_than(kernel.first(), &some_launch()), Better::Never));
 }
 
 #[test]
@@ -197,13 +227,13 @@ fn optimized_code_is_made_once_launches_have_run_for_a_while() {
         Ok(version(Tier::Optimized, empty, |_| ()))
     });
     run_for(&kernel, kernel.worth_improving_ns() - 1);
-    assert!(matches!(kernel.better_than(&kernel.newest().clone()), Better::NotYet));
+    assert!(matches!(kernel.better_than(&kernel.newest().clone(), &some_launch()), Better::NotYet));
     assert_eq!(MADE.load(Ordering::SeqCst), 0);
     (0..3).for_each(|_| run_for(&kernel, 1));
     wait_until(|| chosen(&kernel) == Tier::Optimized);
     run_for(&kernel, u64::MAX / 2);
-    assert!(matches!(kernel.better_than(&baseline()), Better::Now(_)));
-    assert!(matches!(kernel.better_than(&kernel.newest().clone()), Better::Never));
+    assert!(matches!(kernel.better_than(&baseline(), &some_launch()), Better::Now(_)));
+    assert!(matches!(kernel.better_than(&kernel.newest().clone(), &some_launch()), Better::Never));
     assert_eq!(MADE.load(Ordering::SeqCst), 1);
 }
 
@@ -263,7 +293,7 @@ fn what_was_made_before_is_used_from_the_first_launch_on() {
 fn nothing_better_comes_without_a_maker() {
     let kernel = Tiers::new(baseline(), None);
     run_for(&kernel, u64::MAX);
-    assert!(matches!(kernel.better_than(kernel.first()), Better::Never));
+    assert!(matches!(kernel.better_than(kernel.first(), &some_launch()), Better::Never));
     assert_eq!(chosen(&kernel), Tier::Baseline);
 }
 
@@ -288,7 +318,7 @@ fn what_can_not_be_made_or_is_another_kernel_leaves_the_first_code() {
         });
         run_for(&kernel, kernel.worth_improving_ns());
         wait_until(|| kernel.optimized.get().is_some());
-        assert!(matches!(kernel.better_than(kernel.first()), Better::Never));
+        assert!(matches!(kernel.better_than(kernel.first(), &some_launch()), Better::Never));
         assert_eq!(chosen(&kernel), Tier::Baseline);
     }
 }
