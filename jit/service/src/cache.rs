@@ -48,6 +48,16 @@ impl Key {
         Key(hasher.finalize())
     }
 
+    /// For another process of this build.
+    pub fn to_bytes(self) -> [u8; 32] {
+        *self.0.as_bytes()
+    }
+
+    /// The inverse.
+    pub fn of_bytes(bytes: [u8; 32]) -> Key {
+        Key(bytes.into())
+    }
+
     fn checksum(&self, answer: &[u8]) -> blake3::Hash {
         blake3::Hasher::new().update(self.0.as_bytes()).update(answer).finalize()
     }

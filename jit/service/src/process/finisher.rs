@@ -15,7 +15,7 @@
 use super::pool::Pool;
 use super::spawn::Launch;
 use super::{Request, locate};
-use crate::cache::Cache;
+use crate::cache::{Cache, Key};
 use crate::settings;
 use rustix::fs::{FlockOperation, MemfdFlags, flock, memfd_create};
 use rustix::process::{Resource, Rlimit, setpriority_process, setrlimit};
@@ -49,8 +49,9 @@ struct Errand<'e> {
     cache_size: u64,
     /// Of processor time, for each.
     seconds: u32,
+    /// With what their answers are kept under.
     #[serde(borrow)]
-    jobs: Vec<&'e [u8]>,
+    jobs: Vec<(&'e [u8], [u8; 32])>,
 }
 
 /// Has requests done by another process, for the next ones like this, if what they yield is kept. Returns how many. Errors: why that
@@ -59,12 +60,14 @@ pub fn leave(requests: &[Request]) -> io::Result<usize> {
     let settings = settings::get();
     let Some(folder) = settings.cache_folder.as_ref() else { return Ok(0) };
     let mut left = MOST;
-    let fits = |request: &&Request| {
-        let fits = request.role == Role::Compiler && request.key().is_some() && request.job.len() <= left;
-        left -= if fits { request.job.len() } else { 0 };
-        fits
+    let fitting = |request: &Request| {
+        let key = request.key().filter(|_| request.role == Role::Compiler && request.job.len() <= left)?;
+        left -= request.job.len();
+        Some(key.to_bytes())
     };
-    let jobs: Vec<&[u8]> = requests.iter().filter(fits).map(|request| &request.job[..]).collect();
+    let keys: Vec<Option<[u8; 32]>> = requests.iter().map(fitting).collect();
+    let jobs: Vec<(&[u8], [u8; 32])> =
+        std::iter::zip(requests, keys).filter_map(|(request, key)| Some((&request.job[..], key?))).collect();
     if jobs.is_empty() || gets_orphans() || !can_be_left(folder) {
         return Ok(0);
     }
@@ -127,8 +130,8 @@ fn carry_out(errand: &Errand) -> Result<(), String> {
     slot.sign().map_err(|error| error.to_string())?;
     let program = || std::env::current_exe().map_err(|error| error.to_string());
     let pool = Pool::new(Role::Compiler, program);
-    for job in &errand.jobs {
-        let key = Request::key_of(job);
+    for &(job, key) in &errand.jobs {
+        let key = Key::of_bytes(key);
         if cache.find(&key).is_some() {
             continue;
         }
