@@ -22,8 +22,8 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 /// Alternatives that are tried at most.
 const MOST_TRIED: usize = 3;
-/// Threads must have run the code for so many times what it takes to make an alternative, for each one; longer, in proportion, for what
-/// is thought to be slower.
+/// Threads must have run the code for so many times what it takes to make an alternative, for each one; for what is thought to be slower,
+/// longer by the square of that.
 const WORTH_MAKING: u64 = 6;
 /// Pairs of turns where alternatives take turns in any case.
 const PAIRS_ALWAYS: usize = 6;
@@ -260,8 +260,8 @@ impl Tuning {
     /// What must be spent before that one is made.
     fn worth_ns(&self, operations: u32, next: Option<&Alternative>) -> u64 {
         let making_ns = compile_time::HERE.expected_ns(operations);
-        let percent = next.map_or(100, |next| next.percent.max(100));
-        if self.always { 0 } else { making_ns.saturating_mul(WORTH_MAKING * u64::from(percent)) / 100 }
+        let percent = next.map_or(100, |next| u64::from(next.percent.clamp(100, 1000)));
+        if self.always { 0 } else { making_ns.saturating_mul(WORTH_MAKING * percent * percent) / 10_000 }
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {

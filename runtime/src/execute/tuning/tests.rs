@@ -76,7 +76,7 @@ fn nothing_is_made_before_it_pays_and_rows_suit_the_widest_until_then() {
     let tuning = tuning(&kernel);
     let worth = tuning.worth_ns(0, None);
     let slow = Alternative { lanes: Some(8), percent: 300 };
-    assert_eq!(tuning.worth_ns(0, Some(&slow)), 3 * worth);
+    assert_eq!(tuning.worth_ns(0, Some(&slow)), 9 * worth);
     let ran = |ns| {
         let turn = tuning.turn(0);
         tuning.ran(&kernel, 0, &turn, 1, ns);
