@@ -3,6 +3,7 @@
 
 use crate::exp::{ROUND_SINGLE, exp_narrow, exp2_of_fraction};
 use crate::export;
+use crate::multiply_add::MultiplyAdd;
 use crate::polynomial::polynomial;
 
 /// erf(x) / x - 1 over x² for |x| <= 1, which is small, so that its rounding hardly counts; relative error 2^-29.
@@ -43,11 +44,11 @@ fn erfc_positive(x: f64) -> f64 {
 #[inline(always)]
 fn erf(x: f32) -> f32 {
     let size = x.abs();
-    let inner = x.mul_add(polynomial(x * x, ERF), x);
+    let inner = x.mad(polynomial(x * x, ERF), x);
     let exponent = -polynomial(if size > 4.0 { 4.0 } else { size }, LOG_ERFC);
     let shifted = exponent + ROUND_SINGLE;
     let power = f32::from_bits((shifted.to_bits() << 23).wrapping_add(127 << 23));
-    let outer = (-power).mul_add(exp2_of_fraction(exponent - (shifted - ROUND_SINGLE)), 1.0).copysign(x);
+    let outer = (-power).mad(exp2_of_fraction(exponent - (shifted - ROUND_SINGLE)), 1.0).copysign(x);
     if size < 1.0 { inner } else { outer }
 }
 

@@ -3,6 +3,7 @@
 //! for what is made of them.
 
 use crate::export;
+use crate::multiply_add::MultiplyAdd;
 use crate::polynomial::polynomial;
 use std::f32::consts::{LN_2, LN_10};
 use std::f64::consts::{LOG2_10, LOG2_E};
@@ -99,22 +100,22 @@ pub(crate) fn bounded(x: f32, limit: f32) -> f32 {
 /// x - k c with the k next to x / c, where c's parts and inverse are given; and k, shifted.
 #[inline(always)]
 pub(crate) fn remainder(x: f32, inverse: f32, (high, low): (f32, f32)) -> (f32, f32) {
-    let shifted = x.mul_add(inverse, ROUND_SINGLE);
+    let shifted = x.mad(inverse, ROUND_SINGLE);
     let k = shifted - ROUND_SINGLE;
-    ((-k).mul_add(low, (-k).mul_add(high, x)), shifted)
+    ((-k).mad(low, (-k).mad(high, x)), shifted)
 }
 
 /// e^r.
 #[inline(always)]
 fn exp_of_rest(r: f32) -> f32 {
-    1.0 + (r * r).mul_add(polynomial(r, EXP_SINGLE), r)
+    1.0 + (r * r).mad(polynomial(r, EXP_SINGLE), r)
 }
 
 /// e^x as (1 + a) 2^k, for moderate x: a and 2^k.
 #[inline(always)]
 pub(crate) fn exp_parts(x: f32) -> (f32, f32) {
     let (r, shifted) = remainder(x, LOG2_E as f32, LN_2_PARTS);
-    ((r * r).mul_add(polynomial(r, EXP_SINGLE), r), power_of_two_shifted(shifted))
+    ((r * r).mad(polynomial(r, EXP_SINGLE), r), power_of_two_shifted(shifted))
 }
 
 #[inline(always)]
@@ -126,7 +127,7 @@ fn exp(x: f32) -> f32 {
 /// 2^f for |f| a little over 1/2 at most.
 #[inline(always)]
 pub(crate) fn exp2_of_fraction(f: f32) -> f32 {
-    f.mul_add(polynomial(f, EXP2_SINGLE), 1.0)
+    f.mad(polynomial(f, EXP2_SINGLE), 1.0)
 }
 
 #[inline(always)]
@@ -140,9 +141,9 @@ fn exp2(x: f32) -> f32 {
 pub(crate) fn expm1(x: f32) -> f32 {
     let low = if x < -25.0 { -25.0 } else { x };
     let (r, shifted) = remainder(if low > 89.0 { 89.0 } else { low }, LOG2_E as f32, LN_2_PARTS);
-    let below = (r * r).mul_add(polynomial(r, EXPM1_SINGLE), r);
+    let below = (r * r).mad(polynomial(r, EXPM1_SINGLE), r);
     let half = f32::from_bits((shifted.to_bits() << 23).wrapping_add(126 << 23));
-    let value = 2.0 * half.mul_add(below, half - 0.5);
+    let value = 2.0 * half.mad(below, half - 0.5);
     // Keeps -0 and denormal numbers.
     if x.abs() < 1e-8 { x } else { value }
 }

@@ -4,6 +4,7 @@
 use crate::exp::{LN_2_PARTS, ROUND_SINGLE, assembled, exp_parts, power_of_two, remainder};
 use crate::export;
 use crate::log::{log1p_narrow, log2_narrow};
+use crate::multiply_add::MultiplyAdd;
 use crate::polynomial::polynomial;
 use std::f32::consts::LOG2_E;
 use std::f64::consts::LN_2;
@@ -30,7 +31,7 @@ impl Parts {
     fn new(x: f32) -> Self {
         let (r, shifted) = remainder(x.abs(), LOG2_E, LN_2_PARTS);
         let square = r * r;
-        let sinh = (r * square).mul_add(polynomial(square, SINH), r);
+        let sinh = (r * square).mad(polynomial(square, SINH), r);
         Parts { size: x.abs(), rest: (sinh, square * polynomial(square, COSH)), shifted }
     }
 
@@ -40,14 +41,14 @@ impl Parts {
         let (sinh, above) = self.rest;
         let k = self.shifted.to_bits().wrapping_sub(ROUND_SINGLE.to_bits()) as i32;
         let (rising, falling) = (power_of_two(k.wrapping_sub(1)), power_of_two((-1i32).wrapping_sub(k)));
-        let (a, b) = (sign.mul_add(falling, rising), (-sign).mul_add(falling, rising));
+        let (a, b) = (sign.mad(falling, rising), (-sign).mad(falling, rising));
         if self.size >= LARGE {
             return assembled(0.5 + 0.5 * (above + sinh), self.shifted, self.size, 0.0, 95.0);
         }
         if sign < 0.0 {
-            return a + b.mul_add(sinh, a * above);
+            return a + b.mad(sinh, a * above);
         }
-        rising + a.mul_add(above, b.mul_add(sinh, falling))
+        rising + a.mad(above, b.mad(sinh, falling))
     }
 }
 
@@ -70,9 +71,9 @@ const TANH: [f32; 5] = [-0.33333316, 0.13332544, -0.053847548, 0.021050714, -0.0
 fn tanh(x: f32) -> f32 {
     let size = if x.abs() > 10.0 { 10.0 } else { x.abs() };
     let square = size * size;
-    let near = (size * square).mul_add(polynomial(square, TANH), size);
+    let near = (size * square).mad(polynomial(square, TANH), size);
     let (above, power) = exp_parts(2.0 * size);
-    let far = 1.0 - 2.0 / power.mul_add(above, power + 1.0);
+    let far = 1.0 - 2.0 / power.mad(above, power + 1.0);
     select_unpredictable(size < 0.55, near, far).copysign(x)
 }
 

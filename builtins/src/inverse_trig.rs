@@ -2,6 +2,7 @@
 //! compute in float alone.
 
 use crate::export;
+use crate::multiply_add::MultiplyAdd;
 use crate::polynomial::polynomial;
 use std::f32::consts as single;
 use std::hint::select_unpredictable;
@@ -22,7 +23,7 @@ const FRAC_1_PI_REST: f32 = 1.2841276e-8;
 /// (high + low) / π of a smaller low, rounded once but for a little.
 #[inline(always)]
 fn over_pi(high: f32, low: f32) -> f32 {
-    high.mul_add(single::FRAC_1_PI, low.mul_add(single::FRAC_1_PI, high * FRAC_1_PI_REST))
+    high.mad(single::FRAC_1_PI, low.mad(single::FRAC_1_PI, high * FRAC_1_PI_REST))
 }
 
 /// (atan(t) / t - 1) / t² over t² for |t| <= 1; relative error 2^-27.
@@ -64,7 +65,7 @@ impl Arc {
     #[inline(always)]
     fn new(x: f32) -> Self {
         let size = x.abs();
-        let below = (-0.5f32).mul_add(size, 0.5);
+        let below = (-0.5f32).mad(size, 0.5);
         let root = below.sqrt();
         let inner = size <= 0.5;
         // (Of two ways, with the rest in both, a pack of work-items would go both.)
@@ -82,12 +83,12 @@ impl Arc {
     /// π/2 - 2 asin(s) but for what follows; exact where that is below 1.
     #[inline(always)]
     fn outer(&self) -> f32 {
-        (-2.0f32).mul_add(self.s, FRAC_PI_2_SHORT)
+        (-2.0f32).mad(self.s, FRAC_PI_2_SHORT)
     }
 
     #[inline(always)]
     fn outer_rest(&self) -> f32 {
-        (-2.0f32).mul_add(self.above, FRAC_PI_2_ABOVE)
+        (-2.0f32).mad(self.above, FRAC_PI_2_ABOVE)
     }
 }
 
@@ -122,7 +123,7 @@ fn asinpi(x: f32) -> f32 {
 fn acospi(x: f32) -> f32 {
     let arc = Arc::new(x);
     let part = over_pi(arc.s, arc.above);
-    let outer = select_unpredictable(x < 0.0, (-2.0f32).mul_add(part, 1.0), 2.0 * part);
+    let outer = select_unpredictable(x < 0.0, (-2.0f32).mad(part, 1.0), 2.0 * part);
     select_unpredictable(arc.inner, 0.5 - part.copysign(x), outer)
 }
 
@@ -143,7 +144,7 @@ fn atan_quotient(y: f32, x: f32) -> f32 {
     let base = select_unpredictable(steep, single::FRAC_PI_2 - ratio, ratio);
     let cube = ratio * square;
     let cube = select_unpredictable(steep, -cube, cube);
-    base + cube.mul_add(polynomial(square, ATAN), select_unpredictable(steep, PI_2_REST, 0.0))
+    base + cube.mad(polynomial(square, ATAN), select_unpredictable(steep, PI_2_REST, 0.0))
 }
 
 /// The same in half-turns.
@@ -152,7 +153,7 @@ fn atanpi_quotient(y: f32, x: f32) -> f32 {
     let (ratio, square, steep) = flat_arc(y, x);
     let (middle, low) = ATANPI_MIDDLE;
     let above = square - 0.5;
-    let arc = ratio.mul_add(middle, ratio * above.mul_add(polynomial(above, ATANPI), low));
+    let arc = ratio.mad(middle, ratio * above.mad(polynomial(above, ATANPI), low));
     select_unpredictable(steep, 0.5 - arc, arc)
 }
 

@@ -19,6 +19,7 @@ pub mod image;
 mod inverse_trig;
 mod log;
 mod modulo;
+mod multiply_add;
 mod native;
 pub mod pipe;
 mod polynomial;
@@ -64,6 +65,7 @@ mod exports {
     pub use crate::inverse_trig::*;
     pub use crate::log::*;
     pub use crate::modulo::*;
+    pub use crate::multiply_add::*;
     pub use crate::native::*;
     pub use crate::pipe::*;
     pub use crate::power::*;

@@ -2,6 +2,7 @@
 //! odd polynomial of a small number; in float alone a longer polynomial saves the division.
 
 use crate::export;
+use crate::multiply_add::MultiplyAdd;
 use crate::polynomial::polynomial;
 use std::f64::consts::{FRAC_1_SQRT_2, LN_2};
 use std::hint::select_unpredictable;
@@ -21,7 +22,7 @@ const ATANH: [f64; 6] = [
 pub(crate) fn log2_narrow(x: f64) -> f64 {
     let (exponent, mantissa) = split(x);
     let s = (mantissa - 1.0) / (mantissa + 1.0);
-    let result = s.mul_add(polynomial(s * s, ATANH), exponent);
+    let result = s.mad(polynomial(s * s, ATANH), exponent);
     special(x, result)
 }
 
@@ -135,21 +136,21 @@ fn logarithm<const N: usize>(
 
 #[inline(always)]
 fn log(x: f32) -> f32 {
-    logarithm(x, LOG_SINGLE, |k, f, rest| k.mul_add(0.693_145_75, f + k.mul_add(1.428_606_8e-6, rest)))
+    logarithm(x, LOG_SINGLE, |k, f, rest| k.mad(0.693_145_75, f + k.mad(1.428_606_8e-6, rest)))
 }
 
 #[inline(always)]
 fn log2(x: f32) -> f32 {
     let (high, low) = ONE_OVER_LN_2;
-    logarithm(x, LOG2_SINGLE, |k, f, rest| k + f.mul_add(high, f.mul_add(low, rest)))
+    logarithm(x, LOG2_SINGLE, |k, f, rest| k + f.mad(high, f.mad(low, rest)))
 }
 
 #[inline(always)]
 fn log10(x: f32) -> f32 {
     let (high, low) = ONE_OVER_LN_10;
     logarithm(x, LOG10_SINGLE, |k, f, rest| {
-        let fraction = f.mul_add(high, f.mul_add(low, k.mul_add(4.605_039e-6, rest)));
-        k.mul_add(0.301_025_4, fraction)
+        let fraction = f.mad(high, f.mad(low, k.mad(4.605_039e-6, rest)));
+        k.mad(0.301_025_4, fraction)
     })
 }
 

@@ -8,6 +8,8 @@ use crate::export;
 macro_rules! modulo {
     ($module:ident, $float:ty, $bits:ty) => {
         mod $module {
+            use crate::multiply_add::MultiplyAdd;
+
             /// Quotients below are good to less than 1/2, with a bit to spare.
             const LIMIT: $float = 0.5 / <$float>::EPSILON;
             const SIGN: $bits = 1 << (<$bits>::BITS - 1);
@@ -32,11 +34,22 @@ macro_rules! modulo {
                 if whole { x } else { rest }
             }
 
+            /// x - n y, which is exact.
+            #[inline(always)]
+            fn left(x: $float, n: $float, y: $float) -> $float {
+                if cfg!(feature = "unfused") {
+                    // (The product may be beyond the largest number, half of it isn't.)
+                    let (half, two) = if x > 1.0 { (0.5, 2.0) } else { (1.0, 1.0) };
+                    return (-n).fused(half * y, half * x) * two;
+                }
+                (-n).fused(y, x)
+            }
+
             /// x - n y with n = x / y cut. The rounded quotient may be one too large; the products are exact.
             #[inline(always)]
             pub fn fmod(x: $float, y: $float) -> $float {
                 let (size, divisor, quotient) = reduced(x, y);
-                let rest = (-quotient.trunc()).mul_add(divisor, size);
+                let rest = left(size, quotient.trunc(), divisor);
                 let more = rest + divisor;
                 chosen(x, y, if rest < 0.0 { more } else { rest })
             }
@@ -46,7 +59,7 @@ macro_rules! modulo {
             pub fn remquo(x: $float, y: $float) -> ($float, i32) {
                 let (size, divisor, quotient) = reduced(x, y);
                 let n = quotient.round_ties_even();
-                let rest = (-n).mul_add(divisor, size);
+                let rest = left(size, n, divisor);
                 let low = (n + 2.0 * LIMIT).to_bits();
                 // The rounded quotient may have come to the wrong side of a half.
                 let twice = 2.0 * rest.abs();

@@ -5,7 +5,9 @@
 
 use crate::exp::{ROUND_SINGLE, bounded};
 use crate::export;
+use crate::multiply_add::MultiplyAdd;
 use crate::polynomial::polynomial;
+use crate::trig::remainder;
 use std::f32::consts::{FRAC_1_PI, FRAC_1_SQRT_2, LN_2, LOG2_10, LOG2_E, LOG10_2, PI};
 
 /// (2^f - 1) / f for |f| <= 1/2; error 2^-23.1 of 2^f.
@@ -28,7 +30,7 @@ fn exp2(x: f32) -> f32 {
     let high = if x > 128.0 { 128.0 } else { x };
     let shifted = high + ROUND_SINGLE;
     let f = high - (shifted - ROUND_SINGLE);
-    let fraction = f.mul_add(polynomial(f, EXP2), 1.0);
+    let fraction = f.mad(polynomial(f, EXP2), 1.0);
     let value = f32::from_bits(fraction.to_bits().wrapping_add(shifted.to_bits() << 23));
     if x < -126.0 { 0.0 } else { value }
 }
@@ -38,7 +40,7 @@ fn exp2(x: f32) -> f32 {
 fn log2_normal(x: f32) -> f32 {
     let k = x.to_bits().wrapping_sub(FRAC_1_SQRT_2.to_bits()) as i32 >> 23;
     let f = f32::from_bits(x.to_bits().wrapping_sub((k as u32) << 23)) - 1.0;
-    f.mul_add(polynomial(f, LOG2), k as f32)
+    f.mad(polynomial(f, LOG2), k as f32)
 }
 
 /// log2 x of numbers not below zero.
@@ -78,16 +80,19 @@ fn pow(x: f32, y: f32) -> f32 {
 /// range.
 #[inline(always)]
 fn sin_of_rest(x: f32, n: f32) -> f32 {
-    let rest = PI_PARTS.iter().fold(x, |rest, part| (-n).mul_add(*part, rest));
-    let r = bounded(rest, 1.6);
+    let r = bounded(remainder(x, n, PI_PARTS), 1.6);
     let square = r * r;
-    r * square.mul_add(polynomial(square, SIN), 1.0)
+    if cfg!(feature = "unfused") {
+        // Rounded more often, a product with the sum would be less accurate, and this one may be more than 1.
+        return bounded((r * square).mad(polynomial(square, SIN), r), 1.0).copysign(r);
+    }
+    r * square.mad(polynomial(square, SIN), 1.0)
 }
 
 /// sin x.
 #[inline(always)]
 fn sin(x: f32) -> f32 {
-    let shifted = x.mul_add(FRAC_1_PI, ROUND_SINGLE);
+    let shifted = x.mad(FRAC_1_PI, ROUND_SINGLE);
     let value = sin_of_rest(x, shifted - ROUND_SINGLE);
     f32::from_bits(value.to_bits() ^ (shifted.to_bits() << 31))
 }
@@ -95,7 +100,7 @@ fn sin(x: f32) -> f32 {
 /// cos x = -sin(x - π/2).
 #[inline(always)]
 fn cos(x: f32) -> f32 {
-    let shifted = x.mul_add(FRAC_1_PI, -0.5) + ROUND_SINGLE;
+    let shifted = x.mad(FRAC_1_PI, -0.5) + ROUND_SINGLE;
     let value = sin_of_rest(x, shifted - ROUND_SINGLE + 0.5);
     f32::from_bits(value.to_bits() ^ (!shifted.to_bits() << 31))
 }

@@ -5,6 +5,7 @@
 use crate::exp::{ROUND_SINGLE, assembled, exp2_of_fraction};
 use crate::export;
 use crate::log::split_single;
+use crate::multiply_add::MultiplyAdd;
 use crate::polynomial::polynomial;
 use std::hint::select_unpredictable;
 
@@ -22,13 +23,13 @@ fn log2_sum(x: f32) -> (f32, f32) {
     let s = f / (f + 2.0);
     // f - s (2 + f), of which the first difference is exact (Sterbenz). The sum's derivative by s is c / (1 - s²), and
     // 1 / (2 + f) = (1 - s) / 2: together c / 2 / (1 + s), about c (1 - s + s²) / 2.
-    let rest = (-s).mul_add(f, (-2.0f32).mul_add(s, f));
+    let rest = (-s).fused(f, (-2.0f32).mad(s, f));
     let (high, low) = TWO_OVER_LN_2;
     let square = s * s;
     let main = high * s;
-    let small = low.mul_add(s, high.mul_add(s, -main));
-    let small = s.mul_add(s.mul_add(0.5 * high, -0.5 * high), 0.5 * high).mul_add(rest, small);
-    let small = (s * square).mul_add(polynomial(square, ATANH), small);
+    let small = low.mad(s, high.missed(s, main));
+    let small = s.mad(s.mad(0.5 * high, -0.5 * high), 0.5 * high).mad(rest, small);
+    let small = (s * square).mad(polynomial(square, ATANH), small);
     let first = k + main;
     (first, (main - (first - k)) + small)
 }
@@ -48,8 +49,8 @@ struct Power {
 fn power(x: f32, y: f32, rest: Option<f32>) -> Power {
     let (high, low) = log2_sum(x.abs());
     let product = y * high;
-    let small = y.mul_add(low, y.mul_add(high, -product));
-    let small = rest.map_or(small, |rest| rest.mul_add(high, small));
+    let small = y.mad(low, y.missed(high, product));
+    let small = rest.map_or(small, |rest| rest.mad(high, small));
     let shifted = (product + small) + ROUND_SINGLE;
     let m = exp2_of_fraction((product - (shifted - ROUND_SINGLE)) + small);
     Power { x, y, product, m, shifted }
@@ -137,7 +138,7 @@ fn pown(x: f32, n: i32) -> f32 {
 fn rootn(x: f32, n: i32) -> f32 {
     let degree = n as f32;
     let inverse = 1.0 / degree;
-    let power = power(x, inverse, Some((-inverse).mul_add(degree, 1.0) * inverse));
+    let power = power(x, inverse, Some((-inverse).fused(degree, 1.0) * inverse));
     if power.is_ordinary() {
         return power.ordinary();
     }
@@ -156,13 +157,13 @@ fn cbrt(x: f32) -> f32 {
     let small = x.abs() < 1e-15;
     let size = if small { lifted } else { x.abs() };
     // K - bits / 3 in units of 2^8, of which the sum with 2^23 holds an integer.
-    let third = ((size.to_bits() >> 8) as f32).mul_add(-1.0 / 3.0, 5_546_500.0 + 8388608.0);
+    let third = ((size.to_bits() >> 8) as f32).mad(-1.0 / 3.0, 5_546_500.0 + 8388608.0);
     let guess = f32::from_bits(third.to_bits() << 8);
-    let e = (-size * guess).mul_add(guess * guess, 1.0);
-    let r = (guess * e).mul_add(e.mul_add(e.mul_add(14.0 / 81.0, 2.0 / 9.0), 1.0 / 3.0), guess);
+    let e = (-size * guess).mad(guess * guess, 1.0);
+    let r = (guess * e).mad(e.mad(e.mad(14.0 / 81.0, 2.0 / 9.0), 1.0 / 3.0), guess);
     let square = r * r;
     let root = size * square;
-    let root = ((-root * root).mul_add(root, size) * r * r).mul_add(1.0 / 3.0, root);
+    let root = ((-root * root).fused(root, size) * r * r).mad(1.0 / 3.0, root);
     let root = if small { root * (1.0 / 16777216.0) } else { root };
     (if size <= f32::MAX { root } else { x.abs() }).copysign(x)
 }
@@ -181,7 +182,7 @@ fn hypot(x: f32, y: f32) -> f32 {
         (1.0, 1.0)
     };
     let (a, b) = (x * scale, y * scale);
-    let value = a.mul_add(a, b * b).sqrt() * back;
+    let value = a.mad(a, b * b).sqrt() * back;
     if largest == f32::INFINITY { largest } else { value }
 }
 

@@ -8,6 +8,7 @@
 
 use crate::exp::{ROUND, ROUND_SINGLE};
 use crate::export;
+use crate::multiply_add::MultiplyAdd;
 use crate::polynomial::polynomial;
 use std::f64::consts::FRAC_PI_2;
 use std::hint::select_unpredictable;
@@ -59,7 +60,7 @@ fn far_radians(x: f32) -> Angle {
     let exponent = (x.to_bits() >> 23) as usize & 0xFF;
     let (high, low) = TWO_OVER_PI[exponent.saturating_sub(152) & 127];
     let first = angle(f64::from(x) * high);
-    let second = angle(f64::from(x).mul_add(low, first.rest));
+    let second = angle(f64::from(x).mad(low, first.rest));
     Angle { quadrant: first.quadrant.wrapping_add(second.quadrant), ..second }
 }
 
@@ -93,7 +94,7 @@ impl Single {
     #[inline(always)]
     fn sin_of_rest(self) -> f32 {
         let square = self.rest * self.rest;
-        let value = (self.rest * square).mul_add(polynomial(square, SIN_SINGLE), self.rest);
+        let value = (self.rest * square).mad(polynomial(square, SIN_SINGLE), self.rest);
         // -0 and the product, which is 0, have the sum 0.
         f32::from_bits(value.to_bits() | (self.rest.to_bits() & (1 << 31)))
     }
@@ -101,7 +102,7 @@ impl Single {
     #[inline(always)]
     fn cos_of_rest(self) -> f32 {
         let square = self.rest * self.rest;
-        square.mul_add(polynomial(square, COS_SINGLE), 1.0)
+        square.mad(polynomial(square, COS_SINGLE), 1.0)
     }
 
     #[inline(always)]
@@ -129,10 +130,9 @@ impl Single {
     #[inline(always)]
     fn tan_above_rest(self, weighed: bool) -> f32 {
         let square = self.rest * self.rest;
-        let polynomial =
-            TAN_SINGLE.iter().rev().copied().reduce(|sum, c| sum.mul_add(square, c)).unwrap_or(0.0);
-        let low = if weighed { square.mul_add(self.low, self.low) } else { self.low };
-        (self.rest * square).mul_add(polynomial, low)
+        let polynomial = TAN_SINGLE.iter().rev().copied().reduce(|sum, c| sum.mad(square, c)).unwrap_or(0.0);
+        let low = if weighed { square.mad(self.low, self.low) } else { self.low };
+        (self.rest * square).mad(polynomial, low)
     }
 
     #[inline(always)]
@@ -153,7 +153,7 @@ impl Single {
         let tan = self.rest + above;
         let low = above - (tan - self.rest);
         let inverse = -1.0 / tan;
-        select_unpredictable(self.is_even(), tan, (inverse * inverse).mul_add(low, inverse))
+        select_unpredictable(self.is_even(), tan, (inverse * inverse).mad(low, inverse))
     }
 }
 
@@ -167,29 +167,49 @@ const FRAC_PI_2_REST: f32 = -4.371139e-8;
 /// Up to here the first part's product is taken off exactly, and the third's is too small to round the rest a second time.
 const NEAR: f32 = 65536.0;
 
+/// x - k p in double, for a p in parts of 24 bits and a k of 17: only the last steps round.
+#[inline(always)]
+fn wide_remainder(x: f32, k: f32, parts: [f32; 3]) -> f64 {
+    let ([first, second, third], k) = (parts.map(f64::from), f64::from(k));
+    (f64::from(x) - k * first) - (k * second + k * third)
+}
+
+/// The same in float. A zero keeps its sign.
+#[inline(always)]
+pub(crate) fn remainder(x: f32, k: f32, parts: [f32; 3]) -> f32 {
+    if cfg!(feature = "unfused") {
+        return wide_remainder(x, k, parts) as f32;
+    }
+    parts.iter().fold(x, |rest, part| (-k).mad(*part, rest))
+}
+
 /// x radians, up to there.
 #[inline(always)]
 fn near_radians(x: f32) -> Single {
-    let shifted = x.mul_add(std::f32::consts::FRAC_2_PI, ROUND_SINGLE);
+    let shifted = x.mad(std::f32::consts::FRAC_2_PI, ROUND_SINGLE);
     let k = shifted - ROUND_SINGLE;
-    let rest = FRAC_PI_2_PARTS.iter().fold(x, |rest, part| (-k).mul_add(*part, rest));
-    Single { quadrant: shifted.to_bits(), rest, low: 0.0 }
+    Single { quadrant: shifted.to_bits(), rest: remainder(x, k, FRAC_PI_2_PARTS), low: 0.0 }
 }
 
 /// The same with what the rest misses.
 #[inline(always)]
 fn near_radians_exact(x: f32) -> Single {
     let [first, second, third] = FRAC_PI_2_PARTS;
-    let shifted = x.mul_add(std::f32::consts::FRAC_2_PI, ROUND_SINGLE);
+    let shifted = x.mad(std::f32::consts::FRAC_2_PI, ROUND_SINGLE);
     let k = shifted - ROUND_SINGLE;
-    let before = (-k).mul_add(first, x);
-    let rest = (-k).mul_add(second, before);
+    // (The signs are such that a zero keeps its own.)
+    if cfg!(feature = "unfused") {
+        let exact = wide_remainder(x, k, FRAC_PI_2_PARTS);
+        let rest = exact as f32;
+        return Single { quadrant: shifted.to_bits(), rest, low: -(f64::from(rest) - exact) as f32 };
+    }
+    let before = (-k).mad(first, x);
+    let rest = (-k).mad(second, before);
     // The difference is exact where the rest is larger than the second product, which is at most 0.0032. Of a smaller one the
     // rounding is small, too.
-    let missed = k.mul_add(second, rest - before);
+    let missed = k.mad(second, rest - before);
     let missed = select_unpredictable(rest.abs() > 0.0078125, missed, 0.0);
-    // (The signs are such that a zero keeps its own.)
-    Single { quadrant: shifted.to_bits(), rest, low: -(k.mul_add(third, missed)) }
+    Single { quadrant: shifted.to_bits(), rest, low: -(k.mad(third, missed)) }
 }
 
 /// tan x of x radians.
@@ -204,11 +224,11 @@ fn tan(x: f32) -> f32 {
 #[inline(always)]
 fn tan_half_turns(x: f32) -> f32 {
     let size = x.abs();
-    let turns = 2.0 * (-2.0f32).mul_add((0.5 * size).trunc(), size);
+    let turns = 2.0 * (-2.0f32).mad((0.5 * size).trunc(), size);
     let shifted = turns + ROUND_SINGLE;
     let (quadrant, turns) = (shifted.to_bits(), turns - (shifted - ROUND_SINGLE));
     let rest = turns * FRAC_PI_2_NEAREST;
-    let low = turns.mul_add(FRAC_PI_2_REST, turns.mul_add(FRAC_PI_2_NEAREST, -rest));
+    let low = turns.mad(FRAC_PI_2_REST, turns.missed(FRAC_PI_2_NEAREST, rest));
     let angle = Single { quadrant, rest, low };
     let edge = select_unpredictable(angle.is_even(), 0.0f32, f32::INFINITY);
     let edge = f32::from_bits(edge.to_bits() | (quadrant & 2) << 30);

@@ -1,4 +1,5 @@
-//! Compiles the builtin library (`builtins/`) to the LLVM bitcode that kernels are linked with, and links LLVM statically: what
+//! Compiles the builtin library (`builtins/`) to the LLVM bitcode that kernels are linked with, once for processors with fused sums
+//! of products and once for those without, and links LLVM statically: what
 //! this compiler uses of it, for this processor's kind.
 
 use std::path::{Path, PathBuf};
@@ -17,10 +18,18 @@ fn compile() -> Result<(), String> {
     let rustc = PathBuf::from(variable("RUSTC")?);
     let llvm = Llvm::find()?;
     same_llvm(&rustc, &llvm)?;
-    let output = Path::new(&variable("OUT_DIR")?).join("builtins.bc");
-    let mut command = Command::new(&rustc);
+    library(&rustc, &llvm, "builtins.bc", None)?;
+    library(&rustc, &llvm, "builtins-unfused.bc", Some("unfused"))?;
+    link_statically(&llvm)
+}
+
+/// The builtin library with that feature.
+fn library(rustc: &Path, llvm: &Llvm, name: &str, feature: Option<&str>) -> Result<(), String> {
+    let output = Path::new(&variable("OUT_DIR")?).join(name);
+    let mut command = Command::new(rustc);
     command.args(["--crate-name=spirula_builtins", "--crate-type=lib", "--edition=2024", "--emit=llvm-bc"]);
     command.arg("--cfg=spirula_bitcode");
+    command.args(feature.map(|feature| format!("--cfg=feature={feature:?}")));
     command.args([
         "-Copt-level=3",
         "-Cpanic=abort",
@@ -33,9 +42,8 @@ fn compile() -> Result<(), String> {
     command.args(["-Cllvm-args=-mergefunc-use-aliases=0", "-Cno-vectorize-loops", "-Cno-vectorize-slp"]);
     command.arg("--target").arg(variable("TARGET")?).arg("-o").arg(&output).arg("../../builtins/src/lib.rs");
     run(&mut command)?;
-    for_linking(&llvm, &output)?;
-    no_foreign_calls(&llvm, &output)?;
-    link_statically(&llvm)
+    for_linking(llvm, &output)?;
+    no_foreign_calls(llvm, &output)
 }
 
 /// What of LLVM is linked: parsing, passes and code for x86-64. (Of the execution engine only what inkwell's modules ask for

@@ -17,9 +17,9 @@ use crate::command::{Command, CommandType, Work};
 use crate::context::Context;
 use crate::error::{Error, Result, Status, code_name};
 use crate::execute::pace::WORTH_WAKING_NS;
-use crate::execute::scheduler::STACK_SIZE;
+use crate::execute::scheduler::{SOON_NS, STACK_SIZE};
 use crate::log;
-use crate::machine::affinity;
+use crate::machine::{affinity, timer};
 use crate::platform::device::Device;
 use crate::trace;
 use crossbeam::channel::{Receiver, Sender, unbounded};
@@ -78,6 +78,8 @@ impl Queue {
             worker: OnceLock::new(),
             starting: Mutex::new(()),
             reminded: AtomicBool::new(false),
+            hesitates: AtomicBool::new(false),
+            waited_for: AtomicBool::new(false),
             deferred_ns: AtomicU64::new(0),
             released: AtomicBool::new(false),
         });
@@ -197,6 +199,10 @@ struct Executor {
     starting: Mutex<()>,
     /// Whether somebody will look after its commands in a moment.
     reminded: AtomicBool,
+    /// Whether the thread is to leave them to others for a moment.
+    hesitates: AtomicBool,
+    /// Whether somebody waits who would have run commands, had the thread not been at it.
+    waited_for: AtomicBool,
     /// How long the short commands are expected to take that have come since the thread was last woken.
     deferred_ns: AtomicU64,
     /// The queue is gone: its thread ends when nothing is left.
@@ -216,8 +222,8 @@ impl Executor {
         Ok(())
     }
 
-    /// As [`Executor::wake_worker`], but in a moment if a thread is awake that can: whoever queues a command and waits for it at once
-    /// runs it himself, and has no use for another thread that takes the processor from a kernel's.
+    /// As [`Executor::wake_worker`], but in a moment, which a thread that is awake looks after, or else the queue's own: whoever queues a
+    /// command and waits for it at once runs it himself, and has no use for another thread that takes the processor from a kernel's.
     fn wake_soon(self: &Arc<Self>) -> Result<()> {
         if self.reminded.swap(true, Ordering::SeqCst) {
             return Ok(());
@@ -229,7 +235,20 @@ impl Executor {
             return Ok(());
         }
         self.reminded.store(false, Ordering::SeqCst);
+        self.hesitates.store(true, Ordering::SeqCst);
         self.wake_worker()
+    }
+
+    /// Lets others take the commands that have come, for a moment.
+    fn hesitate(&self) {
+        let until = timer() + SOON_NS;
+        while !self.commands.is_empty() && timer() < until {
+            // Who takes them leaves none without waking this thread.
+            if self.try_front().is_none() {
+                return;
+            }
+            std::thread::yield_now();
+        }
     }
 
     /// Has the queue's thread take what nobody has taken by now. As long as somebody else is at it that is looked at again.
@@ -281,12 +300,19 @@ impl Executor {
     /// The queue's thread.
     fn serve(&self) {
         loop {
+            if self.hesitates.swap(false, Ordering::SeqCst) {
+                self.hesitate();
+            }
             self.drain();
             if self.is_over() {
                 return;
             }
-            // A kernel that this thread waited for may have used up a wake-up, but then `drain` looked again.
-            std::thread::park();
+            // Who came while this thread had the lock relies on it; see `help_until`.
+            fence(Ordering::SeqCst);
+            if self.commands.is_empty() || self.try_front().is_none() {
+                // A kernel that this thread waited for may have used up a wake-up, but then `drain` looked again.
+                std::thread::park();
+            }
         }
     }
 
@@ -297,16 +323,20 @@ impl Executor {
             && self.commands.is_empty()
     }
 
-    /// Runs commands until none is left, unless another thread is at it, which wakes this one if it leaves any behind.
+    /// Runs commands until none is left, unless another thread is at it, which wakes this one if it leaves any behind. Then it looks for
+    /// more for a while, unless somebody waits: he will also wait for the next, and can run that himself.
     fn drain(&self) {
         // Pairs with the fence in `help_until`: one of the two sees what the other left.
         fence(Ordering::SeqCst);
         let Some(mut front) = self.try_front() else { return };
+        self.waited_for.store(false, Ordering::Relaxed);
         let mut idle = 0;
         while idle < SPINS {
             if let Some(pending) = self.next(&mut front, |_| true) {
                 pending.run(&self.device);
                 idle = 0;
+            } else if self.waited_for.load(Ordering::Relaxed) {
+                return;
             } else {
                 std::hint::spin_loop();
                 idle += 1;
@@ -345,21 +375,27 @@ impl Runner for Executor {
     }
 
     fn help_until(self: Arc<Self>, event: &Event) {
-        let mut left = true;
-        if let Some(mut front) = self.try_front() {
-            while !event.has_ended()
-                && let Some(pending) = self.next(&mut front, Pending::may_run_anywhere)
-            {
-                pending.run(&self.device);
-            }
-            left = !front.is_empty();
-        }
+        // Pairs with the fence in `serve`: either this finds the lock free, or who had it finds the command.
         fence(Ordering::SeqCst);
-        let releasing = self.released.load(Ordering::SeqCst) && self.worker.get().is_some();
-        if left || !self.commands.is_empty() || releasing {
-            self.try_wake();
-        } else {
-            self.deferred_ns.store(0, Ordering::Relaxed);
+        match self.try_front() {
+            Some(mut front) => {
+                while !event.has_ended()
+                    && let Some(pending) = self.next(&mut front, Pending::may_run_anywhere)
+                {
+                    pending.run(&self.device);
+                }
+                let left = !front.is_empty();
+                drop(front);
+                fence(Ordering::SeqCst);
+                let releasing = self.released.load(Ordering::SeqCst) && self.worker.get().is_some();
+                if left || !self.commands.is_empty() || releasing {
+                    self.try_wake();
+                } else {
+                    self.deferred_ns.store(0, Ordering::Relaxed);
+                }
+            }
+            // Who is at it looks for commands again when he has let go.
+            None => self.waited_for.store(true, Ordering::Relaxed),
         }
         let mut spins = 0;
         while !event.has_ended() && spins < SPINS {

@@ -1,16 +1,16 @@
 //! Exponentials: e^x = 2^k e^r with k the nearest integer to x / ln 2, which leaves |r| <= 0.35 for a polynomial.
 
+use super::log::{LN_2_HIGH, LN_2_LOW, LOG10_2_HIGH, LOG10_2_LOW};
 use super::pair::{Pair, ordered_sum};
 use crate::exp::ROUND;
 use crate::export;
+use crate::multiply_add::MultiplyAdd;
 use crate::polynomial::polynomial;
-use std::f64::consts::{LN_2, LN_10, LOG2_10, LOG2_E, LOG10_2};
+use std::f64::consts::{LN_2, LN_10, LOG2_10, LOG2_E};
 use std::hint::select_unpredictable;
 
 /// ln 2 - LN_2.
 const LN_2_REST: f64 = 2.3190468138462996e-17;
-/// log10 2 - LOG10_2.
-const LOG10_2_REST: f64 = -2.8037281277851704e-18;
 /// ln 10 - LN_10.
 const LN_10_REST: f64 = -2.1707562233822494e-16;
 
@@ -75,7 +75,7 @@ fn bounded(x: f64, low: f64, high: f64) -> f64 {
 /// e^r - 1 for |r| <= 0.347.
 #[inline(always)]
 fn reduced(r: Pair) -> f64 {
-    r.hi + (r.hi * r.hi).mul_add(polynomial(r.hi, EXP), r.lo)
+    r.hi + (r.hi * r.hi).mad(polynomial(r.hi, EXP), r.lo)
 }
 
 /// x - k ln 2 with the k that makes it small.
@@ -83,8 +83,8 @@ fn reduced(r: Pair) -> f64 {
 fn remainder(x: Pair) -> (Pair, i32) {
     let (whole, k) = nearest(x.hi * LOG2_E);
     // The first is exact.
-    let first = (-whole).mul_add(LN_2, x.hi);
-    (ordered_sum(first, (-whole).mul_add(LN_2_REST, x.lo)), k)
+    let first = (-whole).mad(LN_2_HIGH, x.hi);
+    (ordered_sum(first, (-whole).mad(LN_2_LOW, x.lo)), k)
 }
 
 /// e^(hi + lo) as m 2^k, with m around 1; infinities are taken as ±1400.
@@ -99,7 +99,7 @@ pub(super) fn exp_parts(x: Pair) -> (f64, i32) {
 /// e^r for |r| <= 0.347.
 #[inline(always)]
 fn near_one(r: f64) -> f64 {
-    1.0 + (r * r).mul_add(polynomial(r, EXP), r)
+    1.0 + (r * r).mad(polynomial(r, EXP), r)
 }
 
 #[inline(always)]
@@ -110,10 +110,10 @@ pub(super) fn exp(x: f64) -> f64 {
 /// e^(hi + lo) within an ULP or so.
 #[inline(always)]
 pub(super) fn exp_of_sum(x: Pair) -> f64 {
-    let shifted = x.hi.mul_add(LOG2_E, ROUND);
+    let shifted = x.hi.mad(LOG2_E, ROUND);
     let whole = shifted - ROUND;
-    let first = (-whole).mul_add(LN_2, x.hi);
-    let r = first + (-whole).mul_add(LN_2_REST, x.lo);
+    let first = (-whole).mad(LN_2_HIGH, x.hi);
+    let r = first + (-whole).mad(LN_2_LOW, x.lo);
     assembled(near_one(r), shifted, x.hi, 708.0, 1400.0)
 }
 
@@ -133,17 +133,17 @@ fn exp2(x: f64) -> f64 {
     let shifted = x + ROUND;
     let f = x - (shifted - ROUND);
     let hi = f * LN_2;
-    let lo = f.mul_add(LN_2_REST, f.mul_add(LN_2, -hi));
+    let lo = f.mad(LN_2_REST, f.missed(LN_2, hi));
     assembled(1.0 + reduced(Pair { hi, lo }), shifted, x, 1021.0, 2000.0)
 }
 
 #[inline(always)]
 fn exp10(x: f64) -> f64 {
-    let shifted = x.mul_add(LOG2_10, ROUND);
+    let shifted = x.mad(LOG2_10, ROUND);
     let whole = shifted - ROUND;
-    let f = (-whole).mul_add(LOG10_2_REST, (-whole).mul_add(LOG10_2, x));
+    let f = (-whole).mad(LOG10_2_LOW, (-whole).mad(LOG10_2_HIGH, x));
     let hi = f * LN_10;
-    let lo = f.mul_add(LN_10_REST, f.mul_add(LN_10, -hi));
+    let lo = f.mad(LN_10_REST, f.missed(LN_10, hi));
     assembled(1.0 + reduced(Pair { hi, lo }), shifted, x, 307.0, 600.0)
 }
 

@@ -1,6 +1,7 @@
 //! Inverse trigonometric functions, as for float; where a constant like π/2 is added, its second double goes along.
 
 use crate::export;
+use crate::multiply_add::MultiplyAdd;
 use crate::polynomial::polynomial;
 use std::f64::consts::{FRAC_1_PI, FRAC_PI_2, PI};
 
@@ -60,7 +61,7 @@ fn arc(x: f64) -> f64 {
     let square = if outer { 0.5 - 0.5 * x.abs() } else { x * x };
     let root = if outer { square.sqrt() } else { x.abs() };
     // What rounding the root lost.
-    let lost = (-root).mul_add(root, square) / (2.0 * root);
+    let lost = (-root).fused(root, square) / (2.0 * root);
     let lost = if outer && root > 0.0 { lost } else { 0.0 };
     root + (root * square * polynomial(square, ASIN) + lost)
 }

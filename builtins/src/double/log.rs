@@ -4,15 +4,16 @@
 use super::pair::{Pair, ordered_sum, product, sum};
 use crate::export;
 use crate::log::{special, split_lifted};
+use crate::multiply_add::MultiplyAdd;
 use crate::polynomial::polynomial;
 use std::f64::consts::{LOG2_E, LOG10_E};
 
 /// ln 2 in 42 bits, whose product with an exponent is exact, and the rest.
-const LN_2_HIGH: f64 = 0.6931471805598903;
-const LN_2_LOW: f64 = 5.497923018708371e-14;
+pub(super) const LN_2_HIGH: f64 = 0.6931471805598903;
+pub(super) const LN_2_LOW: f64 = 5.497923018708371e-14;
 /// log10 2 likewise.
-const LOG10_2_HIGH: f64 = 0.30102999566395283;
-const LOG10_2_LOW: f64 = 2.8363394551044964e-14;
+pub(super) const LOG10_2_HIGH: f64 = 0.30102999566395283;
+pub(super) const LOG10_2_LOW: f64 = 2.8363394551044964e-14;
 /// 1 / ln 2 - LOG2_E.
 const LOG2_E_REST: f64 = 2.0355273740931033e-17;
 /// 2/3 in two doubles.
@@ -65,14 +66,14 @@ fn rest(f: f64) -> f64 {
     let s = f / (2.0 + f);
     let half_square = 0.5 * f * f;
     let z = s * s;
-    s.mul_add(z.mul_add(polynomial(z, ATANH), half_square), -half_square)
+    s.mad(z.mad(polynomial(z, ATANH), half_square), -half_square)
 }
 
 #[inline(always)]
 pub(super) fn log(x: f64) -> f64 {
     let (k, m) = parts(x);
     let f = m - 1.0;
-    special(x, k.mul_add(LN_2_HIGH, f + k.mul_add(LN_2_LOW, rest(f))))
+    special(x, k.mad(LN_2_HIGH, f + k.mad(LN_2_LOW, rest(f))))
 }
 
 #[inline(always)]
@@ -80,7 +81,7 @@ fn log2(x: f64) -> f64 {
     let (k, m) = parts(x);
     let f = m - 1.0;
     let main = product(f, LOG2_E);
-    let small = rest(f).mul_add(LOG2_E, f.mul_add(LOG2_E_REST, main.lo));
+    let small = rest(f).mad(LOG2_E, f.mad(LOG2_E_REST, main.lo));
     special(x, k + (main.hi + small))
 }
 
@@ -89,8 +90,8 @@ fn log10(x: f64) -> f64 {
     let (k, m) = parts(x);
     let f = m - 1.0;
     let main = product(f, LOG10_E);
-    let small = k.mul_add(LOG10_2_LOW, rest(f).mul_add(LOG10_E, main.lo));
-    special(x, k.mul_add(LOG10_2_HIGH, main.hi + small))
+    let small = k.mad(LOG10_2_LOW, rest(f).mad(LOG10_E, main.lo));
+    special(x, k.mad(LOG10_2_HIGH, main.hi + small))
 }
 
 #[inline(always)]
@@ -122,10 +123,10 @@ pub(super) fn log_pair_of_positive(x: f64) -> Pair {
     // s = (m - 1) / (m + 1) = hi + lo, by one division: what it leaves is exact.
     let inverse = 1.0 / denominator.hi;
     let hi = numerator * inverse;
-    let left = (-hi).mul_add(denominator.lo, (-hi).mul_add(denominator.hi, numerator));
+    let left = (-hi).mad(denominator.lo, (-hi).fused(denominator.hi, numerator));
     let lo = left * inverse;
     let square = product(hi, hi);
-    let z = Pair { lo: (hi + hi).mul_add(lo, square.lo), ..square };
+    let z = Pair { lo: (hi + hi).mad(lo, square.lo), ..square };
     // log m = 2 s + s z (2/3 + ...), of which the second is below a hundredth.
     let factor = ordered_sum(TWO_THIRDS.hi, z.hi * polynomial(z.hi, ATANH_TAIL));
     let factor = Pair { lo: factor.lo + TWO_THIRDS.lo, ..factor };
@@ -133,7 +134,7 @@ pub(super) fn log_pair_of_positive(x: f64) -> Pair {
     let main = ordered_sum(hi + hi, cubic.hi);
     let value = ordered_sum(k * LN_2_HIGH, main.hi);
     let small = main.lo + (lo + lo) + cubic.lo;
-    ordered_sum(value.hi, value.lo + k.mul_add(LN_2_LOW, small))
+    ordered_sum(value.hi, value.lo + k.mad(LN_2_LOW, small))
 }
 
 export! {

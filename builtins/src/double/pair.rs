@@ -1,4 +1,6 @@
-//! Unevaluated sums of two doubles (Dekker, Numerische Mathematik 18, 1971; products by fused multiply-add).
+//! Unevaluated sums of two doubles (Dekker, Numerische Mathematik 18, 1971; products by what `MultiplyAdd` has for them).
+
+use crate::multiply_add::MultiplyAdd;
 
 /// hi + lo, with lo no more than about half a unit in hi's last place.
 #[derive(Clone, Copy)]
@@ -26,7 +28,7 @@ pub(super) fn ordered_sum(a: f64, b: f64) -> Pair {
 #[inline(always)]
 pub(super) fn product(a: f64, b: f64) -> Pair {
     let hi = a * b;
-    Pair { hi, lo: a.mul_add(b, -hi) }
+    Pair { hi, lo: a.missed(b, hi) }
 }
 
 impl Pair {
@@ -41,7 +43,7 @@ impl Pair {
     #[inline(always)]
     pub fn roughly_times(self, other: Pair) -> Pair {
         let Pair { hi, lo } = product(self.hi, other.hi);
-        Pair { hi, lo: self.lo.mul_add(other.hi, self.hi.mul_add(other.lo, lo)) }
+        Pair { hi, lo: self.lo.mad(other.hi, self.hi.mad(other.lo, lo)) }
     }
 
     /// The sum, to about 2^-104 of the larger one.

@@ -7,6 +7,7 @@ use super::pair::{Pair, product};
 use crate::exp::exp2_narrow;
 use crate::export;
 use crate::log::log2_narrow;
+use crate::multiply_add::MultiplyAdd;
 use std::hint::select_unpredictable;
 
 /// x^y for finite x > 0; infinite y give NaN.
@@ -14,7 +15,7 @@ use std::hint::select_unpredictable;
 fn power(x: f64, y: Pair) -> f64 {
     let log = log_pair_of_positive(x);
     let main = product(log.hi, y.hi);
-    let lo = log.hi.mul_add(y.lo, log.lo.mul_add(y.hi, main.lo));
+    let lo = log.hi.mad(y.lo, log.lo.mad(y.hi, main.lo));
     exp_of_sum(Pair { hi: main.hi, lo })
 }
 
@@ -85,7 +86,7 @@ fn pown(x: f64, n: i32) -> f64 {
 fn rootn(x: f64, n: i32) -> f64 {
     let degree = f64::from(n);
     let inverse = 1.0 / degree;
-    let lost = (-inverse).mul_add(degree, 1.0) / degree;
+    let lost = (-inverse).fused(degree, 1.0) / degree;
     unless_special(x, Pair { hi: inverse, lo: lost }, |size| {
         let odd = n & 1 == 1;
         let signed = select_unpredictable(x.is_sign_negative() && odd, -size, size);
@@ -101,7 +102,7 @@ fn cbrt(x: f64) -> f64 {
     let size = if small { x.abs() * LIFT } else { x.abs() };
     let first = exp2_narrow(log2_narrow(size) / 3.0);
     let square = first * first;
-    let root = first - first.mul_add(square, -size) / (3.0 * square);
+    let root = first - first.mad(square, -size) / (3.0 * square);
     let root = if small { root * (1.0 / 262144.0) } else { root };
     if x == 0.0 || !x.is_finite() { x } else { root.copysign(x) }
 }
@@ -117,7 +118,7 @@ fn hypot(x: f64, y: f64) -> f64 {
     let exponent = (if field > 2045 { 2045 } else { field }) - 1023;
     let scale = power_of_two(-exponent);
     let (a, b) = (a * scale, b * scale);
-    let value = a.mul_add(a, b * b).sqrt() * power_of_two(exponent);
+    let value = a.mad(a, b * b).sqrt() * power_of_two(exponent);
     if x.is_infinite() || y.is_infinite() { f64::INFINITY } else { value }
 }
 

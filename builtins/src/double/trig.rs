@@ -5,6 +5,7 @@
 use super::exp::{nearest, power_of_two};
 use super::pair::{Pair, product, sum};
 use crate::export;
+use crate::multiply_add::MultiplyAdd;
 use crate::polynomial::polynomial;
 use std::f64::consts::{FRAC_2_PI, FRAC_PI_2};
 
@@ -54,7 +55,7 @@ fn radians(x: f64) -> Angle {
 fn moderate(x: f64) -> Angle {
     let (turns, k) = nearest(x * FRAC_2_PI);
     // Exact: both have no bits below 2^-53 and the difference is below 1.
-    let first = (-turns).mul_add(FRAC_PI_2, x);
+    let first = (-turns).fused(FRAC_PI_2, x);
     let second = product(turns, PI_2_SECOND);
     let rest = sum(first, -second.hi);
     let lo = (rest.lo - second.lo) - turns * PI_2_THIRD;
@@ -151,7 +152,7 @@ fn half_turns(x: f64) -> Angle {
     let whole = turns.round_ties_even();
     let quadrant = (whole - 4.0 * (0.25 * whole).floor()) as i32;
     let rest = product(turns - whole, FRAC_PI_2);
-    let lo = (turns - whole).mul_add(PI_2_SECOND, rest.lo);
+    let lo = (turns - whole).mad(PI_2_SECOND, rest.lo);
     Angle { quadrant: quadrant as u32, rest: Pair { hi: rest.hi, lo } }
 }
 

@@ -3,6 +3,7 @@
 use super::ImageDescriptor;
 use super::half::{float_to_half, half_to_float};
 use super::srgb;
+use crate::multiply_add::MultiplyAdd;
 
 /// CL_RGBA.
 pub(super) const RGBA: u32 = 0x10B5;
@@ -316,7 +317,7 @@ fn quantized(value: f32, low: f32, scale: f32) -> i32 {
 fn quotient(integer: f32, largest: f32) -> f32 {
     let high = 1.0 / largest;
     let low = (1.0 / f64::from(largest) - f64::from(high)) as f32;
-    integer.mul_add(high, integer * low)
+    integer.fused(high, integer * low)
 }
 
 impl Component for f32 {

@@ -1,6 +1,6 @@
 //! `builtins/worst.txt`: the largest error of each function, measured; it goes into `docs/builtins.md`. A line is
 //! `name float double`, in ULP rounded upwards, with a star where all floats were tried. Recording keeps the larger; take
-//! out the line of a function that got better.
+//! out the line of a function that got better. `worst-unfused.txt` is the same for processors without fused sums of products.
 
 use super::measure::{Format, SINGLE};
 use std::collections::BTreeMap;
@@ -20,7 +20,8 @@ pub struct Record {
 }
 
 fn path() -> PathBuf {
-    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("worst.txt")
+    let name = if cfg!(feature = "unfused") { "worst-unfused.txt" } else { "worst.txt" };
+    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join(name)
 }
 
 fn hundredths(error: f64) -> f64 {

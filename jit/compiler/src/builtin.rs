@@ -51,8 +51,17 @@ use std::collections::BTreeSet;
 use table::{Call, Effect, How, Row};
 use types::{Element, Type};
 
-/// The Rust library (`builtins/`) as LLVM bitcode, compiled by the build script.
-pub static LIBRARY_BITCODE: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/builtins.bc"));
+/// The Rust library (`builtins/`) as LLVM bitcode, compiled by the build script; the second is for processors without fused sums
+/// of products.
+static LIBRARIES: [&[u8]; 2] = [
+    include_bytes!(concat!(env!("OUT_DIR"), "/builtins.bc")),
+    include_bytes!(concat!(env!("OUT_DIR"), "/builtins-unfused.bc")),
+];
+
+/// The library for a processor that fuses sums of products or doesn't.
+pub fn library(fuses: bool) -> &'static [u8] {
+    LIBRARIES[usize::from(!fuses)]
+}
 
 /// A declared function's LLVM types as text, such as ret "<4 x float>", params ["ptr addrspace(1)", "i32"].
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -220,6 +229,22 @@ fn define(
         if result.lane == Lane::Void { "void".to_string() } else { value.to_string() },
     );
     Definition { ir, declarations }
+}
+
+/// A definition of a symbol that computes fused sums of products by the library, lane by lane; None if the types are others than
+/// those of `llvm.fma` in float or double.
+pub fn fused(symbol: &str, declared: &Signature) -> Option<Definition> {
+    let ir = Ir::parse(&declared.ret).filter(|ir| matches!(ir.lane, Lane::Float | Lane::Double))?;
+    let mut emitter = Emitter::default();
+    let arguments: Vec<Value> = (0..3).map(|index| Value { ir, text: format!("%a{index}") }).collect();
+    let name = if ir.lane == Lane::Float { "fma_f32" } else { "fma_f64" };
+    let value = emitter.library(name, ir.lane, &arguments);
+    let (body, declarations) = emitter.finish();
+    let head = format!("define linkonce_odr {ir} @{symbol}({ir} %a0, {ir} %a1, {ir} %a2)");
+    Some(Definition {
+        ir: format!("{head} alwaysinline nounwind {{\n{body}  ret {value}\n}}\n"),
+        declarations,
+    })
 }
 
 /// Every symbol that the table provides, sorted: for reports and tests.

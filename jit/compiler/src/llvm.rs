@@ -57,7 +57,7 @@ pub use module::{Module, link_in, parse_bitcode, parse_text, print_text, set_tar
 pub(crate) use module::{addresses, complete_layout};
 pub use passes::run_passes;
 pub(crate) use symbol::{Global, Parameter, Symbol};
-pub use target::{Machine, emit, host, machine};
+pub use target::{Machine, emit, fuses, host, machine};
 pub(crate) use types::Type;
 pub(crate) use value::Value;
 pub(crate) use view::View;

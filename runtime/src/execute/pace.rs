@@ -35,6 +35,12 @@ impl Pace {
         items.saturating_mul(known) / 1000
     }
 
+    /// Work-items that are expected to take so long on one thread; none if nothing is known.
+    pub(crate) fn items_in(&self, ns: u64) -> u64 {
+        let known = self.0.load(Ordering::Relaxed) & u64::from(u32::MAX);
+        if self.is_known() { ns.saturating_mul(1000) / known.max(1) } else { 0 }
+    }
+
     /// Whether `items` are expected to take less than waking a thread is worth.
     pub(crate) fn is_short(&self, items: u64) -> bool {
         self.estimate_ns(items) < WORTH_WAKING_NS
@@ -83,6 +89,7 @@ mod tests {
         assert_eq!(pace.estimate_ns(1), 10, "a straggler's measure");
         pace.learn(Tier::Optimized, 10, 300);
         assert_eq!(pace.estimate_ns(1), 20);
+        assert_eq!((pace.items_in(1000), Pace::new(Tier::Optimized).items_in(1000)), (50, 0));
         assert!(pace.is_trivial(1) && !pace.is_trivial(100) && !Pace::new(Tier::Optimized).is_trivial(1));
         pace.learn(Tier::Optimized, 1, u64::MAX);
         assert!(pace.estimate_ns(u64::MAX) > 0);

@@ -22,6 +22,7 @@ use crate::machine::affinity::{self, Cpus};
 use crate::machine::timer;
 use crate::trace::{self, Span};
 use awake::Awake;
+pub(crate) use awake::SOON_NS;
 use rayon::{ThreadPool, ThreadPoolBuilder};
 use shares::Shares;
 use std::ops::Range;
@@ -33,6 +34,8 @@ use worker::Worker;
 
 /// Stack of the threads that run kernels; only touched pages cost memory.
 pub(crate) const STACK_SIZE: usize = 16 << 20;
+/// Chunks are not to be shorter: each costs a tenth of that.
+const LEAST_CHUNK_NS: u64 = 1_000;
 /// How often a thread that waits for the last chunks looks before it sleeps.
 const SPINS: u32 = 2_000;
 
@@ -151,7 +154,8 @@ impl Scheduler {
         let helpers = (self.threads - 1).min((groups.end - groups.start).saturating_sub(1) as usize);
         let may_turn = invocation.tiers.first().info.code.any_order;
         let backwards = may_turn && !self.backwards.fetch_xor(true, Ordering::Relaxed);
-        let shares = Shares::new(groups.clone(), self.threads, backwards);
+        let least = invocation.tiers.pace.items_in(LEAST_CHUNK_NS) / invocation.group_items().max(1);
+        let shares = Shares::new(groups.clone(), self.threads, backwards).of_at_least(least);
         let pool = self.pool().filter(|_| helpers > 0);
         let help = pool.map(|pool| Help { pool: pool.clone(), awake: self.awake.clone(), most: helpers });
         let job = Arc::new(Job::new(invocation.clone(), version, groups, shares, help, self.threads));

@@ -84,7 +84,7 @@ fn the_library_defines_what_definitions_call() {
         .into_iter()
         .collect();
     let bitcode = std::env::temp_dir().join(format!("spirula-builtins-{}.bc", std::process::id()));
-    std::fs::write(&bitcode, LIBRARY_BITCODE).expect("written");
+    std::fs::write(&bitcode, super::library(true)).expect("written");
     let text = String::from_utf8(llvm("llvm-dis", &["-o", "-", bitcode.to_str().expect("UTF-8")], ""))
         .expect("UTF-8");
     std::fs::remove_file(&bitcode).expect("removed");

@@ -118,8 +118,12 @@ pub fn link<'s>(
     if checks.contains(Checks::MEMORY) {
         look_at_images(&mut module);
     }
+    let fuses = llvm::fuses(machine);
+    if !fuses {
+        replace_fused(session, &mut module, machine)?;
+    }
     if module.view().functions().into_iter().any(is_library_symbol) {
-        llvm::link_lazily(session, &mut module, builtin::LIBRARY_BITCODE, machine)
+        llvm::link_lazily(session, &mut module, builtin::library(fuses), machine)
             .map_err(|error| internal(&error))?;
     }
     describe(module.view(), &mut kernels, checks);
@@ -148,6 +152,29 @@ fn internal(error: &LlvmError) -> CompileError {
 
 fn is_library_symbol(function: Function) -> bool {
     function.is_declaration() && function.name().starts_with("spirula_")
+}
+
+/// Has fused sums of products computed by the library: what a processor has no instruction for would be a call for each lane.
+fn replace_fused<'s>(
+    session: &'s Session,
+    module: &mut Module<'s>,
+    machine: &TargetMachine,
+) -> Result<(), CompileError> {
+    let mut definitions = Vec::new();
+    module.edit(|edit| {
+        for function in edit.functions() {
+            let name = function.name();
+            let Some(suffix) = name.strip_prefix("llvm.fma.").filter(|_| function.has_uses()) else {
+                continue;
+            };
+            let own = format!("spirula.fma.{suffix}");
+            if let Some(definition) = builtin::fused(&own, &signature(function)) {
+                edit.set_name(*function, &own);
+                definitions.push((own, definition));
+            }
+        }
+    });
+    if definitions.is_empty() { Ok(()) } else { add_definitions(session, module, &definitions, machine) }
 }
 
 /// Has images accessed by the library's functions that look where.
@@ -357,10 +384,15 @@ mod tests {
     use super::*;
     use crate::front::{read_modules, testing};
     use spirula_interface::options::CompileOptions;
+    use spirula_interface::target::Target;
 
     fn linked(texts: &[&str]) -> Result<String, String> {
+        linked_for(&llvm::host(), texts)
+    }
+
+    fn linked_for(target: &Target, texts: &[&str]) -> Result<String, String> {
         let session = Session::new();
-        let machine = llvm::machine(&llvm::host(), true).unwrap();
+        let machine = llvm::machine(target, true).unwrap();
         let options = CompileOptions::default();
         let binaries: Vec<Vec<u8>> = texts.iter().map(|text| testing::bitcode(text)).collect();
         let binaries: Vec<&[u8]> = binaries.iter().map(Vec::as_slice).collect();
@@ -374,22 +406,47 @@ mod tests {
     const KERNEL: &str = "define spir_kernel void @k(ptr addrspace(1) %p) {\n";
 
     #[test]
-    fn the_library_can_be_linked_lazily_on_any_machine() {
-        let session = Session::new();
-        let library = llvm::parse_bitcode(&session, builtin::LIBRARY_BITCODE).unwrap();
-        let is_public = |symbol: &Symbol| symbol.name().starts_with("spirula_") && !symbol.is_declaration();
-        let public: Vec<_> = library.view().symbols().filter(is_public).collect();
-        assert!(public.len() > 100);
-        for symbol in public {
-            assert_eq!(symbol.linkage(), LLVMLinkage::LLVMLinkOnceODRLinkage, "{}", symbol.name());
+    fn the_libraries_can_be_linked_lazily_on_any_machine() {
+        for fuses in [true, false] {
+            let session = Session::new();
+            let library = llvm::parse_bitcode(&session, builtin::library(fuses)).unwrap();
+            let is_public =
+                |symbol: &Symbol| symbol.name().starts_with("spirula_") && !symbol.is_declaration();
+            let public: Vec<_> = library.view().symbols().filter(is_public).collect();
+            assert!(public.len() > 100);
+            for symbol in public {
+                assert_eq!(symbol.linkage(), LLVMLinkage::LLVMLinkOnceODRLinkage, "{}", symbol.name());
+            }
+            let text = llvm::print_text(&library);
+            assert_eq!(text.contains("@llvm.fma."), fuses);
+            let is_of_machine = |word: &str| text.contains(&format!("\"{word}\"="));
+            assert!(
+                !["target-cpu", "target-features", "probe-stack"].into_iter().any(is_of_machine),
+                "{text}"
+            );
+            // Else each build's log would say that they differ.
+            let machine = llvm::machine(&llvm::host(), true).unwrap();
+            let layout = machine.get_target_data().get_data_layout();
+            assert!(text.contains(&format!("target datalayout = {:?}", layout.as_str().to_string_lossy())));
         }
-        let text = llvm::print_text(&library);
-        let is_of_machine = |word: &str| text.contains(&format!("\"{word}\"="));
-        assert!(!["target-cpu", "target-features", "probe-stack"].into_iter().any(is_of_machine), "{text}");
-        // Else each build's log would say that they differ.
-        let machine = llvm::machine(&llvm::host(), true).unwrap();
-        let layout = machine.get_target_data().get_data_layout();
-        assert!(text.contains(&format!("target datalayout = {:?}", layout.as_str().to_string_lossy())));
+    }
+
+    #[test]
+    fn a_processor_without_fused_sums_has_them_from_the_library() {
+        let text = format!(
+            "{KERNEL} %f = load <2 x float>, ptr addrspace(1) %p
+             %y = call spir_func <2 x float> @_Z3fmaDv2_fS_S_(<2 x float> %f, <2 x float> %f, <2 x float> %f)
+             %z = call spir_func <2 x float> @_Z3sinDv2_f(<2 x float> %y)
+             store <2 x float> %z, ptr addrspace(1) %p\n ret void\n}}
+             declare spir_func <2 x float> @_Z3fmaDv2_fS_S_(<2 x float>, <2 x float>, <2 x float>)
+             declare spir_func <2 x float> @_Z3sinDv2_f(<2 x float>)"
+        );
+        for (features, fuses) in [("+avx2,+fma", true), ("+sse4.2", false)] {
+            let target = Target { cpu: "x86-64".into(), features: features.into(), threads: 1 };
+            let text = linked_for(&target, &[&text]).unwrap();
+            assert_eq!(text.contains("@llvm.fma."), fuses, "{text}");
+            assert_eq!(text.contains(" = call float @spirula_fma_f32("), !fuses, "{text}");
+        }
     }
 
     #[test]

@@ -97,6 +97,12 @@ fn new_machine(target: &Target, optimize: bool) -> Result<TargetMachine, LlvmErr
         .ok_or_else(|| LlvmError(format!("LLVM has no code generator for {triple}")))
 }
 
+/// Whether the processor has instructions for a product and a sum that round once.
+pub fn fuses(machine: &TargetMachine) -> bool {
+    let features = machine.get_feature_string().to_string_lossy();
+    Target { features: features.into_owned(), ..Target::default() }.facts().fuses
+}
+
 /// Generates code for a module that has the machine's triple and data layout: an object, or the text of its assembly.
 pub fn emit(module: &mut Module, machine: &TargetMachine, kind: FileType) -> Result<Vec<u8>, LlvmError> {
     let buffer = machine

@@ -12,12 +12,14 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 const LINGER_NS: u64 = 1_000_000;
 /// How often it waits for a moment between two looks.
 const SPINS: u32 = 16;
-/// Who has not got the processor back in that time finds that others want it. Then nobody waits for so long: who sleeps gets it at once
-/// when he is woken, who waited would come last.
+/// Who has not got the processor back in that time finds that others want it. Then nobody waits for several times as long as that took:
+/// who sleeps gets it at once when he is woken, who waited would come last. (Not for longer: what the system itself does now and then
+/// takes as long, and a compiler is done before.)
 const CONTENDED_NS: u64 = 50_000;
-const CONTENDED_FOR_NS: u64 = 100_000_000;
+const CONTENDED_TIMES: u64 = 8;
+const CONTENDED_MOST_NS: u64 = 100_000_000;
 /// So long a reminder waits: mostly it has been done by then.
-const SOON_NS: u64 = 20_000;
+pub(crate) const SOON_NS: u64 = 20_000;
 
 /// What a scheduler's awake helpers share.
 #[derive(Default)]
@@ -85,7 +87,8 @@ impl Awake {
             std::thread::yield_now();
             let after = timer();
             if after - before > CONTENDED_NS {
-                self.contended_until.store(after + CONTENDED_FOR_NS, Ordering::Relaxed);
+                let stays = ((after - before) * CONTENDED_TIMES).min(CONTENDED_MOST_NS);
+                self.contended_until.store(after + stays, Ordering::Relaxed);
                 break;
             }
         }

@@ -1,6 +1,6 @@
 //! Which thread runs which work-groups of a launch.
 
-use std::ops::Range;
+use std::ops::{Range, RangeInclusive};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// A chunk is this part of what its share has left.
@@ -11,6 +11,8 @@ pub(super) struct Shares {
     shares: Vec<Share>,
     /// Whether each is run from its end.
     backwards: bool,
+    /// Groups in a chunk, unless less are left.
+    least: u64,
 }
 
 /// On a cache line of its own.
@@ -34,13 +36,19 @@ impl Shares {
         let (count, threads) = (groups.end - groups.start, threads as u64);
         let border = |number: u64| groups.start + count / threads * number + (count % threads).min(number);
         let share = |number| Share(Mutex::new(border(number)..border(number + 1)));
-        Shares { shares: (0..threads).map(share).collect(), backwards }
+        Shares { shares: (0..threads).map(share).collect(), backwards, least: 1 }
+    }
+
+    /// With chunks of so many groups at least, until less are left.
+    pub(super) fn of_at_least(self, least: u64) -> Shares {
+        Shares { least: least.max(1), ..self }
     }
 
     /// A chunk of so many groups at most that nobody else gets: of the thread's own share, or of the far end of the largest.
     pub(super) fn take(&self, own: usize, most: u64) -> Option<Range<u64>> {
         let own = &self.shares[own % self.shares.len()];
-        if let Some(chunk) = cut(&mut own.lock(), most, self.backwards) {
+        let sizes = self.least.min(most.max(1))..=most.max(1);
+        if let Some(chunk) = cut(&mut own.lock(), &sizes, self.backwards) {
             return Some(chunk);
         }
         loop {
@@ -49,7 +57,7 @@ impl Shares {
             if left == 0 {
                 return None;
             }
-            if let Some(chunk) = cut(&mut largest.lock(), most, !self.backwards) {
+            if let Some(chunk) = cut(&mut largest.lock(), &sizes, !self.backwards) {
                 return Some(chunk);
             }
         }
@@ -66,13 +74,13 @@ impl Shares {
     }
 }
 
-/// Takes a chunk from one end.
-fn cut(left: &mut Range<u64>, most: u64, at_end: bool) -> Option<Range<u64>> {
+/// Takes a chunk of one of these sizes, or the rest, from one end.
+fn cut(left: &mut Range<u64>, sizes: &RangeInclusive<u64>, at_end: bool) -> Option<Range<u64>> {
     if left.is_empty() {
         return None;
     }
     let Range { start, end } = *left;
-    let size = ((end - start) / PART).max(1).min(most.max(1));
+    let size = ((end - start) / PART).clamp(*sizes.start(), *sizes.end()).min(end - start);
     let (chunk, rest) = match at_end {
         true => (end - size..end, start..end - size),
         false => (start..start + size, start + size..end),
@@ -100,6 +108,17 @@ mod tests {
             assert!(chunks.windows(2).all(|pair| pair[0].end == pair[1].start));
             assert_eq!((chunks[0].start, chunks[chunks.len() - 1].end), (0, groups));
         }
+    }
+
+    #[test]
+    fn chunks_are_not_too_short_to_be_worth_it() {
+        let shares = Shares::new(0..1000, 1, false).of_at_least(100);
+        let chunks: Vec<Range<u64>> = std::iter::from_fn(|| shares.take(0, u64::MAX)).collect();
+        let sizes: Vec<u64> = chunks.iter().map(|chunk| chunk.end - chunk.start).collect();
+        assert_eq!(sizes, [250, 187, 140, 105, 100, 100, 100, 18]);
+        // Who may not take so many takes what he may.
+        let shares = Shares::new(0..1000, 1, false).of_at_least(100);
+        assert_eq!(shares.take(0, 7), Some(0..7));
     }
 
     #[test]
