@@ -1,5 +1,6 @@
 //! Linked LLVM IR to an object file: everything but the kernels' entries becomes internal, then passes and code for this CPU.
 
+mod masked_accesses;
 mod masked_logic;
 
 use crate::llvm::{self, Edit, FileType, LlvmError, Module, Session};
@@ -65,9 +66,9 @@ pub enum Effort {
 
 /// Generates the object of a module whose `entries` are the functions to call from outside. `observe` sees the module before it
 /// becomes code.
-pub fn generate(
-    session: &Session,
-    module: &mut Module,
+pub fn generate<'s>(
+    session: &'s Session,
+    module: &mut Module<'s>,
     entries: &[String],
     target: &Target,
     (effort, addresses): (Effort, AddressBits),
@@ -89,6 +90,10 @@ pub fn generate(
         Effort::Full => PASSES,
     };
     llvm::run_passes(module, passes, &machine)?;
+    // (What bounds an address is no longer seen in machine code where it is a step of lanes.)
+    if effort != Effort::None && !addresses.is_linear() {
+        masked_accesses::branch(session, module, target, &machine)?;
+    }
     if addresses.is_linear() {
         module.edit(trap_where_nothing_leads);
     }
