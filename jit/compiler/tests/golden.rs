@@ -56,12 +56,13 @@ fn regions_and_work_group_functions() {
 
 /// Passes alone: the file in `passes/`, the passes, and whether the processor approximates roots. `rows` and `overlaps` expect
 /// multiples of 16 work-items, and disjoint buffers.
-const ALONE: [(&str, &[&str], bool); 14] = [
+const ALONE: [(&str, &[&str], bool); 15] = [
     ("components", &["components", "dead-code"], false),
     ("columns", &["row-dimension", "regions", "widen", "lower", "dead-code"], false),
     ("interleaved", &["regions", "widen"], false),
     ("kept_pointers", &["regions", "widen"], false),
     ("local_atomics", &["local-atomics"], false),
+    ("loop_exits", &["loop-exits", "regions", "widen"], false),
     ("loop_loads", &["loop-loads"], false),
     ("overlaps", &["regions", "widen", "lower", "dead-code"], false),
     ("reciprocal_root", &["reciprocal-root"], false),

@@ -261,6 +261,19 @@ impl Function {
         Slot(self.slots.len() as u32 - 1)
     }
 
+    /// The block in which each value is computed, or whose parameter it is; none for what is given.
+    pub fn homes(&self) -> Vec<Option<Block>> {
+        let mut homes = vec![None; self.value_count()];
+        for block in self.block_ids() {
+            let data = self.block(block);
+            let results = data.insts.iter().filter_map(|&inst| self.result(inst));
+            for value in results.chain(data.params.iter().copied()) {
+                homes[value.index()] = Some(block);
+            }
+        }
+        homes
+    }
+
     /// Adds an empty block that ends in `unreachable` until [`Function::set_terminator`] is called.
     pub fn add_block(&mut self) -> Block {
         self.blocks.push(BlockData {

@@ -50,7 +50,7 @@ enum Run {
 }
 
 /// The passes in order.
-pub const PASSES: [Pass; 18] = [
+pub const PASSES: [Pass; 19] = [
     Pass {
         name: "spaces",
         reason: "first: what else is decided goes by who may share the memory that a pointer leads to",
@@ -89,6 +89,11 @@ pub const PASSES: [Pass; 18] = [
                 transform::eliminate_loop_loads(function);
             }
         }),
+    },
+    Pass {
+        name: "loop-exits",
+        reason: "behind `loop-loads`, which has loops yield values; before `uniform-loops` and all that asks what is the same for all work-items",
+        run: Run::Function(|function, _| transform::split_loop_exits(function)),
     },
     Pass {
         name: "uniform-loops",

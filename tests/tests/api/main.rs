@@ -26,6 +26,7 @@ mod isolation;
 mod kernels;
 mod lent;
 mod linear_memory;
+mod loops;
 mod math_options;
 mod memory;
 mod pipes;
@@ -156,6 +157,7 @@ fn main() -> ExitCode {
         threads::tests(),
         lent::tests(),
         linear_memory::on_the_device(),
+        loops::tests(),
         escapes::on_the_device(),
         both_devices::on_both(),
         work_groups::tests(),

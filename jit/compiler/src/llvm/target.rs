@@ -70,9 +70,14 @@ impl Drop for Machine {
         let machine = unsafe { ManuallyDrop::take(&mut self.machine) };
         let mut idle = IDLE.lock().unwrap_or_else(PoisonError::into_inner);
         // Who panics with one may leave it in any state.
-        if idle.len() < MOST_IDLE && !std::thread::panicking() {
-            idle.push(Idle(std::mem::take(&mut self.kind), machine));
+        if std::thread::panicking() {
+            return;
         }
+        // What nobody has asked for the longest time gives way.
+        if idle.len() == MOST_IDLE {
+            idle.remove(0);
+        }
+        idle.push(Idle(std::mem::take(&mut self.kind), machine));
     }
 }
 
@@ -80,7 +85,7 @@ impl Drop for Machine {
 pub fn machine(target: &Target, optimize: bool) -> Result<Machine, LlvmError> {
     let kind = (target.cpu.clone(), target.features.clone(), optimize);
     let mut idle = IDLE.lock().unwrap_or_else(PoisonError::into_inner);
-    let known = idle.iter().position(|Idle(other, _)| *other == kind).map(|at| idle.swap_remove(at).1);
+    let known = idle.iter().position(|Idle(other, _)| *other == kind).map(|at| idle.remove(at).1);
     drop(idle);
     let machine = known.map_or_else(|| new_machine(target, optimize), Ok)?;
     Ok(Machine { kind, machine: ManuallyDrop::new(machine) })

@@ -88,7 +88,7 @@ impl Shapes {
             answer: Shapes {
                 loops: loops.clone(),
                 shapes: vec![None; function.value_count()],
-                home: homes(function),
+                home: function.homes(),
                 divergent_branches: FixedBitSet::with_capacity(function.blocks.len()),
                 divergent_loops: vec![false; loops.count()],
             },
@@ -129,18 +129,6 @@ impl Shapes {
     }
 }
 
-fn homes(function: &Function) -> Vec<Option<Block>> {
-    let mut home = vec![None; function.value_count()];
-    for block in function.block_ids() {
-        let data = function.block(block);
-        let results = data.insts.iter().filter_map(|&i| function.result(i));
-        for value in results.chain(data.params.iter().copied()) {
-            home[value.index()] = Some(block);
-        }
-    }
-    home
-}
-
 struct Solver<'a> {
     function: &'a Function,
     memory: &'a MemoryShape<'a>,
@@ -163,7 +151,8 @@ impl Solver<'_> {
         for target in terminator.targets() {
             let params = &self.function.block(target.block).params;
             for (&param, &argument) in params.iter().zip(&target.arguments) {
-                if let Some(shape) = self.operand(argument, block) {
+                // (A block of its own has been put on an edge that leaves a loop with its values.)
+                if let Some(shape) = self.operand(argument, target.block) {
                     self.raise(param, shape);
                 }
             }

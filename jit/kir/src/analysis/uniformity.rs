@@ -163,14 +163,7 @@ impl<'a> Solver<'a> {
 
     /// Values defined on the ways around a divergent loop and used behind it.
     fn mark_live_out(&mut self, ways: &FixedBitSet) {
-        let mut home = vec![None; self.function.value_count()];
-        for block in self.function.block_ids() {
-            let data = self.function.block(block);
-            let results = data.insts.iter().filter_map(|&i| self.function.result(i));
-            for value in results.chain(data.params.iter().copied()) {
-                home[value.index()] = Some(block);
-            }
-        }
+        let home = self.function.homes();
         for block in self.function.block_ids().filter(|b| !ways.contains(b.index())) {
             let data = self.function.block(block);
             let mut use_one = |value: Value| {

@@ -50,13 +50,7 @@ struct Homes(Vec<Option<Block>>);
 
 impl Homes {
     fn new(function: &Function) -> Self {
-        let mut homes = Homes(vec![None; function.value_count()]);
-        for block in function.block_ids() {
-            let data = function.block(block);
-            let results = data.insts.iter().filter_map(|&inst| function.result(inst));
-            results.chain(data.params.iter().copied()).for_each(|value| homes.0[value.index()] = Some(block));
-        }
-        homes
+        Homes(function.homes())
     }
 
     /// Values that are made by and by belong to no loop that is still to be looked at.
