@@ -9,8 +9,10 @@ pub mod svm;
 
 use crate::context::Context;
 use crate::error::{Result, Status};
+use crate::execute::scheduler::Scheduler;
 use crate::memory::rect::{self, Placement};
 use crate::memory::{ImageInfo, Mem};
+use crate::platform::device::Device;
 use ndrange::KernelLaunch;
 use std::sync::Arc;
 
@@ -84,11 +86,14 @@ pub struct Command {
     pub(crate) anywhere: bool,
 }
 
+/// What is called on a device's behalf.
+type Call = dyn FnOnce(&Device) -> Result<()> + Send;
+
 /// What there is to do.
 pub(crate) enum Work {
     Nothing,
     Kernel(Box<KernelLaunch>),
-    Call(Box<dyn FnOnce() -> Result<()> + Send>),
+    Call(Box<Call>),
     /// One after the other.
     Batch(Vec<Command>),
 }
@@ -141,7 +146,7 @@ impl Command {
     pub fn native(function: Box<dyn FnOnce() + Send>, objects: &[Arc<Mem>]) -> Command {
         let (context, objects) = (objects.first().map(|object| object.context.clone()), objects.to_vec());
         objects.iter().for_each(|object| object.note_all_written());
-        let call = move || {
+        let call = move |_: &Device| {
             function();
             drop(objects);
             Ok(())
@@ -195,8 +200,18 @@ impl Command {
         bytes: usize,
         call: impl FnOnce() + Send + 'static,
     ) -> Command {
-        let call = move || {
-            call();
+        Command::call_with_help(command_type, context, bytes, |_| call())
+    }
+
+    /// A call that takes as long as moving `bytes`, by the device's threads if it likes.
+    pub(crate) fn call_with_help(
+        command_type: CommandType,
+        context: Option<Arc<Context>>,
+        bytes: usize,
+        call: impl FnOnce(&Scheduler) + Send + 'static,
+    ) -> Command {
+        let call = move |device: &Device| {
+            call(&device.scheduler);
             Ok(())
         };
         Command {

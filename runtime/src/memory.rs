@@ -122,7 +122,7 @@ impl Storage {
         })?;
         Ok(Arc::new(match used {
             Some(pointer) => {
-                memory.span().write(pointer.span(size));
+                context.device().scheduler.copy(memory.span(), pointer.span(size));
                 Storage::Cached(memory, pointer)
             }
             None => Storage::Own(memory, written),
@@ -171,7 +171,7 @@ impl Mem {
         }
         let storage = Storage::new(context, flags, size, host_ptr, Written::new(size))?;
         if let Some(source) = host_ptr.filter(|_| flags.contains(MemFlags::COPY_HOST_PTR)) {
-            storage.span().write(source.span(size));
+            context.device().scheduler.copy(storage.span(), source.span(size));
         }
         let buffer = Mem::over(context, flags, size, MemKind::Buffer, storage);
         if flags.contains(MemFlags::COPY_HOST_PTR) {

@@ -499,7 +499,7 @@ fn perform(work: Work, device: &Device, ended: &dyn Fn()) -> Result<()> {
     match work {
         Work::Nothing => Ok(()),
         Work::Kernel(launch) => launch.run(device, ended),
-        Work::Call(call) => call(),
+        Work::Call(call) => call(device),
         Work::Batch(commands) => commands.into_iter().enumerate().try_for_each(|(number, command)| {
             let name = command.command_type.name();
             // Its kernels have all ended when it has.

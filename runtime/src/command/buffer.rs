@@ -2,6 +2,7 @@
 
 use super::{Command, CommandType, check_box, check_overlap, check_range, expect_buffer, same_context};
 use crate::error::{Result, Status};
+use crate::execute::scheduler::Scheduler;
 use crate::memory::rect::{self, Placement};
 use crate::memory::{HostPtr, Mem};
 use std::sync::Arc;
@@ -48,8 +49,8 @@ pub fn read(buffer: &Arc<Mem>, offset: usize, size: usize, to: HostPtr) -> Resul
     check_range(buffer, offset, size)?;
     buffer.check_host_access(true, false)?;
     let held = buffer.clone();
-    let call = move || to.span(size).write(held.span().slice(offset, size));
-    Ok(Command::transfer(CommandType::ReadBuffer, buffer, size, call))
+    let call = move |threads: &Scheduler| threads.copy(to.span(size), held.span().slice(offset, size));
+    Ok(Command::call_with_help(CommandType::ReadBuffer, Some(buffer.context.clone()), size, call))
 }
 
 /// clEnqueueWriteBuffer. Errors as [`read`].
@@ -58,11 +59,11 @@ pub fn write(buffer: &Arc<Mem>, offset: usize, size: usize, from: HostPtr) -> Re
     check_range(buffer, offset, size)?;
     buffer.check_host_access(false, true)?;
     let held = buffer.clone();
-    let call = move || {
-        held.span().slice(offset, size).write(from.span(size));
+    let call = move |threads: &Scheduler| {
+        threads.copy(held.span().slice(offset, size), from.span(size));
         held.note_written(run(offset, size), [size, 1, 1]);
     };
-    Ok(Command::transfer(CommandType::WriteBuffer, buffer, size, call))
+    Ok(Command::call_with_help(CommandType::WriteBuffer, Some(buffer.context.clone()), size, call))
 }
 
 /// clEnqueueReadBufferRect; `region` is width in bytes, height in rows, depth in slices.
@@ -152,11 +153,16 @@ pub fn copy_rect(
     check_box(destination, to, region)?;
     check_overlap((source, from), (destination, to), region)?;
     let (read, written) = (source.clone(), destination.clone());
-    let call = move || {
-        rect::copy(written.span(), to, read.span(), from, region);
+    let bytes = region.iter().product();
+    let call = move |threads: &Scheduler| {
+        if region == [bytes, 1, 1] {
+            threads.copy(written.span().slice(to.offset, bytes), read.span().slice(from.offset, bytes));
+        } else {
+            rect::copy(written.span(), to, read.span(), from, region);
+        }
         written.note_copied(to, &read, from, region);
     };
-    Ok(Command::transfer(CommandType::CopyBufferRect, source, region.iter().product(), call))
+    Ok(Command::call_with_help(CommandType::CopyBufferRect, Some(source.context.clone()), bytes, call))
 }
 
 /// clEnqueueFillBuffer; `pattern` has 1, 2, 4 … 128 bytes (else CL_INVALID_VALUE).
@@ -171,9 +177,9 @@ pub fn fill(buffer: &Arc<Mem>, pattern: &[u8], offset: usize, size: usize) -> Re
         return Err(Status::InvalidValue.because(format!("bytes {offset}..+{size} in patterns of {length}")));
     }
     let (held, pattern) = (buffer.clone(), pattern.to_vec());
-    let call = move || {
-        held.span().slice(offset, size).fill(&pattern);
+    let call = move |threads: &Scheduler| {
+        threads.fill(held.span().slice(offset, size), &pattern);
         held.note_written(run(offset, size), [size, 1, 1]);
     };
-    Ok(Command::transfer(CommandType::FillBuffer, buffer, size, call))
+    Ok(Command::call_with_help(CommandType::FillBuffer, Some(buffer.context.clone()), size, call))
 }

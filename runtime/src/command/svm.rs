@@ -3,6 +3,7 @@
 use super::{Command, CommandType};
 use crate::context::Context;
 use crate::error::{Result, Status};
+use crate::execute::scheduler::Scheduler;
 use crate::memory::HostPtr;
 use crate::memory::svm::overlap;
 use std::sync::Arc;
@@ -21,8 +22,8 @@ pub fn copy(context: &Arc<Context>, to: HostPtr, from: HostPtr, size: usize) -> 
     if overlap(to, from, size) {
         return Err(Status::MemCopyOverlap.because(format!("a copy of {size} bytes onto itself")));
     }
-    let call = move || to.span(size).write(from.span(size));
-    Ok(Command::call(CommandType::SvmMemcpy, Some(context.clone()), size, call))
+    let call = move |threads: &Scheduler| threads.copy(to.span(size), from.span(size));
+    Ok(Command::call_with_help(CommandType::SvmMemcpy, Some(context.clone()), size, call))
 }
 
 /// clEnqueueSVMMemFill. CL_INVALID_VALUE for a pattern of another length than 1, 2, 4 … 128, and for memory that is not made
@@ -39,8 +40,8 @@ pub fn fill(context: &Arc<Context>, to: HostPtr, pattern: &[u8], size: usize) ->
             .because(format!("{size} bytes from {address:#x} on in patterns of {length}")));
     }
     let pattern = pattern.to_vec();
-    let call = move || to.span(size).fill(&pattern);
-    Ok(Command::call(CommandType::SvmMemFill, Some(context.clone()), size, call))
+    let call = move |threads: &Scheduler| threads.fill(to.span(size), &pattern);
+    Ok(Command::call_with_help(CommandType::SvmMemFill, Some(context.clone()), size, call))
 }
 
 /// clEnqueueSVMMap, clEnqueueSVMUnmap and clEnqueueSVMMigrateMem: nothing moves.

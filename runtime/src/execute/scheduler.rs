@@ -8,6 +8,7 @@
 //! shares live in an `Arc`, so that helpers that come late find nothing to do, and nobody waits for them.
 
 mod awake;
+mod parts;
 mod shares;
 mod worker;
 

@@ -161,6 +161,11 @@ impl<'a> Span<'a> {
         self.len
     }
 
+    /// Its beginning, for whoever sees to it that the memory lives long enough.
+    pub(crate) fn pointer(self) -> HostPtr {
+        HostPtr(self.start)
+    }
+
     /// Whether the two have a byte in common.
     pub(crate) fn overlaps(self, other: Span<'_>) -> bool {
         let (a, b) = (self.address() as usize, other.address() as usize);
@@ -177,10 +182,16 @@ impl<'a> Span<'a> {
 
     /// Copies all of `source` here; they may overlap. Panics when it doesn't fit.
     pub(crate) fn write<'s>(self, source: impl Into<Source<'s>>) {
+        let source = source.into();
+        self.write_part(source, source.len());
+    }
+
+    /// As [`Span::write`], of a part of a copy of `whole` bytes.
+    pub(crate) fn write_part<'s>(self, source: impl Into<Source<'s>>, whole: usize) {
         let Source(source) = source.into();
         assert!(source.len <= self.len, "{} bytes into {}", source.len, self.len);
         let (from, to) = (source.address(), self.address());
-        if source.len >= past_caches::LEAST && !self.overlaps(source) {
+        if whole >= past_caches::LEAST && !self.overlaps(source) {
             // SAFETY: as below, and they don't overlap.
             return unsafe { past_caches::copy(from, to, source.len) };
         }
@@ -222,6 +233,11 @@ pub(crate) struct Source<'a>(Span<'a>);
 impl<'a> Source<'a> {
     pub(crate) fn len(self) -> usize {
         self.0.len()
+    }
+
+    /// Where they lie.
+    pub(crate) fn span(self) -> Span<'a> {
+        self.0
     }
 
     /// As [`Span::slice`].

@@ -27,7 +27,7 @@ fn short(function: impl FnOnce() + Send + 'static) -> Command {
 }
 
 fn failing() -> Command {
-    let work = || Err(Status::MapFailure.because("as the test wants"));
+    let work = |_: &Device| Err(Status::MapFailure.because("as the test wants"));
     Command { work: Work::Call(Box::new(work)), ..call(|| ()) }
 }
 
