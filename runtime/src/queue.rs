@@ -217,7 +217,13 @@ impl Executor {
 
     /// Has the queue's thread look for commands. CL_OUT_OF_HOST_MEMORY if there is none and it can't begin.
     fn wake_worker(self: &Arc<Self>) -> Result<()> {
+        self.wake_hesitating(false)
+    }
+
+    /// The same; whether it is to leave them to others for a moment.
+    fn wake_hesitating(self: &Arc<Self>, hesitates: bool) -> Result<()> {
         self.deferred_ns.store(0, Ordering::Relaxed);
+        self.hesitates.store(hesitates, Ordering::SeqCst);
         self.worker()?.unpark();
         Ok(())
     }
@@ -235,8 +241,7 @@ impl Executor {
             return Ok(());
         }
         self.reminded.store(false, Ordering::SeqCst);
-        self.hesitates.store(true, Ordering::SeqCst);
-        self.wake_worker()
+        self.wake_hesitating(true)
     }
 
     /// Lets others take the commands that have come, for a moment.

@@ -27,7 +27,7 @@ Functions are provided as an instruction of LLVM's (`llvm.`), by the library in 
 where they are called (inline). Errors are in ULP, for float / double: what OpenCL 1.2 allows (7.4), and the largest
 that was measured against MPFR, rounded upwards, with a star if all 2^32 arguments were tried. An error of 0 is an exact
 result, of 0.50 a correctly rounded one. lgamma has no limit in OpenCL; its errors are those away from its zeros. Processors without
-fused multiply-add (x86-64-v2) have other code for them, with the errors of `builtins/worst-unfused.txt`, up to 0.6 ULP larger.
+fused multiply-add (x86-64-v2) have other code for them, with the errors of `builtins/worst-unfused.txt`, up to 1 ULP larger.
 ";
 
 const TAIL: &str = "
