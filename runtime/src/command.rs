@@ -190,7 +190,17 @@ impl Command {
         bytes: usize,
         call: impl FnOnce() + Send + 'static,
     ) -> Command {
-        Command::call(command_type, Some(object.context.clone()), bytes, call)
+        Command::long_transfer(command_type, object, bytes, |_| call())
+    }
+
+    /// The same, which the device's threads help with if it is long.
+    fn long_transfer(
+        command_type: CommandType,
+        object: &Mem,
+        bytes: usize,
+        call: impl FnOnce(&Scheduler) + Send + 'static,
+    ) -> Command {
+        Command::call_with_help(command_type, Some(object.context.clone()), bytes, call)
     }
 
     /// A call that takes as long as moving `bytes`.

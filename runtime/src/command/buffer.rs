@@ -50,7 +50,7 @@ pub fn read(buffer: &Arc<Mem>, offset: usize, size: usize, to: HostPtr) -> Resul
     buffer.check_host_access(true, false)?;
     let held = buffer.clone();
     let call = move |threads: &Scheduler| threads.copy(to.span(size), held.span().slice(offset, size));
-    Ok(Command::call_with_help(CommandType::ReadBuffer, Some(buffer.context.clone()), size, call))
+    Ok(Command::long_transfer(CommandType::ReadBuffer, buffer, size, call))
 }
 
 /// clEnqueueWriteBuffer. Errors as [`read`].
@@ -63,7 +63,7 @@ pub fn write(buffer: &Arc<Mem>, offset: usize, size: usize, from: HostPtr) -> Re
         threads.copy(held.span().slice(offset, size), from.span(size));
         held.note_written(run(offset, size), [size, 1, 1]);
     };
-    Ok(Command::call_with_help(CommandType::WriteBuffer, Some(buffer.context.clone()), size, call))
+    Ok(Command::long_transfer(CommandType::WriteBuffer, buffer, size, call))
 }
 
 /// clEnqueueReadBufferRect; `region` is width in bytes, height in rows, depth in slices.
@@ -162,7 +162,7 @@ pub fn copy_rect(
         }
         written.note_copied(to, &read, from, region);
     };
-    Ok(Command::call_with_help(CommandType::CopyBufferRect, Some(source.context.clone()), bytes, call))
+    Ok(Command::long_transfer(CommandType::CopyBufferRect, source, bytes, call))
 }
 
 /// clEnqueueFillBuffer; `pattern` has 1, 2, 4 … 128 bytes (else CL_INVALID_VALUE).
@@ -181,5 +181,5 @@ pub fn fill(buffer: &Arc<Mem>, pattern: &[u8], offset: usize, size: usize) -> Re
         threads.fill(held.span().slice(offset, size), &pattern);
         held.note_written(run(offset, size), [size, 1, 1]);
     };
-    Ok(Command::call_with_help(CommandType::FillBuffer, Some(buffer.context.clone()), size, call))
+    Ok(Command::long_transfer(CommandType::FillBuffer, buffer, size, call))
 }

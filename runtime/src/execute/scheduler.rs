@@ -391,17 +391,24 @@ impl Job {
 
     /// Waits for the chunks that others are still running.
     fn wait(&self) {
-        for _ in 0..SPINS {
-            if self.done.load(Ordering::Acquire) == self.groups {
-                return;
-            }
-            std::hint::spin_loop();
+        if is_soon(|| self.done.load(Ordering::Acquire) == self.groups) {
+            return;
         }
         self.asleep.store(true, Ordering::SeqCst);
         while self.done.load(Ordering::SeqCst) != self.groups {
             std::thread::park();
         }
     }
+}
+
+/// Looks for something for a while; whether it has come.
+fn is_soon(has_come: impl Fn() -> bool) -> bool {
+    (0..SPINS).any(|look| {
+        if look > 0 {
+            std::hint::spin_loop();
+        }
+        has_come()
+    })
 }
 
 #[cfg(test)]

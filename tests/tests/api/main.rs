@@ -25,6 +25,7 @@ mod intermediate;
 mod isolation;
 mod kernels;
 mod lent;
+mod levels;
 mod linear_memory;
 mod loops;
 mod math_options;
@@ -157,6 +158,7 @@ fn main() -> ExitCode {
         threads::tests(),
         lent::tests(),
         linear_memory::on_the_device(),
+        levels::tests(),
         loops::tests(),
         escapes::on_the_device(),
         both_devices::on_both(),

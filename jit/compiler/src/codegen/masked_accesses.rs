@@ -32,9 +32,7 @@ pub(super) fn branch<'s>(
     if definitions.is_empty() {
         return Ok(());
     }
-    let mut source = llvm::parse_text(session, &definitions)?;
-    llvm::set_target(&mut source, machine, llvm::addresses(module));
-    llvm::link_in(session, module, source)?;
+    llvm::link_text(session, module, &definitions, machine)?;
     Ok(llvm::run_passes(module, PASSES, machine)?)
 }
 

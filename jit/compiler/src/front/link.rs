@@ -140,9 +140,7 @@ pub(crate) fn add_definitions<'s>(
     definitions: &[(String, builtin::Definition)],
     machine: &TargetMachine,
 ) -> Result<(), CompileError> {
-    let mut source = llvm::parse_text(session, &assemble(definitions)).map_err(|error| internal(&error))?;
-    llvm::set_target(&mut source, machine, llvm::addresses(module));
-    llvm::link_in(session, module, source).map_err(|error| internal(&error))
+    llvm::link_text(session, module, &assemble(definitions), machine).map_err(|error| internal(&error))
 }
 
 /// A fault of ours, not of the program.

@@ -143,6 +143,18 @@ pub fn link_in<'s>(
     if failed != 0 { Err(LlvmError(session.take_errors())) } else { Ok(()) }
 }
 
+/// Parses text and links it into a module of this session, as one for that machine.
+pub(crate) fn link_text<'s>(
+    session: &'s Session,
+    module: &mut Module<'s>,
+    text: &str,
+    machine: &TargetMachine,
+) -> Result<(), LlvmError> {
+    let mut source = parse_text(session, text)?;
+    set_target(&mut source, machine, addresses(module));
+    link_in(session, module, source)
+}
+
 /// Links from bitcode only what the module, of this session, needs of it, if all of that has linkonce linkage.
 pub(crate) fn link_lazily<'s>(
     session: &'s Session,

@@ -1,7 +1,7 @@
 //! Long copies and fills, by several threads: one can't use up the memory's bandwidth, and each clears the pages that it is the first
 //! to write to.
 
-use super::{SPINS, Scheduler};
+use super::{Scheduler, is_soon};
 use crate::memory::raw::{Source, Span};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -101,14 +101,11 @@ impl<F: Fn(usize, usize)> Parts<F> {
     }
 
     fn wait(&self) {
-        for _ in 0..SPINS {
-            if self.done.load(Ordering::Acquire) == self.count {
-                return;
+        let is_done = || self.done.load(Ordering::Acquire) == self.count;
+        if !is_soon(is_done) {
+            while !is_done() {
+                std::thread::park();
             }
-            std::hint::spin_loop();
-        }
-        while self.done.load(Ordering::Acquire) != self.count {
-            std::thread::park();
         }
     }
 }

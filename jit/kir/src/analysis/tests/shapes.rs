@@ -198,6 +198,29 @@ b2:
     assert_eq!(analysed.shapes.shape_at(counter, Block(2)), Shape::Varying);
 }
 
+/// What an edge out of such a loop passes on varies behind it, even to where another way leads as well.
+#[test]
+fn what_an_exit_passes_on_varies() {
+    let text = "kernel \"k\"(%0: i64 @ 0) {
+b0:
+  %1: i64 = global_id 0
+  jump b1(0:i64)
+b1(%2: i64):
+  %3: i1 = icmp ult %2, %1
+  branch %3, b2, b3(%2)
+b2:
+  %4: i64 = add %2, 1:i64
+  jump b1(%4)
+b3(%5: i64):
+  %6: i64 = add %5, 1:i64
+  %7: i1 = icmp ult %6, %0
+  branch %7, b3(%6), b4
+b4:
+  return
+}";
+    assert_eq!(Analysed::new(text, &[]).shapes(), "%1 +1! %3 ~ %5 ~ %6 ~ %7 ~");
+}
+
 /// Lanes that leave the inner loop straight to the outside leave the outer one at different iterations too.
 #[test]
 fn an_exit_through_two_loops_makes_both_divergent() {

@@ -1,0 +1,94 @@
+//! Code for less than the processor has (`SPIRULA_CPU`): `fma` without an instruction for it, math functions without it, and masked accesses
+//! that are taken apart. Against the host; in both tiers and in packs. Kernels from source; skipped without a compiler.
+
+use crate::setup::{again_with, tests};
+use crate::sources::{built, setup};
+use spirula_tests::cl::{Buffer, Kernel, NdRange};
+use spirula_tests::isolate::Outcome;
+
+tests![fused, masked, of_each_level];
+
+/// Work-items, of which the last ones have nothing to do: some packs are full, one is not.
+const ITEMS: usize = 256;
+const USED: usize = 201;
+
+/// Sums of products that a second rounding would change, and such as cancel.
+fn fused() -> Outcome {
+    let setup = setup()?;
+    let source = "kernel void k(global const float *x, global float *f, global double *d, uint n) {
+        uint i = get_global_id(0); if (i >= n) return;
+        float4 a = vload4(0, x + 4 * i), b = a.wzyx; f[4 * i] = 0;
+        vstore4(fma(a, b, -(a * b)), 0, f + 4 * i);
+        double2 c = convert_double2(a.xy) / 3, e = convert_double2(a.zw) / 7; vstore2(fma(c, e, -(c * e)), 0, d + 2 * i); }";
+    let kernel = Kernel::new(&built(&setup, source, "")?, "k")?;
+    let given: Vec<f32> =
+        (0..4 * ITEMS as u32).map(|i| (i.wrapping_mul(2_654_435_761) >> 8) as f32 / 977.0).collect();
+    let input = Buffer::copy_of(&setup.context, &given)?;
+    let (mut floats, mut doubles) = (vec![5_f32; 4 * ITEMS], vec![5_f64; 2 * ITEMS]);
+    let (f, d) = (Buffer::copy_of(&setup.context, &floats)?, Buffer::copy_of(&setup.context, &doubles)?);
+    [&input, &f, &d]
+        .into_iter()
+        .zip(0..)
+        .try_for_each(|(buffer, index)| kernel.set_object(index, Some(buffer)))?;
+    kernel.set(3, USED as u32)?;
+    setup.queue.launch(&kernel, NdRange::new(&[ITEMS], &[64]))?;
+    setup.queue.read(&f, &mut floats)?;
+    setup.queue.read(&d, &mut doubles)?;
+    for (i, x) in given.chunks(4).enumerate() {
+        let of_floats = |c: usize| x[c].mul_add(x[3 - c], -(x[c] * x[3 - c]));
+        let of_doubles = |c: usize| {
+            let (a, b) = (f64::from(x[c]) / 3.0, f64::from(x[2 + c]) / 7.0);
+            a.mul_add(b, -(a * b))
+        };
+        for c in 0..4 {
+            let wanted = if i < USED { of_floats(c) } else { 5.0 };
+            assert_eq!(floats[4 * i + c], wanted, "float {c} of {i}");
+        }
+        for c in 0..2 {
+            let wanted = if i < USED { of_doubles(c) } else { 5.0 };
+            assert_eq!(doubles[2 * i + c], wanted, "double {c} of {i}");
+        }
+    }
+    Ok(())
+}
+
+/// Loads and stores of bytes and of floats under masks that are full, and that are not.
+fn masked() -> Outcome {
+    let setup = setup()?;
+    let source = "kernel void k(global uchar *b, global float *f, uint n) {
+        uint i = get_global_id(0);
+        if (i < n) { b[i] = b[i] * 3 + 1; f[i] = f[i] + 2; }
+        if (i < n && (b[i] & 4)) { b[i] += 1; f[i] = f[i] * 3; } }";
+    let kernel = Kernel::new(&built(&setup, source, "")?, "k")?;
+    let bytes: Vec<u8> = (0..ITEMS).map(|i| (i * 37) as u8).collect();
+    let floats: Vec<f32> = (0..ITEMS).map(|i| i as f32).collect();
+    let (b, f) = (Buffer::copy_of(&setup.context, &bytes)?, Buffer::copy_of(&setup.context, &floats)?);
+    kernel.set_object(0, Some(&b))?;
+    kernel.set_object(1, Some(&f))?;
+    kernel.set(2, USED as u32)?;
+    setup.queue.launch(&kernel, NdRange::new(&[ITEMS], &[64]))?;
+    let (mut found_bytes, mut found_floats) = (vec![0_u8; ITEMS], vec![0_f32; ITEMS]);
+    setup.queue.read(&b, &mut found_bytes)?;
+    setup.queue.read(&f, &mut found_floats)?;
+    for i in 0..ITEMS {
+        let wanted = match bytes[i].wrapping_mul(3).wrapping_add(1) {
+            _ if i >= USED => (bytes[i], floats[i]),
+            byte if byte & 4 != 0 => (byte + 1, (floats[i] + 2.0) * 3.0),
+            byte => (byte, floats[i] + 2.0),
+        };
+        assert_eq!((found_bytes[i], found_floats[i]), wanted, "{i}");
+    }
+    Ok(())
+}
+
+fn of_each_level() -> Outcome {
+    for level in ["x86-64-v3", "x86-64-v2"] {
+        for (tier, lanes) in [("baseline", "1"), ("optimized", "4"), ("optimized", "16")] {
+            let settings = [("SPIRULA_CPU", level), ("SPIRULA_TIER", tier), ("SPIRULA_VECTOR_WIDTH", lanes)];
+            for test in ["levels::fused", "levels::masked", "math_options::strict"] {
+                again_with(test, &settings);
+            }
+        }
+    }
+    Ok(())
+}
