@@ -5,6 +5,7 @@
 use crate::export;
 use crate::multiply_add::MultiplyAdd;
 use crate::polynomial::polynomial;
+use crate::scale::{self, Scale};
 use std::f32::consts::{LN_2, LN_10};
 use std::f64::consts::{LOG2_10, LOG2_E};
 use std::hint::select_unpredictable;
@@ -59,10 +60,9 @@ const EXPM1_SINGLE: [f32; 6] = [0.5, 0.16666666, 0.041666467, 0.00833364, 0.0013
 /// (2^f - 1) / f for |f| <= 1/2; relative error 2^-26.
 const EXP2_SINGLE: [f32; 6] = [LN_2, 0.2402265, 0.05550357, 0.009618082, 0.0013390979, 0.00015453262];
 
-/// m 2^k of the integer k that `shifted` holds: in two steps, of which the second rounds.
+/// m 2^k: in two steps, of which the second rounds.
 #[inline(always)]
-pub(crate) fn scaled(m: f32, shifted: f32) -> f32 {
-    let k = shifted.to_bits().wrapping_sub(ROUND_SINGLE.to_bits()) as i32;
+pub(crate) fn scaled(m: f32, k: i32) -> f32 {
     let half = k >> 1;
     m * power_of_two(half) * power_of_two(k.wrapping_sub(half))
 }
@@ -75,7 +75,26 @@ pub(crate) fn assembled(m: f32, shifted: f32, x: f32, near: f32, far: f32) -> f3
         return f32::from_bits(m.to_bits().wrapping_add(shifted.to_bits() << 23));
     }
     let end = select_unpredictable(x < 0.0, 0.0, x * f32::INFINITY);
-    select_unpredictable(x.abs() < far, scaled(m, shifted), end)
+    let k = shifted.to_bits().wrapping_sub(ROUND_SINGLE.to_bits()) as i32;
+    select_unpredictable(x.abs() < far, scaled(m, k), end)
+}
+
+/// m 2^k of the m and the shifted k that are `parts` of x: a normal number while |x| is below `near`, zero or infinity if it is not
+/// below `far`.
+#[inline(always)]
+fn exponential(x: f32, near: f32, far: f32, parts: impl Fn(f32) -> (f32, f32)) -> f32 {
+    if scale::is_quick() {
+        return quick_exponential(x, far, parts);
+    }
+    let (m, shifted) = parts(x);
+    assembled(m, shifted, x, near, far)
+}
+
+/// The same without a branch.
+#[inline(always)]
+fn quick_exponential(x: f32, far: f32, parts: impl Fn(f32) -> (f32, f32)) -> f32 {
+    let (m, shifted) = parts(bounded(x, far));
+    m.scale(shifted - ROUND_SINGLE)
 }
 
 /// 2^k of a normal number. Bits of k that don't belong to one are ignored.
@@ -120,8 +139,14 @@ pub(crate) fn exp_parts(x: f32) -> (f32, f32) {
 
 #[inline(always)]
 fn exp(x: f32) -> f32 {
+    exponential(x, 86.0, 105.0, exp_in_parts)
+}
+
+/// e^x as m 2^k with k shifted; likewise below.
+#[inline(always)]
+fn exp_in_parts(x: f32) -> (f32, f32) {
     let (r, shifted) = remainder(x, LOG2_E as f32, LN_2_PARTS);
-    assembled(exp_of_rest(r), shifted, x, 86.0, 105.0)
+    (exp_of_rest(r), shifted)
 }
 
 /// 2^f for |f| a little over 1/2 at most.
@@ -132,8 +157,13 @@ pub(crate) fn exp2_of_fraction(f: f32) -> f32 {
 
 #[inline(always)]
 fn exp2(x: f32) -> f32 {
+    exponential(x, 125.0, 152.0, exp2_in_parts)
+}
+
+#[inline(always)]
+fn exp2_in_parts(x: f32) -> (f32, f32) {
     let shifted = x + ROUND_SINGLE;
-    assembled(exp2_of_fraction(x - (shifted - ROUND_SINGLE)), shifted, x, 125.0, 152.0)
+    (exp2_of_fraction(x - (shifted - ROUND_SINGLE)), shifted)
 }
 
 /// e^r - 1 = (e^s - 1) 2^k + (2^k - 1), with 2^(k - 1) for 2^k so that it doesn't overflow early.
@@ -150,8 +180,13 @@ pub(crate) fn expm1(x: f32) -> f32 {
 
 #[inline(always)]
 fn exp10(x: f32) -> f32 {
+    exponential(x, 37.0, 46.0, exp10_in_parts)
+}
+
+#[inline(always)]
+fn exp10_in_parts(x: f32) -> (f32, f32) {
     let (r, shifted) = remainder(x, LOG2_10 as f32, LOG10_2_PARTS);
-    assembled(exp_of_rest(r * LN_10), shifted, x, 37.0, 46.0)
+    (exp_of_rest(r * LN_10), shifted)
 }
 
 export! {
@@ -163,4 +198,27 @@ export! {
     spirula_exp10_f32(x: f32) -> f32 = exp10(x);
     /// expm1; 3 ULP allowed.
     spirula_expm1_f32(x: f32) -> f32 = expm1(x);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rayon::prelude::*;
+
+    type Parts = fn(f32) -> (f32, f32);
+
+    /// What processors with an instruction for m 2^k compute is what others do.
+    #[test]
+    fn quick_exponentials_are_the_others() {
+        // Every 601st float; all of them were walked as well.
+        let functions: [(Parts, f32, f32); 3] =
+            [(exp_in_parts, 86.0, 105.0), (exp2_in_parts, 125.0, 152.0), (exp10_in_parts, 37.0, 46.0)];
+        for (parts, near, far) in functions {
+            (0..u32::MAX / 601).into_par_iter().for_each(|step| {
+                let x = f32::from_bits(step * 601);
+                let (quick, other) = (quick_exponential(x, far, parts), exponential(x, near, far, parts));
+                assert!(quick.to_bits() == other.to_bits() || (quick.is_nan() && other.is_nan()), "{x:e}");
+            });
+        }
+    }
 }

@@ -26,6 +26,7 @@ mod polynomial;
 mod power;
 pub mod races;
 mod representation;
+mod scale;
 mod trig;
 
 pub use crate::exports::*;

@@ -109,6 +109,11 @@ fn line_for_linking(line: &str) -> String {
         let of_rustc = |word: &&str| OF_RUSTC.iter().any(|name| word.starts_with(&format!("\"{name}\"")));
         return line.split(' ').filter(|word| !of_rustc(word)).collect::<Vec<_>>().join(" ");
     }
+    if line.starts_with("declare ") && line.contains("@spirula.scale") {
+        // Rust can't say that they compute and do nothing else.
+        let end = line.find(" #").unwrap_or(line.len());
+        return format!("{} memory(none) nounwind willreturn", &line[..end]);
+    }
     let defined = line.strip_prefix("define ").map(|rest| ("define", rest));
     let symbol = defined.or_else(|| line.split_once(" = ").filter(|(name, _)| name.starts_with('@')));
     match symbol {
@@ -160,8 +165,11 @@ fn same_llvm(rustc: &Path, llvm: &Llvm) -> Result<(), String> {
     Ok(())
 }
 
-/// Generated code has nothing but the library to call: what it declares must be an LLVM intrinsic, or the one primitive that the checks
-/// of kernels replace.
+/// What the compiler replaces when it links the library with a program: of checks of kernels, and of what not all processors have.
+const PRIMITIVES: [&str; 4] =
+    ["spirula.image_outside", "spirula.scales", "spirula.scale.f32", "spirula.scale.f64"];
+
+/// Generated code has nothing but the library to call: what it declares must be an LLVM intrinsic, or a primitive.
 fn no_foreign_calls(llvm: &Llvm, bitcode: &Path) -> Result<(), String> {
     let text = run(llvm.tool("llvm-dis").arg("-o").arg("-").arg(bitcode))?;
     // These intrinsics become calls of libm.
@@ -173,7 +181,7 @@ fn no_foreign_calls(llvm: &Llvm, bitcode: &Path) -> Result<(), String> {
         .filter_map(|line| line.split_once('@')?.1.split_once('('))
         .map(|(name, _)| name.trim_matches('"'))
         .filter(|name| {
-            **name != *"spirula.image_outside"
+            !PRIMITIVES.contains(name)
                 && name
                     .strip_prefix("llvm.")
                     .is_none_or(|rest| LIBM.contains(&rest.split('.').next().unwrap_or(rest)))

@@ -6,6 +6,7 @@ use crate::exp::ROUND;
 use crate::export;
 use crate::multiply_add::MultiplyAdd;
 use crate::polynomial::polynomial;
+use crate::scale::{self, Scale};
 use std::f64::consts::{LN_2, LN_10, LOG2_10, LOG2_E};
 use std::hint::select_unpredictable;
 
@@ -45,7 +46,7 @@ pub(super) fn power_of_two(k: i32) -> f64 {
 
 /// m 2^k for m around 1 and |k| below 2000: the first step is exact, the second rounds.
 #[inline(always)]
-pub(super) fn scaled(m: f64, k: i32) -> f64 {
+pub(crate) fn scaled(m: f64, k: i32) -> f64 {
     let half = k >> 1;
     m * power_of_two(half) * power_of_two(k.wrapping_sub(half))
 }
@@ -63,6 +64,25 @@ fn assembled(m: f64, shifted: f64, x: f64, near: f64, far: f64) -> f64 {
         select_unpredictable(x.abs() < far, scaled(m, shifted.to_bits() as i32), end)
     };
     select_unpredictable(is_near, normal, rare)
+}
+
+/// m 2^k of the m and the shifted k that `parts` are of x, as `assembled` has it; its lower part counts for nothing if x is that large.
+#[inline(always)]
+fn exponential(x: Pair, near: f64, far: f64, parts: impl Fn(Pair) -> (f64, f64)) -> f64 {
+    if scale::is_quick() {
+        return quick_exponential(x, far, parts);
+    }
+    let (m, shifted) = parts(x);
+    assembled(m, shifted, x.hi, near, far)
+}
+
+/// The same without a branch.
+#[inline(always)]
+fn quick_exponential(x: Pair, far: f64, parts: impl Fn(Pair) -> (f64, f64)) -> f64 {
+    let hi = bounded(x.hi, -far, far);
+    let lo = if hi == x.hi { x.lo } else { 0.0 };
+    let (m, shifted) = parts(Pair { hi, lo });
+    m.scale(shifted - ROUND)
 }
 
 /// NaN stays NaN.
@@ -110,11 +130,17 @@ pub(super) fn exp(x: f64) -> f64 {
 /// e^(hi + lo) within an ULP or so.
 #[inline(always)]
 pub(super) fn exp_of_sum(x: Pair) -> f64 {
+    exponential(x, 708.0, 1400.0, exp_in_parts)
+}
+
+/// e^x as m 2^k with k shifted; likewise below.
+#[inline(always)]
+fn exp_in_parts(x: Pair) -> (f64, f64) {
     let shifted = x.hi.mad(LOG2_E, ROUND);
     let whole = shifted - ROUND;
     let first = (-whole).mad(LN_2_HIGH, x.hi);
     let r = first + (-whole).mad(LN_2_LOW, x.lo);
-    assembled(near_one(r), shifted, x.hi, 708.0, 1400.0)
+    (near_one(r), shifted)
 }
 
 /// (e^x - 1) without cancellation.
@@ -130,21 +156,31 @@ pub(super) fn expm1(x: f64) -> f64 {
 
 #[inline(always)]
 fn exp2(x: f64) -> f64 {
+    exponential(Pair { hi: x, lo: 0.0 }, 1021.0, 2000.0, exp2_in_parts)
+}
+
+#[inline(always)]
+fn exp2_in_parts(Pair { hi: x, .. }: Pair) -> (f64, f64) {
     let shifted = x + ROUND;
     let f = x - (shifted - ROUND);
     let hi = f * LN_2;
     let lo = f.mad(LN_2_REST, f.missed(LN_2, hi));
-    assembled(1.0 + reduced(Pair { hi, lo }), shifted, x, 1021.0, 2000.0)
+    (1.0 + reduced(Pair { hi, lo }), shifted)
 }
 
 #[inline(always)]
 fn exp10(x: f64) -> f64 {
+    exponential(Pair { hi: x, lo: 0.0 }, 307.0, 600.0, exp10_in_parts)
+}
+
+#[inline(always)]
+fn exp10_in_parts(Pair { hi: x, .. }: Pair) -> (f64, f64) {
     let shifted = x.mad(LOG2_10, ROUND);
     let whole = shifted - ROUND;
     let f = (-whole).mad(LOG10_2_LOW, (-whole).mad(LOG10_2_HIGH, x));
     let hi = f * LN_10;
     let lo = f.mad(LN_10_REST, f.missed(LN_10, hi));
-    assembled(1.0 + reduced(Pair { hi, lo }), shifted, x, 307.0, 600.0)
+    (1.0 + reduced(Pair { hi, lo }), shifted)
 }
 
 export! {
@@ -156,4 +192,29 @@ export! {
     spirula_exp10_f64(x: f64) -> f64 = exp10(x);
     /// expm1; 3 ULP allowed.
     spirula_expm1_f64(x: f64) -> f64 = expm1(x);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    type Parts = fn(Pair) -> (f64, f64);
+
+    /// What processors with an instruction for m 2^k compute is what others do: of numbers of all sizes, and around the ends.
+    #[test]
+    fn quick_exponentials_are_the_others() {
+        let functions: [(Parts, f64, f64); 3] =
+            [(exp_in_parts, 708.0, 1400.0), (exp2_in_parts, 1021.0, 2000.0), (exp10_in_parts, 307.0, 600.0)];
+        let spread = |step: u64| f64::from_bits(step.wrapping_mul(0x9e37_79b9_7f4a_7c15));
+        let special = [0.0, -0.0, f64::INFINITY, f64::NEG_INFINITY, f64::NAN, f64::MAX, f64::MIN, 5e-324];
+        let sizes = (0..200_000).map(spread).chain((0..240_000).map(|step| f64::from(step) / 100.0 - 1200.0));
+        for x in sizes.chain(special) {
+            for (parts, near, far) in functions {
+                let x = Pair { hi: x, lo: if x.is_finite() { x * 1e-17 } else { f64::NAN } };
+                let (quick, other) = (quick_exponential(x, far, parts), exponential(x, near, far, parts));
+                let same = quick.to_bits() == other.to_bits() || (quick.is_nan() && other.is_nan());
+                assert!(same, "{:e}: {quick:e}, {other:e}", x.hi);
+            }
+        }
+    }
 }

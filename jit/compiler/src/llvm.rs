@@ -57,7 +57,7 @@ pub(crate) use module::{addresses, complete_layout};
 pub(crate) use module::{link_lazily, link_text};
 pub use passes::run_passes;
 pub(crate) use symbol::{Global, Parameter, Symbol};
-pub use target::{Machine, emit, fuses, host, machine};
+pub use target::{Machine, emit, facts, host, machine};
 pub(crate) use types::Type;
 pub(crate) use value::Value;
 pub(crate) use view::View;

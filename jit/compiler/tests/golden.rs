@@ -56,7 +56,7 @@ fn regions_and_work_group_functions() {
 
 /// Passes alone: the file in `passes/`, the passes, and whether the processor approximates roots. `rows` and `overlaps` expect
 /// multiples of 16 work-items, and disjoint buffers.
-const ALONE: [(&str, &[&str], bool); 15] = [
+const ALONE: [(&str, &[&str], bool); 17] = [
     ("components", &["components", "dead-code"], false),
     ("columns", &["row-dimension", "regions", "widen", "lower", "dead-code"], false),
     ("interleaved", &["regions", "widen"], false),
@@ -69,6 +69,8 @@ const ALONE: [(&str, &[&str], bool); 15] = [
     ("reciprocal_root", &["reciprocal-root"], true),
     ("remainder", &["regions", "widen", "lower", "dead-code"], false),
     ("rows", &["regions", "widen", "lower", "dead-code"], false),
+    ("scale", &["scale"], false),
+    ("scale", &["scale"], true),
     ("shifted_sums", &["shifted-sums", "small-parameters"], false),
     ("stream", &["regions", "widen", "stream"], false),
     ("uniform_loops", &["uniform-loops", "regions"], false),
@@ -76,12 +78,12 @@ const ALONE: [(&str, &[&str], bool); 15] = [
 
 #[test]
 fn passes_alone() {
-    for (file, passes, approximates_roots) in ALONE {
+    for (file, passes, avx512) in ALONE {
         let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/passes/{file}.kir"));
         let function =
             kir::parse(&std::fs::read_to_string(path).unwrap()).unwrap_or_else(|e| panic!("{file}: {e}"));
         kir::verify(&function).unwrap_or_else(|e| panic!("{file}: {e}"));
-        let facts = TargetFacts { approximates_roots, ..TargetFacts::with_vectors(256) };
+        let facts = TargetFacts { avx512, ..TargetFacts::with_vectors(256) };
         let options = Options {
             facts,
             lanes: Some(8),
@@ -96,7 +98,7 @@ fn passes_alone() {
             let pass = Pass::named(name).unwrap_or_else(|| panic!("no pass is called {name}"));
             pass.apply(form, "entry", &options, &mut Vec::new()).unwrap_or_else(|e| panic!("{file}: {e}"))
         });
-        let name = if approximates_roots { format!("{file}@approximated") } else { file.to_owned() };
+        let name = if avx512 { format!("{file}@avx512") } else { file.to_owned() };
         insta::with_settings!({ omit_expression => true }, {
             insta::assert_snapshot!(name, form);
         });

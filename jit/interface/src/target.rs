@@ -22,7 +22,7 @@ impl Target {
             () => 128,
         };
         TargetFacts {
-            approximates_roots: self.has("avx512f"),
+            avx512: self.has("avx512f"),
             fuses: self.has("fma"),
             ..TargetFacts::with_vectors(vector_bits)
         }
@@ -88,8 +88,8 @@ impl Target {
 pub struct TargetFacts {
     /// Bits of a vector register.
     pub vector_bits: u32,
-    /// Whether vectors of 16 floats have an approximation of 1/sqrt(x), of 14 bits.
-    pub approximates_roots: bool,
+    /// Whether registers of 512 bits have instructions that shorter ones never had: 1/sqrt(x) to 14 bits, m 2^k.
+    pub avx512: bool,
     /// Whether a product and a sum are one instruction, which rounds once.
     pub fuses: bool,
     /// Bytes of a cache line.
@@ -171,7 +171,7 @@ impl TargetFacts {
     pub fn with_vectors(vector_bits: u32) -> Self {
         TargetFacts {
             vector_bits,
-            approximates_roots: false,
+            avx512: false,
             fuses: vector_bits > 128,
             cache_line: 64,
             least_streamed_bytes: 32,

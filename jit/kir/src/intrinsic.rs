@@ -28,6 +28,9 @@ pub enum Shape {
     FloatSum,
     /// A register of 16 floats, what lanes get that are left out, and a constant i16 that leaves them out.
     MaskedRegister,
+    /// Two registers of 512 bits of floats, one more with what lanes get that are left out, a constant integer that leaves them
+    /// out, and a constant i32, how to round.
+    RoundedRegisters,
     /// Two pointers, an integer, and a constant i1 that says whether the access is volatile; no result.
     Copy,
     /// A pointer, an i8, an integer, and a constant i1 as above; no result.
@@ -126,6 +129,8 @@ intrinsics! {
     Shape::Floats(2) => {
         CopySign "copysign", Maximum "maximum", MaximumNumber "maximumnum", MaxNumber "maxnum",
         Minimum "minimum", MinimumNumber "minimumnum", MinNumber "minnum",
+        // m 2^k of an integer k, rounded once; as `transform::scale` says.
+        Scale "spirula.scale",
     }
     Shape::Floats(3) => {
         FusedMultiplyAdd "fma", MultiplyAdd "fmuladd",
@@ -152,6 +157,10 @@ intrinsics! {
     Shape::MaskedRegister => {
         // AVX-512's approximation of 1/sqrt(x), to 14 bits.
         ReciprocalRoot14 "x86.avx512.rsqrt14.ps.512",
+    }
+    Shape::RoundedRegisters => {
+        // AVX-512's m 2^k, of an integer k.
+        ScaleFloats "x86.avx512.mask.scalef.ps.512", ScaleDoubles "x86.avx512.mask.scalef.pd.512",
     }
     Shape::Copy => {
         CopyMemory "memcpy", MoveMemory "memmove",
@@ -191,6 +200,7 @@ impl Intrinsic {
         match self.shape() {
             Shape::IntegerAndFlag | Shape::FloatClass => number == 1,
             Shape::MaskedRegister => number == 2,
+            Shape::RoundedRegisters => number >= 3,
             Shape::Copy | Shape::Fill => number == 3,
             Shape::Prefetch => number > 0,
             _ => false,
@@ -200,7 +210,8 @@ impl Intrinsic {
     /// Whether it is of our own making or one machine's: no module that comes from outside has it.
     pub fn is_internal(self) -> bool {
         use Intrinsic::*;
-        matches!(self, ReciprocalRoot | ReciprocalRoot14 | ReciprocalRootOne14 | IsLocal | IsPrivate)
+        matches!(self, ReciprocalRoot | ReciprocalRoot14 | ReciprocalRootOne14)
+            || matches!(self, Scale | ScaleFloats | ScaleDoubles | IsLocal | IsPrivate)
     }
 
     /// Whether it only tells the machine something and may be left out.
@@ -256,6 +267,11 @@ impl Intrinsic {
             (Shape::MaskedRegister, Some(ty), [x, rest, mask]) => {
                 *ty == Type::Vector(Scalar::Float, 16) && *x == ty && *rest == ty && **mask == Type::int(16)
             }
+            (Shape::RoundedRegisters, Some(ty @ Type::Vector(scalar, lanes)), [x, y, rest, mask, how]) => {
+                let is_register = ty.is_float() && scalar.bits() as u32 * lanes == 512;
+                let fits = [x, y, rest].iter().all(|operand| **operand == ty);
+                is_register && fits && **mask == Type::int(*lanes) && **how == Type::I32
+            }
             (Shape::Copy, None, [to, from, size, volatile]) => {
                 is_pointer(to) && is_pointer(from) && is_size(size) && **volatile == Type::BOOL
             }
@@ -280,7 +296,7 @@ impl Intrinsic {
             Shape::Integers(_) | Shape::Floats(_) | Shape::IntegerAndFlag => [result, None, None],
             Shape::FloatToInteger | Shape::IntegerCompare => [result, operand(0), None],
             Shape::FloatSum => [operand(1), None, None],
-            Shape::MaskedRegister => [None; 3],
+            Shape::MaskedRegister | Shape::RoundedRegisters => [None; 3],
             Shape::Copy => [operand(0), operand(1), operand(2)],
             Shape::Fill => [operand(0), operand(2), None],
             Shape::FloatClass

@@ -50,7 +50,7 @@ enum Run {
 }
 
 /// The passes in order.
-pub const PASSES: [Pass; 19] = [
+pub const PASSES: [Pass; 20] = [
     Pass {
         name: "spaces",
         reason: "first: what else is decided goes by who may share the memory that a pointer leads to",
@@ -137,6 +137,11 @@ pub const PASSES: [Pass; 19] = [
         name: "reciprocal-root",
         reason: "behind `widen`, which widens the primitive as a whole",
         run: Run::Function(|function, options| transform::expand_reciprocal_roots(function, &options.facts)),
+    },
+    Pass {
+        name: "scale",
+        reason: "behind `widen`, for the same reason",
+        run: Run::Function(|function, options| transform::expand_scales(function, &options.facts)),
     },
     Pass {
         name: "minimum",

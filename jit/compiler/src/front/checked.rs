@@ -24,7 +24,7 @@ pub fn functions(session: &Session, machine: &TargetMachine) -> Result<Vec<Funct
     let mut module = llvm::parse_text(session, &FUNCTIONS.iter().map(declaration).collect::<String>())
         .map_err(|error| wrong(&error))?;
     llvm::set_target(&mut module, machine, AddressBits::Bits64);
-    llvm::link_lazily(session, &mut module, builtin::library(llvm::fuses(machine)), machine)
+    llvm::link_lazily(session, &mut module, builtin::library(llvm::facts(machine).fuses), machine)
         .map_err(|error| wrong(&error))?;
     let clean = CleanModule { module, kernels: Vec::new(), checks: Checks::NONE, left_out: 0 };
     let mut functions = import(clean)?.module.functions;

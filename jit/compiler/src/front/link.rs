@@ -13,6 +13,7 @@ use inkwell::targets::TargetMachine;
 use spirula_interface::check::Checks;
 use spirula_interface::options::{CompileError, MathOptions};
 use spirula_interface::program::{HiddenKind, KernelSignature};
+use spirula_interface::target::TargetFacts;
 use std::collections::{BTreeSet, HashMap};
 
 /// Builtins that need builtins that need builtins: more rounds than any does.
@@ -118,13 +119,14 @@ pub fn link<'s>(
     if checks.contains(Checks::MEMORY) {
         look_at_images(&mut module);
     }
-    let fuses = llvm::fuses(machine);
-    if !fuses {
+    let facts = llvm::facts(machine);
+    if !facts.fuses {
         replace_fused(session, &mut module, machine)?;
     }
     if module.view().functions().into_iter().any(is_library_symbol) {
-        llvm::link_lazily(session, &mut module, builtin::library(fuses), machine)
+        llvm::link_lazily(session, &mut module, builtin::library(facts.fuses), machine)
             .map_err(|error| internal(&error))?;
+        tell_of_processor(session, &mut module, facts, machine)?;
     }
     describe(module.view(), &mut kernels, checks);
     unify(&mut module, &kernels);
@@ -174,6 +176,25 @@ fn replace_fused<'s>(
     });
     if definitions.is_empty() { Ok(()) } else { add_definitions(session, module, &definitions, machine) }
 }
+
+/// Answers what the library asks of the processor.
+fn tell_of_processor<'s>(
+    session: &'s Session,
+    module: &mut Module<'s>,
+    facts: TargetFacts,
+    machine: &TargetMachine,
+) -> Result<(), CompileError> {
+    let asks = module.view().function_named(SCALES).is_some_and(|function| function.is_declaration());
+    if !asks {
+        return Ok(());
+    }
+    let ir = format!("define zeroext i1 @\"{SCALES}\"() alwaysinline {{\n  ret i1 {}\n}}\n", facts.avx512);
+    let definition = builtin::Definition { ir, declarations: BTreeSet::new() };
+    add_definitions(session, module, &[(SCALES.to_owned(), definition)], machine)
+}
+
+/// The library's question whether an instruction is m 2^k.
+const SCALES: &str = "spirula.scales";
 
 /// Has images accessed by the library's functions that look where.
 fn look_at_images(module: &mut Module) {

@@ -6,7 +6,7 @@ use inkwell::llvm_sys::support::LLVMParseCommandLineOptions;
 use inkwell::targets::{
     CodeModel, FileType, InitializationConfig, RelocMode, Target as Registry, TargetMachine,
 };
-use spirula_interface::target::Target;
+use spirula_interface::target::{Target, TargetFacts};
 use std::mem::ManuallyDrop;
 use std::ops::Deref;
 use std::sync::{LazyLock, Mutex, PoisonError};
@@ -102,10 +102,10 @@ fn new_machine(target: &Target, optimize: bool) -> Result<TargetMachine, LlvmErr
         .ok_or_else(|| LlvmError(format!("LLVM has no code generator for {triple}")))
 }
 
-/// Whether the processor has instructions for a product and a sum that round once.
-pub fn fuses(machine: &TargetMachine) -> bool {
+/// What of the processor matters.
+pub fn facts(machine: &TargetMachine) -> TargetFacts {
     let features = machine.get_feature_string().to_string_lossy();
-    Target { features: features.into_owned(), ..Target::default() }.facts().fuses
+    Target { features: features.into_owned(), ..Target::default() }.facts()
 }
 
 /// Generates code for a module that has the machine's triple and data layout: an object, or the text of its assembly.

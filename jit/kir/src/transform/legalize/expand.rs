@@ -14,6 +14,7 @@ mod integers;
 use super::Illegal;
 use super::replace::{Outcome, replace};
 use crate::builder::{Builder, replace_uses};
+use crate::transform::scale::scale_in_integers;
 use crate::{BinaryOp, Function, Inst, Intrinsic, Op, Scalar, Shape, Type, Value};
 use std::collections::HashMap;
 
@@ -99,6 +100,7 @@ fn expand_intrinsic(
         (FloatToSignedSaturating | FloatToUnsignedSaturating, &[x]) => {
             return conversions::saturating(builder, intrinsic, x, ty);
         }
+        (Scale, &[m, k]) => scale_in_integers(builder, m, k),
         (MultiplyAdd | ReciprocalRoot, _) => {
             return Err(Illegal::new(format!("`{}`, which another pass decides", intrinsic.name())));
         }

@@ -373,6 +373,12 @@ impl<'f> Scalarizer<'f> {
                 Ok(vec![self.fold(intrinsic, start, &lanes)?])
             }
             Shape::MaskedRegister => self.masked_register(arguments),
+            Shape::RoundedRegisters => {
+                // All lanes take part, and round as ever (`transform::scale`).
+                let (ms, ks) = (self.get(arguments[0])?, self.get(arguments[1])?);
+                let scale = |(&m, &k): (&Value, &Value)| self.out().intrinsic(Intrinsic::Scale, &[m, k]);
+                Ok(ms.iter().zip(ks.iter()).map(scale).collect())
+            }
             Shape::IntegerWithOverflow => {
                 let Type::Struct(members) = ty else { return Err(Illegal::new(intrinsic.name())) };
                 let (mut values, mut flags) = (Vec::new(), Vec::new());
