@@ -1,12 +1,12 @@
 //! Code for less than the processor has (`SPIRULA_CPU`): `fma` without an instruction for it, math functions without it, and masked accesses
-//! that are taken apart. Against the host; in both tiers and in packs. Kernels from source; skipped without a compiler.
+//! that are taken apart; and exponentials, which some processors scale by an instruction. Against the host; in both tiers and in packs. Kernels from source; skipped without a compiler.
 
 use crate::setup::{again_with, tests};
 use crate::sources::{built, setup};
 use spirula_tests::cl::{Buffer, Kernel, NdRange};
 use spirula_tests::isolate::Outcome;
 
-tests![fused, masked, of_each_level];
+tests![fused, masked, exponential, of_each_level];
 
 /// Work-items, of which the last ones have nothing to do: some packs are full, one is not.
 const ITEMS: usize = 256;
@@ -81,11 +81,54 @@ fn masked() -> Outcome {
     Ok(())
 }
 
+/// Exponentials of what is moderate, nearly too large or small, far beyond, and no number.
+fn exponential() -> Outcome {
+    let setup = setup()?;
+    let source = "kernel void k(global const double *x, global float *f, global double *d) {
+        uint i = get_global_id(0); float y = x[i];
+        f[3 * i] = exp(y); f[3 * i + 1] = exp2(y); f[3 * i + 2] = exp10(y);
+        d[3 * i] = exp(x[i]); d[3 * i + 1] = exp2(x[i]); d[3 * i + 2] = exp10(x[i]); }";
+    let kernel = Kernel::new(&built(&setup, source, "")?, "k")?;
+    let special =
+        [0.0, -0.0, f64::INFINITY, f64::NEG_INFINITY, f64::NAN, 1e30, -1e30, 33_554_435.0, f64::MAX];
+    // Floats, so that both types are given the same.
+    let spread = (0..1200).map(|i| f64::from((f64::from(i) * 1.871 - 1120.0) as f32));
+    let fine = (0..1343).map(|i| f64::from((f64::from(i) * 0.157 - 105.0) as f32));
+    let given: Vec<f64> = special.into_iter().chain(spread).chain(fine).collect();
+    assert_eq!(given.len() % 8, 0);
+    let input = Buffer::copy_of(&setup.context, &given)?;
+    let (mut floats, mut doubles) = (vec![0_f32; 3 * given.len()], vec![0_f64; 3 * given.len()]);
+    let (f, d) = (Buffer::copy_of(&setup.context, &floats)?, Buffer::copy_of(&setup.context, &doubles)?);
+    [&input, &f, &d]
+        .into_iter()
+        .zip(0..)
+        .try_for_each(|(buffer, index)| kernel.set_object(index, Some(buffer)))?;
+    setup.queue.launch(&kernel, NdRange::new(&[given.len()], &[8]))?;
+    setup.queue.read(&f, &mut floats)?;
+    setup.queue.read(&d, &mut doubles)?;
+    for (i, &x) in given.iter().enumerate() {
+        let truths = [x.exp(), x.exp2(), 10_f64.powf(x)];
+        for (c, truth) in truths.into_iter().enumerate() {
+            let (float, double) = (floats[3 * i + c], doubles[3 * i + c]);
+            // All of them are positive: neighbours are neighbours as integers.
+            let apart = i64::from(float.to_bits()) - i64::from((truth as f32).to_bits());
+            assert!(apart.abs() <= 3 || (float.is_nan() && truth.is_nan()), "float {c} of {x:e}: {float:e}");
+            let apart = double.to_bits().abs_diff(truth.to_bits());
+            assert!(apart <= 3 || (double.is_nan() && truth.is_nan()), "double {c} of {x:e}: {double:e}");
+        }
+    }
+    Ok(())
+}
+
 fn of_each_level() -> Outcome {
+    for (tier, lanes) in [("baseline", "1"), ("optimized", "1"), ("optimized", "4"), ("optimized", "16")] {
+        let settings = [("SPIRULA_TIER", tier), ("SPIRULA_VECTOR_WIDTH", lanes)];
+        again_with("levels::exponential", &settings);
+    }
     for level in ["x86-64-v3", "x86-64-v2"] {
         for (tier, lanes) in [("baseline", "1"), ("optimized", "4"), ("optimized", "16")] {
             let settings = [("SPIRULA_CPU", level), ("SPIRULA_TIER", tier), ("SPIRULA_VECTOR_WIDTH", lanes)];
-            for test in ["levels::fused", "levels::masked", "math_options::strict"] {
+            for test in ["levels::fused", "levels::masked", "levels::exponential", "math_options::strict"] {
                 again_with(test, &settings);
             }
         }
