@@ -56,7 +56,7 @@ fn regions_and_work_group_functions() {
 
 /// Passes alone: the file in `passes/`, the passes, and whether the processor approximates roots. `rows` and `overlaps` expect
 /// multiples of 16 work-items, and disjoint buffers.
-const ALONE: [(&str, &[&str], bool); 17] = [
+const ALONE: [(&str, &[&str], bool); 19] = [
     ("components", &["components", "dead-code"], false),
     ("columns", &["row-dimension", "regions", "widen", "lower", "dead-code"], false),
     ("interleaved", &["regions", "widen"], false),
@@ -69,9 +69,11 @@ const ALONE: [(&str, &[&str], bool); 17] = [
     ("reciprocal_root", &["reciprocal-root"], true),
     ("remainder", &["regions", "widen", "lower", "dead-code"], false),
     ("rows", &["regions", "widen", "lower", "dead-code"], false),
+    ("saturation", &["saturation"], false),
     ("scale", &["scale"], false),
     ("scale", &["scale"], true),
     ("shifted_sums", &["shifted-sums", "small-parameters"], false),
+    ("shuffles", &["shuffles", "dead-code"], false),
     ("stream", &["regions", "widen", "stream"], false),
     ("uniform_loops", &["uniform-loops", "regions"], false),
 ];

@@ -2,7 +2,7 @@
 
 use crate::{
     BinaryOp, Block, CastOp, Constant, Flags, FloatPredicate, Function, Inst, IntPredicate, Intrinsic,
-    LocationId, LoopHints, Op, Predicate, Target, Terminator, Type, Value, ValueDef,
+    LocationId, LoopHints, Op, Predicate, Scalar, Target, Terminator, Type, Value, ValueDef,
 };
 use std::collections::HashMap;
 
@@ -51,10 +51,10 @@ impl Builder<'_> {
         self.push(Type::BOOL, Op::Compare { predicate, flags: Flags::NONE, lhs, rhs })
     }
 
-    /// Of two scalars.
     pub fn compare_floats(&mut self, predicate: FloatPredicate, lhs: Value, rhs: Value) -> Value {
         let predicate = Predicate::Float(predicate);
-        self.push(Type::BOOL, Op::Compare { predicate, flags: Flags::NONE, lhs, rhs })
+        let ty = self.ty(lhs).with_scalar(Scalar::Int(1));
+        self.push(ty, Op::Compare { predicate, flags: Flags::NONE, lhs, rhs })
     }
 
     /// That yields what it takes.

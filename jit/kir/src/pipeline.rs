@@ -50,7 +50,7 @@ enum Run {
 }
 
 /// The passes in order.
-pub const PASSES: [Pass; 20] = [
+pub const PASSES: [Pass; 22] = [
     Pass {
         name: "spaces",
         reason: "first: what else is decided goes by who may share the memory that a pointer leads to",
@@ -144,9 +144,19 @@ pub const PASSES: [Pass; 20] = [
         run: Run::Function(|function, options| transform::expand_scales(function, &options.facts)),
     },
     Pass {
+        name: "saturation",
+        reason: "behind `widen`, which makes vectors of what one work-item does",
+        run: Run::Function(|function, _| transform::expand_saturation(function)),
+    },
+    Pass {
         name: "minimum",
         reason: "behind `widen`, whose cost model knows the intrinsics, and `local-atomics`, which makes some",
         run: Run::Function(|function, _| transform::expand_minima(function)),
+    },
+    Pass {
+        name: "shuffles",
+        reason: "behind `widen`, which makes most of them",
+        run: Run::Function(|function, _| transform::compose_shuffles(function)),
     },
     Pass {
         name: "dead-code",

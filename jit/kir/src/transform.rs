@@ -9,8 +9,8 @@
 //! `contract` decides which products and sums are one operation.
 //! `widen` makes a second body for packs of work-items in SIMD lanes, and `streaming` lets stores of packs go past the caches.
 //! [`check`] writes checks into kernels before all of that, where they are asked for.
-//! Behind [`crate::lower`], `local_atomics`, `reciprocal_root` and `scale` replace operations by simpler ones, the latter two by the
-//! machine's on `registers`, and `dead_code` removes what is computed for nobody. For devices of 32 bits, `linear_memory` makes pointers offsets in a block of memory, and
+//! Behind [`crate::lower`], `local_atomics`, `reciprocal_root`, `scale`, `saturation` and `minimum` replace operations by simpler ones, the
+//! second and third by the machine's on `registers`, and `dead_code` removes what is computed for nobody. For devices of 32 bits, `linear_memory` makes pointers offsets in a block of memory, and
 //! `frames` sees to it that called functions' variables lie there.
 //!
 //! After Meyer, Aksoy et al., "Implementation Techniques for SPMD Kernels on CPUs" (IWOCL 2023), continuation-based synchronization.
@@ -36,8 +36,10 @@ mod reciprocal_root;
 mod regions;
 mod registers;
 mod row_dimension;
+mod saturation;
 mod scale;
 mod shifted_sums;
+mod shuffles;
 mod small_parameters;
 mod spaces;
 mod streaming;
@@ -57,8 +59,10 @@ pub use power_divisors::shift_by_powers;
 pub use reciprocal_root::expand_reciprocal_roots;
 pub use regions::form_regions;
 pub use row_dimension::choose_row_dimension;
+pub use saturation::expand_saturation;
 pub use scale::expand_scales;
 pub use shifted_sums::factor_shifts;
+pub use shuffles::compose_shuffles;
 pub use small_parameters::find_small_parameters;
 pub use spaces::infer_spaces;
 pub use streaming::stream_stores;

@@ -2,9 +2,9 @@
 //! Both tiers compute the same bits then, in scalars and in packs. Where the second operand is known to be a number, as a constant
 //! is, a processor of the x86 family has one instruction for it, and else three, as for the intrinsic.
 
-use crate::builder::{Builder, rewrite};
+use crate::builder::rewrite;
 use crate::transform::exchange_loop::{Access, exchange_loop};
-use crate::{CastOp, Flags, FloatPredicate, Function, Intrinsic, Op, Predicate, RmwOp, Type, Value};
+use crate::{CastOp, Flags, FloatPredicate, Function, Intrinsic, Op, RmwOp};
 
 /// Replaces both by comparisons, unless no NaN comes and any zero will do; first the atomic ones by loops around them.
 pub fn expand_minima(function: &mut Function) {
@@ -35,20 +35,10 @@ pub fn expand_minima(function: &mut Function) {
             return false;
         }
         // The second of two equal ones, and of two that have no order the first only if the second is NaN.
-        let before = compare(builder, first, x, y);
+        let before = builder.compare_floats(first, x, y);
         let chosen = builder.select(before, x, y);
-        let none = compare(builder, FloatPredicate::Uno, y, y);
+        let none = builder.compare_floats(FloatPredicate::Uno, y, y);
         builder.replace(inst, Op::Select { flags: Flags::NONE, condition: none, then: x, otherwise: chosen });
         true
     });
-}
-
-/// In each lane.
-fn compare(builder: &mut Builder, predicate: FloatPredicate, lhs: Value, rhs: Value) -> Value {
-    let ty = match builder.ty(lhs) {
-        Type::Vector(_, lanes) => Type::Vector(crate::Scalar::Int(1), lanes),
-        _ => Type::BOOL,
-    };
-    let predicate = Predicate::Float(predicate);
-    builder.push(ty, Op::Compare { predicate, flags: Flags::NONE, lhs, rhs })
 }

@@ -1,0 +1,123 @@
+//! The vectorizer's cost model beside what was measured: kernels of many kinds (`tests/fixtures/widths`), and the times that they took in each
+//! number of lanes (`measured-*.txt` there, by `spirula-widths`). No time is taken here: it is the model that is tested, for the
+//! processor that was measured, wherever the test runs.
+
+use spirula_compiler::compile;
+use spirula_compiler::compile::trace::{Dump, Stages};
+use spirula_interface::inputs::Inputs;
+use spirula_interface::target::Target;
+use spirula_interface::tier::Tier;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+/// As the tables have them.
+const WIDTHS: [u32; 6] = [1, 4, 8, 16, 32, 64];
+
+fn fixtures() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/fixtures/widths")
+}
+
+/// Microseconds of each kernel in each number of lanes.
+fn measured(level: &str) -> BTreeMap<String, [f64; WIDTHS.len()]> {
+    let text = std::fs::read_to_string(fixtures().join(format!("measured-{level}.txt"))).unwrap();
+    let lines = text.lines().filter(|line| !line.starts_with('#'));
+    lines
+        .map(|line| {
+            let mut words = line.split(' ');
+            let name = words.next().unwrap().to_owned();
+            let times: Vec<f64> = words.map(|word| word.parse().unwrap()).collect();
+            (name, times.try_into().unwrap())
+        })
+        .collect()
+}
+
+/// What the model says of each kernel in so many lanes, or in as many as it chooses: lanes, and how many times as fast as scalar code
+/// they are, if it says.
+fn estimated(target: &Target, lanes: Option<u32>) -> BTreeMap<String, (u32, Option<f64>)> {
+    let mut inputs = Inputs::new(Default::default(), Default::default(), target.clone(), Tier::Optimized);
+    inputs.settings.remarks = true;
+    inputs.settings.vector_width = lanes;
+    let module = std::fs::read(fixtures().join("kernels.bc64")).unwrap();
+    let program = compile::build(&[&module], &inputs, Dump::new(None), &mut Stages::begin()).unwrap();
+    let remarks = program.log.lines().filter_map(|line| {
+        let (kernel, remark) = line.strip_prefix("kernel ")?.split_once(": region 0: ")?;
+        let lanes = remark.split_once(" lanes, ").and_then(|(lanes, _)| lanes.parse().ok()).unwrap_or(1);
+        let gain =
+            remark.split_once(" times as fast").and_then(|(rest, _)| rest.rsplit(' ').next()?.parse().ok());
+        Some((kernel.to_owned(), (lanes, gain)))
+    });
+    remarks.collect()
+}
+
+/// Ranks from 0, equal ones sharing their mean.
+fn ranks(values: &[f64]) -> Vec<f64> {
+    let below = |x: f64| values.iter().filter(|&&y| y < x).count() as f64;
+    let equal = |x: f64| values.iter().filter(|&&y| y == x).count() as f64;
+    values.iter().map(|&x| below(x) + (equal(x) - 1.0) / 2.0).collect()
+}
+
+/// Spearman's.
+fn rank_correlation(x: &[f64], y: &[f64]) -> f64 {
+    let (x, y) = (ranks(x), ranks(y));
+    let mean = (x.len() as f64 - 1.0) / 2.0;
+    let sum = |a: &[f64], b: &[f64]| std::iter::zip(a, b).map(|(a, b)| (a - mean) * (b - mean)).sum::<f64>();
+    sum(&x, &y) / (sum(&x, &x) * sum(&y, &y)).sqrt()
+}
+
+/// Prints the residuals, of which `cargo test --test model -- --nocapture` shows the worst; yields the rank correlation, and of how many of a
+/// hundred kernels the chosen number of lanes takes at most 15 % longer than the best.
+fn judged(level: &str, target: &Target) -> (f64, f64) {
+    let times = measured(level);
+    let chosen = estimated(target, None);
+    let mut residuals = Vec::new();
+    for (column, lanes) in WIDTHS.into_iter().enumerate().skip(1) {
+        for (kernel, (_, gain)) in estimated(target, Some(lanes)) {
+            let times = times[&kernel];
+            residuals.extend(gain.map(|gain| (kernel, lanes, gain, times[0] / times[column])));
+        }
+    }
+    let [predicted, found]: [Vec<f64>; 2] =
+        [residuals.iter().map(|r| r.2).collect(), residuals.iter().map(|r| r.3).collect()];
+    let correlation = rank_correlation(&predicted, &found);
+    residuals.sort_by(|a, b| {
+        let off = |r: &(String, u32, f64, f64)| (r.2 / r.3).ln().abs();
+        off(b).total_cmp(&off(a))
+    });
+    for (kernel, lanes, predicted, found) in residuals.iter().take(20) {
+        println!(
+            "{level} {kernel} in {lanes} lanes: {predicted:.1} times as fast by estimate, {found:.1} measured"
+        );
+    }
+    let mut near = 0;
+    for (kernel, times) in &times {
+        let (lanes, _) = chosen[kernel];
+        let column = WIDTHS.iter().position(|&width| width == lanes).expect("a width of the table");
+        let best = times.iter().copied().fold(f64::INFINITY, f64::min);
+        if times[column] <= 1.15 * best {
+            near += 1;
+        } else {
+            println!(
+                "{level} {kernel}: {lanes} lanes chosen, {:.2} times the best of {times:?}",
+                times[column] / best
+            );
+        }
+    }
+    let share = 100.0 * f64::from(near) / times.len() as f64;
+    println!(
+        "{level}: {} residuals, rank correlation {correlation:.3}, choice near the best {share:.0} %",
+        residuals.len()
+    );
+    (correlation, share)
+}
+
+#[test]
+fn estimates_are_near_what_was_measured() {
+    let target = Target {
+        cpu: "x86-64-v4".into(),
+        features: "+avx,+avx2,+fma,+bmi,+bmi2,+f16c,+avx512f,+avx512bw,+avx512cd,+avx512dq,+avx512vl".into(),
+        threads: 1,
+    };
+    let (correlation, share) = judged("x86-64-v4", &target);
+    assert!(correlation > 0.8, "{correlation}");
+    assert!(share >= 80.0, "{share}");
+}
