@@ -50,7 +50,7 @@ enum Run {
 }
 
 /// The passes in order.
-pub const PASSES: [Pass; 22] = [
+pub const PASSES: [Pass; 23] = [
     Pass {
         name: "spaces",
         reason: "first: what else is decided goes by who may share the memory that a pointer leads to",
@@ -144,8 +144,13 @@ pub const PASSES: [Pass; 22] = [
         run: Run::Function(|function, options| transform::expand_scales(function, &options.facts)),
     },
     Pass {
-        name: "saturation",
+        name: "byte-division",
         reason: "behind `widen`, which makes vectors of what one work-item does",
+        run: Run::Function(|function, _| transform::widen_byte_divisions(function)),
+    },
+    Pass {
+        name: "saturation",
+        reason: "behind `widen`, for the same reason",
         run: Run::Function(|function, _| transform::expand_saturation(function)),
     },
     Pass {

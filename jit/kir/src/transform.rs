@@ -16,6 +16,7 @@
 //! After Meyer, Aksoy et al., "Implementation Techniques for SPMD Kernels on CPUs" (IWOCL 2023), continuation-based synchronization.
 
 mod borders;
+mod byte_division;
 pub mod check;
 mod collectives;
 mod components;
@@ -46,6 +47,7 @@ mod streaming;
 mod uniform_loops;
 pub mod widen;
 
+pub use byte_division::widen_byte_divisions;
 pub use components::compute_components;
 pub use contract::decide_contraction;
 pub use dead_code::remove_dead_code;

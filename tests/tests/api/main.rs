@@ -8,6 +8,7 @@ mod commands;
 mod conversions;
 mod device_queues;
 mod device_trees;
+mod divisions;
 mod errors;
 mod escapes;
 mod events;
@@ -158,6 +159,7 @@ fn main() -> ExitCode {
         threads::tests(),
         lent::tests(),
         linear_memory::on_the_device(),
+        divisions::tests(),
         levels::tests(),
         loops::tests(),
         escapes::on_the_device(),

@@ -7,6 +7,7 @@
 //! free to pick components.
 
 use super::Widener;
+use super::division::is_divisor;
 use super::memory::{Elements, Pattern};
 use super::rows::Walks;
 use super::slots::{SlotPlan, access_size};
@@ -155,10 +156,10 @@ impl Finder<'_> {
                 !self.walks.serve(result) && self.is_contiguous(block, pointer, self.body.ty(result))
             }
             Op::Unary { op: UnaryOp::Freeze | UnaryOp::FNeg, .. } | Op::Compare { .. } => true,
-            Op::Binary { op, .. } => !matches!(
-                op,
-                BinaryOp::UDiv | BinaryOp::SDiv | BinaryOp::URem | BinaryOp::SRem | BinaryOp::FRem
-            ),
+            Op::Binary {
+                op: BinaryOp::UDiv | BinaryOp::SDiv | BinaryOp::URem | BinaryOp::SRem, rhs, ..
+            } => is_divisor(self.body, rhs),
+            Op::Binary { op, .. } => op != BinaryOp::FRem,
             Op::Cast { op: CastOp::BitCast, value, .. } => as_many(value),
             Op::Cast { .. } => true,
             Op::Select { condition, .. } => {

@@ -2,7 +2,7 @@
 
 use super::super::Facts;
 use super::super::aos::TRANSPOSE;
-use super::super::division::is_divisor;
+use super::super::division::{is_divisor, is_short};
 use super::super::slots::access_size;
 use super::super::values::components;
 use super::super::whole::loads_pieces;
@@ -140,9 +140,12 @@ impl Prices<'_> {
             Op::Binary {
                 op: BinaryOp::UDiv | BinaryOp::SDiv | BinaryOp::URem | BinaryOp::SRem, rhs, ..
             } => {
-                let long = ty.scalar() == Some(Scalar::Int(64));
+                let long = ty.scalar() == Some(Scalar::Int(64)) && !is_short(self.body, op);
+                let by_constant = self.body.constant_int(*rhs).is_some();
                 let pack = if long {
                     40.0 * f64::from(self.lanes) * elements
+                } else if ty.scalar() == Some(Scalar::Int(64)) && by_constant {
+                    10.0 * self.costs.vector * registers
                 } else if self.facts.shapes.shape(*rhs) == Shape::Uniform {
                     // Multiplied as doubles, which fill two registers.
                     8.0 * self.costs.vector * registers

@@ -1,0 +1,128 @@
+//! Divisions of integers of all widths, by constants, by what is the same for all work-items, and by numbers of their own; and of 64 bits
+//! where ids need no more than 32. Against the host, in both tiers and in packs. Kernels from source; skipped without a compiler.
+
+use crate::setup::{again_with, tests};
+use crate::sources::{built, setup};
+use spirula_tests::cl::{Buffer, Kernel, NdRange};
+use spirula_tests::isolate::Outcome;
+
+tests![integers, ids, in_packs];
+
+/// Work-items, of which the last ones have nothing to do.
+const ITEMS: usize = 256;
+const USED: usize = 201;
+
+/// Numbers of any size, positive and negative.
+fn given() -> Vec<i64> {
+    (0..ITEMS as u64).map(|i| (i.wrapping_mul(0x9e37_79b9_7f4a_7c15) as i64) >> (i % 63)).collect()
+}
+
+/// What a kernel has to compute of each type: by constants, by an argument, and by another number.
+macro_rules! quotients {
+    ($x:expr, $y:expr, $by:expr, $type:ty) => {{
+        let (x, y, by) = ($x as $type, ($y as $type) | 1, $by as $type);
+        let y = if y == !0 { 3 } else { y };
+        [x / 7, x % 10, x / by, x % by, x / y, x % y].map(|value| value as i64)
+    }};
+}
+
+fn integers() -> Outcome {
+    let setup = setup()?;
+    let types = ["char", "uchar", "short", "ushort", "int", "uint", "long", "ulong"];
+    let of_type = |type_: &str| {
+        format!(
+            "{{ {type_} x = a[i], y = ({type_})b[i] | ({type_})1, by = n; if (y == ({type_})-1) y = 3;
+            *o++ = ({type_})(x / ({type_})7); *o++ = ({type_})(x % ({type_})10); *o++ = ({type_})(x / by);
+            *o++ = ({type_})(x % by); *o++ = ({type_})(x / y); *o++ = ({type_})(x % y);
+            {type_}4 v = ({type_}4)(x, y, x, by), w = v / ({type_}4)(7, 9, 10, 3);
+            *o++ = w.x; *o++ = (v % ({type_}4)(10)).z; }}\n"
+        )
+    };
+    let body: String = types.iter().map(|type_| of_type(type_)).collect();
+    let source = format!(
+        "kernel void k(global const long *a, global const long *b, global long *o, int n, uint used) {{
+        size_t i = get_global_id(0); if (i >= used) return; o += i * 64;\n{body}}}"
+    );
+    let kernel = Kernel::new(&built(&setup, &source, "")?, "k")?;
+    let a = given();
+    let b: Vec<i64> = a.iter().map(|x| x.rotate_left(17) ^ 0x55).collect();
+    let mut found = vec![-5_i64; 64 * ITEMS];
+    let [first, second, output] = [&a, &b, &found].map(|data| Buffer::copy_of(&setup.context, data));
+    let (first, second, output) = (first?, second?, output?);
+    for by in [1_i32, 3, 100, 127] {
+        [&first, &second, &output]
+            .into_iter()
+            .zip(0..)
+            .try_for_each(|(buffer, index)| kernel.set_object(index, Some(buffer)))?;
+        kernel.set(3, by)?;
+        kernel.set(4, USED as u32)?;
+        setup.queue.launch(&kernel, NdRange::new(&[ITEMS], &[64]))?;
+        setup.queue.read(&output, &mut found)?;
+        for i in 0..ITEMS {
+            let (x, y) = (a[i], b[i]);
+            let wanted = [
+                quotients!(x, y, by, i8),
+                quotients!(x, y, by, u8),
+                quotients!(x, y, by, i16),
+                quotients!(x, y, by, u16),
+                quotients!(x, y, by, i32),
+                quotients!(x, y, by, u32),
+                quotients!(x, y, by, i64),
+                quotients!(x, y, by, u64),
+            ];
+            for (number, wanted) in wanted.iter().enumerate() {
+                let found = &found[64 * i + 8 * number..][..8];
+                let all = [&wanted[..], &wanted[..2]].concat();
+                let expected = if i < USED { all } else { vec![-5; 8] };
+                assert_eq!(found, expected, "{} of {x}, {y}, {by}", types[number]);
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Divisors of 64 bits, small and beyond 32 bits; of 32 bits, positive and negative; and constants.
+fn ids() -> Outcome {
+    let setup = setup()?;
+    let source = "kernel void k(global ulong *o, ulong n, uint u, int s, ulong used, global const ulong *own) {
+        size_t i = get_global_id(0), x = i * 3 + 5; if (i >= used) return; o += i * 12;
+        o[0] = i / n; o[1] = i % n; o[2] = x / u; o[3] = x % u; o[4] = x / s; o[5] = x % s; o[6] = x / 9; o[7] = i % 5;
+        o[8] = x / own[i]; o[9] = x % own[i]; o[10] = i / 5000000000ul; o[11] = (long)x / 11; }";
+    let kernel = Kernel::new(&built(&setup, source, "")?, "k")?;
+    let own: Vec<u64> = given().iter().map(|&x| (x as u64).max(1)).collect();
+    let mut found = vec![77_u64; 12 * ITEMS];
+    let (output, divisors) =
+        (Buffer::copy_of(&setup.context, &found)?, Buffer::copy_of(&setup.context, &own)?);
+    for (n, u, s) in
+        [(7_u64, 3_u32, 13_i32), (1 << 32, 1, -9), (u64::MAX, u32::MAX, i32::MAX), (200, 1000, 1)]
+    {
+        kernel.set_object(0, Some(&output))?;
+        kernel.set(1, n)?;
+        kernel.set(2, u)?;
+        kernel.set(3, s)?;
+        kernel.set(4, USED as u64)?;
+        kernel.set_object(5, Some(&divisors))?;
+        setup.queue.launch(&kernel, NdRange::new(&[ITEMS], &[64]))?;
+        setup.queue.read(&output, &mut found)?;
+        for i in 0..USED as u64 {
+            let (x, u, s, own) = (3 * i + 5, u64::from(u), i64::from(s) as u64, own[i as usize]);
+            let wanted =
+                [i / n, i % n, x / u, x % u, x / s, x % s, x / 9, i % 5, x / own, x % own, 0, x / 11];
+            assert_eq!(found[12 * i as usize..][..12], wanted, "{i} by {n}, {u}, {s}, {own}");
+        }
+    }
+    Ok(())
+}
+
+fn in_packs() -> Outcome {
+    for (tier, lanes) in [("baseline", "1"), ("optimized", "1"), ("optimized", "4"), ("optimized", "16")] {
+        let settings = [("SPIRULA_TIER", tier), ("SPIRULA_VECTOR_WIDTH", lanes)];
+        again_with("divisions::integers", &settings);
+        again_with("divisions::ids", &settings);
+    }
+    let settings =
+        [("SPIRULA_CPU", "x86-64-v2"), ("SPIRULA_TIER", "optimized"), ("SPIRULA_VECTOR_WIDTH", "8")];
+    again_with("divisions::integers", &settings);
+    again_with("divisions::ids", &settings);
+    Ok(())
+}
