@@ -120,8 +120,25 @@ fn powr(x: f32, y: f32) -> f32 {
     select_unpredictable((x < 0.0) | x.is_nan() | y.is_nan(), f32::NAN, power.any())
 }
 
+/// Powers up to this one are products.
+pub(crate) const MOST_FACTORS: u32 = 15;
+
+/// x^n for |n| up to [`MOST_FACTORS`]: by squares in double, where no product of so many floats loses anything that float has.
+#[inline(always)]
+fn product(x: f32, n: i32) -> f32 {
+    let (x, size) = (f64::from(x), n.unsigned_abs());
+    let x2 = x * x;
+    let x4 = x2 * x2;
+    let factor = |bit: u32, x: f64| if size & bit == 0 { 1.0 } else { x };
+    let power = factor(1, x) * factor(2, x2) * (factor(4, x4) * factor(8, x4 * x4));
+    (if n < 0 { 1.0 / power } else { power }) as f32
+}
+
 #[inline(always)]
 fn pown(x: f32, n: i32) -> f32 {
+    if n.unsigned_abs() <= MOST_FACTORS {
+        return product(x, n);
+    }
     // 12 bits and the rest are exact in float.
     let (high, low) = ((n & !0xFFF) as f32, (n & 0xFFF) as f32);
     let sum = high + low;

@@ -8,6 +8,7 @@ use crate::exp::exp2_narrow;
 use crate::export;
 use crate::log::log2_narrow;
 use crate::multiply_add::MultiplyAdd;
+use crate::power::MOST_FACTORS;
 use std::hint::select_unpredictable;
 
 /// x^y for finite x > 0; infinite y give NaN.
@@ -73,8 +74,29 @@ fn powr(x: f64, y: f64) -> f64 {
     })
 }
 
+/// x^n for |n| up to `MOST_FACTORS`: by squares, each with what it lost.
+#[inline(always)]
+fn power_by_products(x: f64, n: i32) -> f64 {
+    let size = n.unsigned_abs();
+    let inverse = 1.0 / x;
+    let lost = (-inverse).fused(x, 1.0) * inverse;
+    let inverse = Pair { hi: inverse, lo: if lost.is_nan() { 0.0 } else { lost } };
+    let x = if n < 0 { inverse } else { Pair { hi: x, lo: 0.0 } };
+    let x2 = x.roughly_times(x);
+    let x4 = x2.roughly_times(x2);
+    let factor = |bit: u32, x: Pair| if size & bit == 0 { Pair { hi: 1.0, lo: 0.0 } } else { x };
+    let low = factor(1, x).roughly_times(factor(2, x2));
+    let high = factor(4, x4).roughly_times(factor(8, x4.roughly_times(x4)));
+    let Pair { hi, lo } = low.roughly_times(high);
+    // Where something was too large, so is what it lost; and a sum of zeros has no sign.
+    if lo.is_finite() & (hi != 0.0) { hi + lo } else { hi }
+}
+
 #[inline(always)]
 fn pown(x: f64, n: i32) -> f64 {
+    if n.unsigned_abs() <= MOST_FACTORS {
+        return power_by_products(x, n);
+    }
     unless_special(x, single(n.into()), |size| {
         let signed = select_unpredictable(x.is_sign_negative() && n & 1 == 1, -size, size);
         select_unpredictable(n == 0, 1.0, signed)

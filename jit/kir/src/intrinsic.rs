@@ -26,7 +26,7 @@ pub enum Shape {
     FloatReduction,
     /// A float of type T to begin with, and a vector of them.
     FloatSum,
-    /// A register of 16 floats, what lanes get that are left out, and a constant i16 that leaves them out.
+    /// A register of 512 bits of floats, what lanes get that are left out, and a constant integer that leaves them out.
     MaskedRegister,
     /// Two registers of 512 bits of floats, one more with what lanes get that are left out, a constant integer that leaves them
     /// out, and a constant i32, how to round.
@@ -123,7 +123,7 @@ intrinsics! {
         Round "round", RoundEven "roundeven", SquareRoot "sqrt", Truncate "trunc",
         // An approximation of 1/sqrt(x), to be made better: the machine's, or the quotient itself.
         ReciprocalRoot "spirula.reciprocal_root",
-        // The same as the one of 14 bits below, of one float.
+        // The same as the one of 14 bits below, of one number.
         ReciprocalRootOne14 "spirula.reciprocal_root_14",
     }
     Shape::Floats(2) => {
@@ -156,7 +156,7 @@ intrinsics! {
     }
     Shape::MaskedRegister => {
         // AVX-512's approximation of 1/sqrt(x), to 14 bits.
-        ReciprocalRoot14 "x86.avx512.rsqrt14.ps.512",
+        ReciprocalRoot14 "x86.avx512.rsqrt14.ps.512", ReciprocalRoot14OfDoubles "x86.avx512.rsqrt14.pd.512",
     }
     Shape::RoundedRegisters => {
         // AVX-512's m 2^k, of an integer k.
@@ -210,7 +210,7 @@ impl Intrinsic {
     /// Whether it is of our own making or one machine's: no module that comes from outside has it.
     pub fn is_internal(self) -> bool {
         use Intrinsic::*;
-        matches!(self, ReciprocalRoot | ReciprocalRoot14 | ReciprocalRootOne14)
+        matches!(self, ReciprocalRoot | ReciprocalRoot14 | ReciprocalRoot14OfDoubles | ReciprocalRootOne14)
             || matches!(self, Scale | ScaleFloats | ScaleDoubles | IsLocal | IsPrivate)
     }
 
@@ -264,8 +264,9 @@ impl Intrinsic {
             (Shape::FloatSum, Some(ty), [start, x]) => {
                 ty.is_float() && *start == ty && lanes_of(x).as_ref() == Some(ty)
             }
-            (Shape::MaskedRegister, Some(ty), [x, rest, mask]) => {
-                *ty == Type::Vector(Scalar::Float, 16) && *x == ty && *rest == ty && **mask == Type::int(16)
+            (Shape::MaskedRegister, Some(ty @ Type::Vector(scalar, lanes)), [x, rest, mask]) => {
+                let is_register = ty.is_float() && scalar.bits() as u32 * lanes == 512;
+                is_register && *x == ty && *rest == ty && **mask == Type::int(*lanes)
             }
             (Shape::RoundedRegisters, Some(ty @ Type::Vector(scalar, lanes)), [x, y, rest, mask, how]) => {
                 let is_register = ty.is_float() && scalar.bits() as u32 * lanes == 512;

@@ -90,7 +90,7 @@ pub fn rows(rows: &mut Rows) {
         let relaxed = call.element == Element::Float && call.math.contains(MathOptions::UNSAFE_MATH);
         match call.element {
             Element::Float if relaxed => quick_reciprocal_root(e, call),
-            Element::Float => close_reciprocal_root(e, call),
+            Element::Float | Element::Double => close_reciprocal_root(e, call),
             _ => reciprocal_root(e, call),
         }
     });
@@ -207,7 +207,7 @@ fn reciprocal_root(e: &mut Emitter, call: &Call) -> Value {
     reciprocal(e, &root)
 }
 
-/// The same in float, as is quick on the processor: within 1.2 ULP.
+/// The same, as is quick on the processor: within 1.2 ULP.
 fn close_reciprocal_root(e: &mut Emitter, call: &Call) -> Value {
     let x = &call.arguments[0];
     let name = format!("spirula.reciprocal_root.{}", x.ir.suffix());

@@ -28,7 +28,7 @@ unsafe extern "C" {
     fn truncf(x: f32) -> f32;
 }
 
-const FUNCTIONS: usize = 26;
+const FUNCTIONS: usize = 27;
 
 /// Bytes of a jump to one of them.
 const JUMP: usize = 16;
@@ -80,6 +80,7 @@ pub(super) fn runtime_functions() -> [External<'static>; FUNCTIONS] {
         function("spirula.float_to_half", float_to_half as *const ()),
         function("spirula.double_to_half", double_to_half as *const ()),
         function("spirula.rsqrt14", rsqrt14()),
+        function("spirula.rsqrt14.f64", rsqrt14_of_doubles()),
         function("__extendhfsf2", extend_half as *const ()),
         function("__truncsfhf2", truncate_float as *const ()),
         function("__truncdfhf2", truncate_double as *const ()),
@@ -152,6 +153,25 @@ fn rsqrt14() -> *const () {
         f32::NAN
     }
     none as *const ()
+}
+
+/// The same of double.
+fn rsqrt14_of_doubles() -> *const () {
+    #[cfg(target_arch = "x86_64")]
+    if std::arch::is_x86_feature_detected!("avx512f") {
+        return approximate_double as *const ();
+    }
+    extern "C" fn none(_: f64) -> f64 {
+        f64::NAN
+    }
+    none as *const ()
+}
+
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx512f")]
+extern "C" fn approximate_double(value: f64) -> f64 {
+    use std::arch::x86_64::{_mm_cvtsd_f64, _mm_rsqrt14_sd, _mm_set_sd};
+    _mm_cvtsd_f64(_mm_rsqrt14_sd(_mm_set_sd(0.0), _mm_set_sd(value)))
 }
 
 #[cfg(target_arch = "x86_64")]

@@ -62,7 +62,13 @@ impl Translator<'_> {
                 }
                 return self.int_of(intrinsic == FloatToSignedSaturating, x, to);
             }
-            ReciprocalRootOne14 => return Ok(self.call("spirula.rsqrt14", &[x])?[0]),
+            ReciprocalRootOne14 => {
+                let name = match scalar(self.function, result)? {
+                    spirula_kir::Scalar::Double => "spirula.rsqrt14.f64",
+                    _ => "spirula.rsqrt14",
+                };
+                return Ok(self.call(name, &[x])?[0]);
+            }
             Canonicalize => {
                 // As the product with one: quiets.
                 let one = match scalar(self.function, result)? {

@@ -53,6 +53,9 @@ pub(super) fn helper(function: &Function, inst: Inst) -> Option<Helper> {
             Intrinsic::CopyMemory => Some(computes("memcpy", &[I64, I64, I64], I64)),
             Intrinsic::MoveMemory => Some(computes("memmove", &[I64, I64, I64], I64)),
             Intrinsic::FillMemory => Some(computes("memset", &[I64, I32, I64], I64)),
+            Intrinsic::ReciprocalRootOne14 if result == Some(Scalar::Double) => {
+                Some(computes("spirula.rsqrt14.f64", &[F64], F64))
+            }
             Intrinsic::ReciprocalRootOne14 => Some(computes("spirula.rsqrt14", &[F32], F32)),
             _ => None,
         },

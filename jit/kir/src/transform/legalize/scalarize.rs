@@ -417,8 +417,7 @@ impl<'f> Scalarizer<'f> {
             if mask & (1 << number) == 0 {
                 return other;
             }
-            let op = Op::Intrinsic { intrinsic, flags: Flags::NONE, arguments: vec![x] };
-            self.out().push(Type::Scalar(Scalar::Float), op)
+            self.out().intrinsic(intrinsic, &[x])
         };
         Ok(lanes.iter().zip(others.iter()).enumerate().map(root).collect())
     }
