@@ -4,6 +4,7 @@ pub(crate) mod arena;
 mod background;
 pub(crate) mod check;
 pub(crate) mod children;
+pub(crate) mod company;
 pub(crate) mod compile_time;
 pub(crate) mod fault;
 pub(crate) mod group_size;

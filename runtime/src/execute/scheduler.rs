@@ -14,6 +14,7 @@ mod worker;
 
 use crate::error::{Error, Result};
 use crate::execute::background;
+use crate::execute::company;
 use crate::execute::launch::Invocation;
 use crate::execute::pace::WORTH_WAKING_NS;
 use crate::execute::tiers::Version;
@@ -132,15 +133,54 @@ impl Scheduler {
         if !alone
             && (may_be_long || self.may_meet(invocation, count) || !invocation.tiers.pace.is_short(items))
         {
-            return self.share(invocation, version, groups);
+            let has_a_choice = !may_be_long
+                && !self.may_meet(invocation, count)
+                && invocation.tiers.is_settled()
+                && version.tuning.as_ref().is_none_or(|tuning| tuning.is_settled())
+                && invocation.tiers.pace.estimate_ns(items) < company::MOST_NS;
+            return match has_a_choice {
+                true => self.share_if_it_pays(invocation, version, groups),
+                false => self.share(invocation, version, groups),
+            };
         }
-        let mut worker = Worker::new(invocation, version, 0)?;
         let at_once = alone || invocation.tiers.pace.is_trivial(items);
+        let version = self.run_alone(invocation, version, &mut groups, at_once)?;
+        if groups.is_empty() { Ok(()) } else { self.share(invocation, version, groups) }
+    }
+
+    /// Runs groups on this thread, all or until help is worth it, and takes those that ran from them. Returns the code that ran.
+    fn run_alone(
+        &self,
+        invocation: &Arc<Invocation>,
+        version: Version,
+        groups: &mut Range<u64>,
+        at_once: bool,
+    ) -> Result<Version> {
+        let mut worker = Worker::new(invocation, version, 0)?;
         let ran = run_here(&mut worker, groups.clone(), self.threads, at_once);
         worker.learn();
         let version = worker.end();
         groups.start = ran?;
-        if groups.is_empty() { Ok(()) } else { self.share(invocation, version, groups) }
+        Ok(version)
+    }
+
+    /// With help or without, as has turned out to be quicker.
+    fn share_if_it_pays(
+        &self,
+        invocation: &Arc<Invocation>,
+        version: Version,
+        mut groups: Range<u64>,
+    ) -> Result<()> {
+        let company = &invocation.tiers.company;
+        let items = (groups.end - groups.start).saturating_mul(invocation.group_items());
+        let (is_shared, begun) = (company.shares(), timer());
+        if is_shared {
+            self.share(invocation, version, groups)?;
+        } else {
+            self.run_alone(invocation, version, &mut groups, true)?;
+        }
+        company.learn(is_shared, items, timer() - begun);
+        Ok(())
     }
 
     /// Whether so few groups may wait for each other, which OpenCL doesn't promise to end, that each can have a thread of its own.

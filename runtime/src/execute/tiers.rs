@@ -5,6 +5,7 @@
 //! A launch takes what is best when it begins, and again between chunks of its work-groups. It never waits for code.
 
 use crate::execute::background;
+use crate::execute::company::Company;
 use crate::execute::compile_time;
 use crate::execute::launch::{Code, Invocation};
 use crate::execute::pace::Pace;
@@ -91,6 +92,8 @@ pub(crate) struct Tiers {
     is_kept: OnceLock<bool>,
     variants: Variants,
     pub(crate) pace: Pace,
+    /// Whether it runs quicker on several threads.
+    pub(crate) company: Company,
 }
 
 impl Debug for Tiers {
@@ -117,6 +120,7 @@ impl Tiers {
         let first = if maker.is_some() { tuning::begin(first, Groups::Any) } else { first };
         Arc::new(Tiers {
             pace: Pace::new(first.tier()),
+            company: Company::default(),
             first,
             optimized: if settled { OnceLock::from(None) } else { OnceLock::new() },
             maker,
