@@ -165,7 +165,7 @@ fn unsafe_math_chooses_quick_functions() {
         ("_Z3sinf", "@spirula_sincos_f32", "@spirula_native_sin_f32"),
         ("_Z6sincosfPf", "@spirula_sincos_f32", "@spirula_native_cos_f32"),
         ("_Z3powDv4_fS_", "@spirula_pow_f32", "@spirula_native_pow_f32"),
-        ("_Z5rsqrtd", "fdiv double", "fdiv double"),
+        ("_Z5rsqrtd", "spirula.reciprocal_root.f64", "spirula.reciprocal_root.f64"),
     ] {
         assert!(
             body(symbol, MathOptions::MAD_ENABLE | MathOptions::FINITE_MATH_ONLY).contains(full),
