@@ -193,6 +193,7 @@ unsafe fn read_blended(image: &ImageDescriptor, bits: u32, number: u32, at: [f32
             Path::Words if is_picture => interpolated(image, Path::Words, sampler, kind, at),
             Path::Bytes if is_picture => interpolated(image, Path::Bytes, sampler, kind, at),
             Path::Word if is_picture => interpolated(image, Path::Word, sampler, kind, at),
+            Path::Byte if is_picture => interpolated(image, Path::Byte, sampler, kind, at),
             _ => unpack(blend(image, bits, number, at[0], at[1], at[2])),
         }
     }

@@ -130,6 +130,14 @@ macro_rules! with_constant {
 /// The texel must be readable, of four channels of this type.
 #[inline(always)]
 pub(super) unsafe fn load_rgba<C: Component>(channel_type: u32, texel: *const u8) -> [C; 4] {
+    // Bytes as one word: lanes have neighbours' words then, also where not all channels are of interest.
+    if bytes(channel_type) == 1 {
+        // SAFETY: the caller's promise; then the four bytes here.
+        return unsafe {
+            let channels = texel.cast::<[u8; 4]>().read_unaligned();
+            [0, 1, 2, 3].map(|index| C::load(channels.as_ptr(), channel_type, index))
+        };
+    }
     // SAFETY: the caller's promise.
     [0, 1, 2, 3].map(|index| unsafe { C::load(texel, channel_type, index) })
 }
@@ -140,13 +148,23 @@ pub(super) unsafe fn load_rgba<C: Component>(channel_type: u32, texel: *const u8
 /// The texel must be writable, of four channels of this type.
 #[inline(always)]
 pub(super) unsafe fn store_rgba<C: Component>(channel_type: u32, texel: *mut u8, colour: [C; 4]) {
-    let [red, green, blue, alpha] = colour;
-    // SAFETY: the caller's promise.
-    unsafe {
-        red.store(texel, channel_type, 0);
-        green.store(texel, channel_type, 1);
-        blue.store(texel, channel_type, 2);
-        alpha.store(texel, channel_type, 3);
+    let store = |texel: *mut u8| {
+        let [red, green, blue, alpha] = colour;
+        // SAFETY: the caller's promise, or the four bytes below.
+        unsafe {
+            red.store(texel, channel_type, 0);
+            green.store(texel, channel_type, 1);
+            blue.store(texel, channel_type, 2);
+            alpha.store(texel, channel_type, 3);
+        }
+    };
+    if bytes(channel_type) == 1 {
+        let mut channels = [0_u8; 4];
+        store(channels.as_mut_ptr());
+        // SAFETY: the caller's promise.
+        unsafe { texel.cast::<[u8; 4]>().write_unaligned(channels) }
+    } else {
+        store(texel);
     }
 }
 
