@@ -4,7 +4,7 @@
 
 use super::ImageDescriptor;
 use super::address::{self, Place, Sampler, clamped};
-use super::texel::{self, Component, RGBA};
+use super::texel::{self, BGRA, Component, RGBA};
 
 /// A colour in registers. What a called function takes or returns in memory, generated code would keep there always.
 type Packed = u128;
@@ -52,7 +52,7 @@ const R: u32 = 0x10B0;
 enum Path {
     /// CL_RGBA of words: texels are the colours themselves.
     Words,
-    /// CL_RGBA of bytes.
+    /// CL_RGBA and CL_BGRA of bytes.
     Bytes,
     /// CL_R of words: arrays that are read as images.
     Word,
@@ -69,7 +69,7 @@ impl Path {
         let is_rgba = image.channel_order == RGBA;
         if is_rgba & (image.channel_type == C::WORD) {
             Path::Words
-        } else if is_rgba & (image.channel_type == C::BYTE) {
+        } else if (is_rgba | (image.channel_order == BGRA)) & (image.channel_type == C::BYTE) {
             Path::Bytes
         } else if (image.channel_order == R) & (image.channel_type == C::WORD) {
             Path::Word
@@ -100,7 +100,7 @@ unsafe fn fetch_by<C: Component>(
     let colour = unsafe {
         match path {
             Path::Words => texel::load_rgba(C::WORD, position.address(image, 16)),
-            Path::Bytes => texel::load_rgba(C::BYTE, position.address(image, 4)),
+            Path::Bytes => texel::load_bytes(image.channel_order, position.address(image, 4)),
             Path::Word => [C::load(position.address(image, 4), C::WORD, 0), C::ZERO, C::ZERO, C::ONE],
             Path::Byte => [C::load(position.address(image, 1), C::BYTE, 0), C::ZERO, C::ZERO, C::ONE],
             Path::Other => return unpack(decode::<C>(image, x, y, z, inside)),
@@ -171,7 +171,7 @@ unsafe fn write<C: Component>(image: &ImageDescriptor, at: [i32; 3], extent: Ext
     unsafe {
         match Path::of::<C>(image) {
             Path::Words => texel::store_rgba(C::WORD, position.address(image, 16), colour),
-            Path::Bytes => texel::store_rgba(C::BYTE, position.address(image, 4), colour),
+            Path::Bytes => texel::store_bytes(image.channel_order, position.address(image, 4), colour),
             Path::Word => colour[0].store(position.address(image, 4), C::WORD, 0),
             Path::Byte => colour[0].store(position.address(image, 1), C::BYTE, 0),
             Path::Other => encode::<C>(image, x, y, z, pack(colour)),

@@ -30,7 +30,7 @@ const A: u32 = 0x10B1;
 const RG: u32 = 0x10B2;
 const RA: u32 = 0x10B3;
 const RGB: u32 = 0x10B4;
-const BGRA: u32 = 0x10B6;
+pub(super) const BGRA: u32 = 0x10B6;
 const ARGB: u32 = 0x10B7;
 const INTENSITY: u32 = 0x10B8;
 const LUMINANCE: u32 = 0x10B9;
@@ -130,14 +130,6 @@ macro_rules! with_constant {
 /// The texel must be readable, of four channels of this type.
 #[inline(always)]
 pub(super) unsafe fn load_rgba<C: Component>(channel_type: u32, texel: *const u8) -> [C; 4] {
-    // Bytes as one word: lanes have neighbours' words then, also where not all channels are of interest.
-    if bytes(channel_type) == 1 {
-        // SAFETY: the caller's promise; then the four bytes here.
-        return unsafe {
-            let channels = texel.cast::<[u8; 4]>().read_unaligned();
-            [0, 1, 2, 3].map(|index| C::load(channels.as_ptr(), channel_type, index))
-        };
-    }
     // SAFETY: the caller's promise.
     [0, 1, 2, 3].map(|index| unsafe { C::load(texel, channel_type, index) })
 }
@@ -148,24 +140,50 @@ pub(super) unsafe fn load_rgba<C: Component>(channel_type: u32, texel: *const u8
 /// The texel must be writable, of four channels of this type.
 #[inline(always)]
 pub(super) unsafe fn store_rgba<C: Component>(channel_type: u32, texel: *mut u8, colour: [C; 4]) {
-    let store = |texel: *mut u8| {
-        let [red, green, blue, alpha] = colour;
-        // SAFETY: the caller's promise, or the four bytes below.
-        unsafe {
-            red.store(texel, channel_type, 0);
-            green.store(texel, channel_type, 1);
-            blue.store(texel, channel_type, 2);
-            alpha.store(texel, channel_type, 3);
-        }
-    };
-    if bytes(channel_type) == 1 {
-        let mut channels = [0_u8; 4];
-        store(channels.as_mut_ptr());
-        // SAFETY: the caller's promise.
-        unsafe { texel.cast::<[u8; 4]>().write_unaligned(channels) }
-    } else {
-        store(texel);
+    let [red, green, blue, alpha] = colour;
+    // SAFETY: the caller's promise.
+    unsafe {
+        red.store(texel, channel_type, 0);
+        green.store(texel, channel_type, 1);
+        blue.store(texel, channel_type, 2);
+        alpha.store(texel, channel_type, 3);
     }
+}
+
+/// By how many bits red and blue are shifted in a word of four bytes.
+#[inline(always)]
+fn places(order: u32) -> (u32, u32) {
+    if order == BGRA { (16, 0) } else { (0, 16) }
+}
+
+/// The colour of a texel of four bytes, of CL_RGBA or CL_BGRA. As one word: lanes have neighbours' words then, also where not all channels
+/// are of interest; and the order is a matter of how far to shift.
+///
+/// # Safety
+/// The texel must be readable.
+#[inline(always)]
+pub(super) unsafe fn load_bytes<C: Component>(order: u32, texel: *const u8) -> [C; 4] {
+    let (red, blue) = places(order);
+    // SAFETY: the caller's promise.
+    let word = unsafe { texel.cast::<u32>().read_unaligned() };
+    let channels = [word >> red, word >> 8, word >> blue, word >> 24].map(|shifted| shifted as u8);
+    // SAFETY: the four bytes.
+    [0, 1, 2, 3].map(|index| unsafe { C::load(channels.as_ptr(), C::BYTE, index) })
+}
+
+/// Writes such a texel.
+///
+/// # Safety
+/// The texel must be writable.
+#[inline(always)]
+pub(super) unsafe fn store_bytes<C: Component>(order: u32, texel: *mut u8, colour: [C; 4]) {
+    let mut channels = [0_u8; 4];
+    // SAFETY: the four bytes.
+    unsafe { store_rgba(C::BYTE, channels.as_mut_ptr(), colour) };
+    let [r, g, b, a] = channels.map(u32::from);
+    let (red, blue) = places(order);
+    // SAFETY: the caller's promise.
+    unsafe { texel.cast::<u32>().write_unaligned(r << red | g << 8 | b << blue | a << 24) }
 }
 
 /// The colour of texel `x` of a row.

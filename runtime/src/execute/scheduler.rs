@@ -173,7 +173,7 @@ impl Scheduler {
     ) -> Result<()> {
         let company = &invocation.tiers.company;
         let items = (groups.end - groups.start).saturating_mul(invocation.group_items());
-        let (is_shared, begun) = (company.shares(), timer());
+        let (is_shared, begun) = (company.shares(version.code.number()), timer());
         if is_shared {
             self.share(invocation, version, groups)?;
         } else {
