@@ -54,7 +54,7 @@ fn regions_and_work_group_functions() {
     });
 }
 
-/// Passes alone: the file in `passes/`, the passes, and whether the processor approximates roots. `rows` and `overlaps` expect
+/// Passes alone: the file in `passes/`, the passes, and whether the processor has AVX-512. `rows` and `overlaps` expect
 /// multiples of 16 work-items, and disjoint buffers.
 const ALONE: [(&str, &[&str], bool); 20] = [
     ("byte_division", &["byte-division"], false),

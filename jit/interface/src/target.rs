@@ -88,7 +88,7 @@ impl Target {
 pub struct TargetFacts {
     /// Bits of a vector register.
     pub vector_bits: u32,
-    /// Whether registers of 512 bits have instructions that shorter ones never had: 1/sqrt(x) to 14 bits, m 2^k.
+    /// Whether it has AVX-512: in registers of 512 bits, 1/sqrt(x) to 14 bits and m 2^k are instructions.
     pub avx512: bool,
     /// Whether a product and a sum are one instruction, which rounds once.
     pub fuses: bool,

@@ -1,6 +1,6 @@
 //! Widening: divisions of integers, which vector units don't have. By a constant they are LLVM's, which makes shifts or a multiplication
-//! of them. Up to 32 bits they go by way of `double`, whose quotient, rounded toward zero, is exact, up to 16 of `float`; where all lanes divide by the same, they
-//! multiply. So do those of 64 bits whose upper ones are zero, as ids' are.
+//! of them. Up to 32 bits they go by way of `double`, up to 16 by way of `float`, whose quotients, rounded toward zero, are exact; where
+//! all lanes divide by the same, they multiply. So do those of 64 bits whose upper ones are zero, as ids' are.
 
 use super::Widener;
 use crate::analysis::interval;
