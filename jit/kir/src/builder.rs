@@ -162,6 +162,22 @@ pub(crate) fn rewrite(function: &mut Function, mut rewrite: impl FnMut(&mut Buil
     }
 }
 
+/// Shows each instruction to `write`, which writes what computes its result in another way and yields that, or nothing to keep it.
+pub(crate) fn replace_results(
+    function: &mut Function,
+    mut write: impl FnMut(&mut Builder, Inst) -> Option<Value>,
+) {
+    let mut replaced = HashMap::new();
+    rewrite(function, |builder, inst| {
+        let Some(value) = write(builder, inst) else { return false };
+        replaced.extend(builder.function.result(inst).map(|result| (result, value)));
+        true
+    });
+    if !replaced.is_empty() {
+        replace_uses(function, &replaced);
+    }
+}
+
 /// Uses other values wherever one of these is used; those may themselves be replaced.
 pub(crate) fn replace_uses(function: &mut Function, replaced: &HashMap<Value, Value>) {
     let resolve = |value: &mut Value| {

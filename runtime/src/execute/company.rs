@@ -42,7 +42,8 @@ impl Default for Company {
 impl Company {
     /// Whether the next launch, in code of that number, is one for several threads. Of other code nothing is known.
     pub(crate) fn shares(&self, code: u64) -> bool {
-        if self.code.swap(code, Ordering::Relaxed) != code {
+        if self.code.load(Ordering::Relaxed) != code {
+            self.code.store(code, Ordering::Relaxed);
             for count in [&self.alone, &self.shared, &self.launches] {
                 count.store(0, Ordering::Relaxed);
             }

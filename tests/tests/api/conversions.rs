@@ -1,13 +1,13 @@
 //! Conversions between all numbers, and to and from half, against arithmetic on the host that is exact: kernels from source.
 //! Skipped on a device without a compiler.
 
-use crate::setup::{Setup, tests};
+use crate::setup::{Setup, again_with, tests};
 use bytemuck::Pod;
 use spirula_tests::cl::sys::*;
 use spirula_tests::cl::{self, Buffer, Kernel, NdRange, Program};
 use spirula_tests::isolate::{Failure, Outcome};
 
-tests![convert, vload_half, vstore_half];
+tests![convert, in_packs, vload_half, vstore_half];
 
 /// A type: its name in OpenCL C, its bits, whether it is signed; and whether it is a floating-point type.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -302,6 +302,15 @@ pub fn nearest_half(x: f64, mode: &str) -> f64 {
         true => f64::INFINITY.copysign(x),
         false => value,
     }
+}
+
+/// Packs saturate in their own way.
+fn in_packs() -> Outcome {
+    for lanes in ["4", "16"] {
+        let settings = [("SPIRULA_TIER", "optimized"), ("SPIRULA_VECTOR_WIDTH", lanes)];
+        again_with("conversions::convert", &settings);
+    }
+    Ok(())
 }
 
 fn vload_half() -> Outcome {

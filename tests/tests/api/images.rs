@@ -1,6 +1,7 @@
 //! Images: formats, transfers, and a kernel that samples.
 
-use crate::setup::{Setup, status, tests};
+use crate::setup::{Setup, again_with, status, tests};
+use crate::sources::{built, setup};
 use spirula_tests::cl::sys::*;
 use spirula_tests::cl::{Buffer, Image, ImageKind, Kernel, NdRange, Object, Result, Sampler};
 use spirula_tests::isolate::Outcome;
@@ -18,6 +19,8 @@ tests![
     over_buffers,
     region_errors,
     blur,
+    bytes,
+    bytes_in_packs,
     every_clangs_opaque_types,
     slice_pitch_without_slices
 ];
@@ -375,6 +378,63 @@ fn blur() -> Outcome {
                 assert!((got - sum).abs() < 1e-4, "pixel {x}, {y}, channel {c}: {got}, expected {sum}");
             }
         }
+    }
+    Ok(())
+}
+
+/// Pictures of bytes: both orders of colours as floats and as integers, of which not all channels are used, and a linear filter of one
+/// channel.
+fn bytes() -> Outcome {
+    const SIZE: [usize; 2] = [32, 8];
+    const PIXELS: usize = SIZE[0] * SIZE[1];
+    let setup = setup()?;
+    let source = "constant sampler_t between = CLK_NORMALIZED_COORDS_TRUE | CLK_ADDRESS_CLAMP_TO_EDGE | CLK_FILTER_LINEAR;
+        kernel void k(read_only image2d_t a, write_only image2d_t b, read_only image2d_t c, write_only image2d_t d,
+                      read_only image2d_t gray, global float4 *colours, global float *means) {
+            int2 p = (int2)(get_global_id(0), get_global_id(1)); int i = p.y * 32 + p.x;
+            float4 colour = read_imagef(a, p); colours[i] = colour; write_imagef(b, p, colour);
+            uint4 whole = read_imageui(c, p); write_imageui(d, p, (uint4)(whole.z, whole.y, whole.x, 7));
+            means[i] = read_imagef(gray, between, (float2)((p.x + 1) / 32.0f, (p.y + 0.5f) / 8)).x; }";
+    let kernel = Kernel::new(&built(&setup, source, "-cl-std=CL1.2")?, "k")?;
+    let texels: Vec<u8> = (0..4 * PIXELS).map(|i| (i * 37 % 251) as u8).collect();
+    let image = |format| Image::new(&setup.context, ImageKind::D2, format, [SIZE[0], SIZE[1], 1], 1, None);
+    for (order, [red, blue]) in [(CL_RGBA, [0, 2]), (CL_BGRA, [2, 0])] {
+        let images = [
+            image((order, CL_UNORM_INT8))?,
+            image((order, CL_UNORM_INT8))?,
+            image((CL_RGBA, CL_UNSIGNED_INT8))?,
+            image((CL_RGBA, CL_UNSIGNED_INT8))?,
+            image((CL_R, CL_UNORM_INT8))?,
+        ];
+        setup.queue.write_image(&images[0], &texels)?;
+        setup.queue.write_image(&images[2], &texels)?;
+        setup.queue.write_image(&images[4], &texels[..PIXELS])?;
+        let (mut colours, mut means) = (vec![0_f32; 4 * PIXELS], vec![0_f32; PIXELS]);
+        let buffers = [Buffer::copy_of(&setup.context, &colours)?, Buffer::copy_of(&setup.context, &means)?];
+        (0..).zip(&images).try_for_each(|(index, image)| kernel.set_object(index, Some(image)))?;
+        (5..).zip(&buffers).try_for_each(|(index, buffer)| kernel.set_object(index, Some(buffer)))?;
+        setup.queue.launch(&kernel, NdRange::new(&SIZE, &[16, 2]))?;
+        setup.queue.read(&buffers[0], &mut colours)?;
+        setup.queue.read(&buffers[1], &mut means)?;
+        let mut written = [vec![0_u8; 4 * PIXELS], vec![0_u8; 4 * PIXELS]];
+        setup.queue.read_image(&images[1], &mut written[0])?;
+        setup.queue.read_image(&images[3], &mut written[1])?;
+        assert_eq!(written[0], texels, "{order:#x}");
+        for (i, texel) in texels.chunks(4).enumerate() {
+            let expected = [texel[red], texel[1], texel[blue], texel[3]].map(|byte| f32::from(byte) / 255.0);
+            assert_eq!(colours[4 * i..][..4], expected, "pixel {i} of {order:#x}");
+            assert_eq!(written[1][4 * i..][..4], [texel[2], texel[1], texel[0], 7], "pixel {i}");
+            let next = if i % SIZE[0] + 1 < SIZE[0] { i + 1 } else { i };
+            let mean = (f32::from(texels[i]) + f32::from(texels[next])) / 510.0;
+            assert!((means[i] - mean).abs() < 1e-4, "pixel {i}: {}, expected {mean}", means[i]);
+        }
+    }
+    Ok(())
+}
+
+fn bytes_in_packs() -> Outcome {
+    for (tier, lanes) in [("baseline", "1"), ("optimized", "4"), ("optimized", "16")] {
+        again_with("images::bytes", &[("SPIRULA_TIER", tier), ("SPIRULA_VECTOR_WIDTH", lanes)]);
     }
     Ok(())
 }

@@ -1,5 +1,6 @@
 //! Code for less than the processor has (`SPIRULA_CPU`): `fma` without an instruction for it, math functions without it, and masked accesses
-//! that are taken apart; and exponentials, which some processors scale by an instruction. Against the host; in both tiers and in packs. Kernels from source; skipped without a compiler.
+//! that are taken apart; and exponentials and reciprocal roots, for which some processors have
+//! instructions. Against the host; in both tiers and in packs. Kernels from source; skipped without a compiler.
 
 use crate::setup::{again_with, tests};
 use crate::sources::{built, setup};
@@ -81,13 +82,14 @@ fn masked() -> Outcome {
     Ok(())
 }
 
-/// Exponentials of what is moderate, nearly too large or small, far beyond, and no number.
+/// Exponentials of what is moderate, nearly too large or small, far beyond, and no number; and reciprocal roots, which some processors
+/// approximate.
 fn exponential() -> Outcome {
     let setup = setup()?;
     let source = "kernel void k(global const double *x, global float *f, global double *d) {
-        uint i = get_global_id(0); float y = x[i];
-        f[3 * i] = exp(y); f[3 * i + 1] = exp2(y); f[3 * i + 2] = exp10(y);
-        d[3 * i] = exp(x[i]); d[3 * i + 1] = exp2(x[i]); d[3 * i + 2] = exp10(x[i]); }";
+        uint i = get_global_id(0); float y = x[i]; f += 4 * i; d += 4 * i;
+        f[0] = exp(y); f[1] = exp2(y); f[2] = exp10(y); f[3] = rsqrt(fabs(y));
+        d[0] = exp(x[i]); d[1] = exp2(x[i]); d[2] = exp10(x[i]); d[3] = rsqrt(fabs(x[i])); }";
     let kernel = Kernel::new(&built(&setup, source, "")?, "k")?;
     let special =
         [0.0, -0.0, f64::INFINITY, f64::NEG_INFINITY, f64::NAN, 1e30, -1e30, 33_554_435.0, f64::MAX];
@@ -97,7 +99,7 @@ fn exponential() -> Outcome {
     let given: Vec<f64> = special.into_iter().chain(spread).chain(fine).collect();
     assert_eq!(given.len() % 8, 0);
     let input = Buffer::copy_of(&setup.context, &given)?;
-    let (mut floats, mut doubles) = (vec![0_f32; 3 * given.len()], vec![0_f64; 3 * given.len()]);
+    let (mut floats, mut doubles) = (vec![0_f32; 4 * given.len()], vec![0_f64; 4 * given.len()]);
     let (f, d) = (Buffer::copy_of(&setup.context, &floats)?, Buffer::copy_of(&setup.context, &doubles)?);
     [&input, &f, &d]
         .into_iter()
@@ -107,12 +109,17 @@ fn exponential() -> Outcome {
     setup.queue.read(&f, &mut floats)?;
     setup.queue.read(&d, &mut doubles)?;
     for (i, &x) in given.iter().enumerate() {
-        let truths = [x.exp(), x.exp2(), 10_f64.powf(x)];
-        for (c, truth) in truths.into_iter().enumerate() {
-            let (float, double) = (floats[3 * i + c], doubles[3 * i + c]);
+        let of_float = f64::from(x as f32);
+        let truths = [x.exp(), x.exp2(), 10_f64.powf(x), 1.0 / x.abs().sqrt()];
+        let of_floats = [of_float.exp(), of_float.exp2(), 10_f64.powf(of_float), 1.0 / of_float.abs().sqrt()];
+        for (c, (truth, of_float)) in std::iter::zip(truths, of_floats).enumerate() {
+            let (float, double) = (floats[4 * i + c], doubles[4 * i + c]);
             // All of them are positive: neighbours are neighbours as integers.
-            let apart = i64::from(float.to_bits()) - i64::from((truth as f32).to_bits());
-            assert!(apart.abs() <= 3 || (float.is_nan() && truth.is_nan()), "float {c} of {x:e}: {float:e}");
+            let apart = i64::from(float.to_bits()) - i64::from((of_float as f32).to_bits());
+            assert!(
+                apart.abs() <= 3 || (float.is_nan() && of_float.is_nan()),
+                "float {c} of {x:e}: {float:e}"
+            );
             let apart = double.to_bits().abs_diff(truth.to_bits());
             assert!(apart <= 3 || (double.is_nan() && truth.is_nan()), "double {c} of {x:e}: {double:e}");
         }

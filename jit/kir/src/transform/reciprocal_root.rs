@@ -3,12 +3,11 @@
 //! works beside what else a kernel does, and steps from an approximation of 12 bits would not.
 
 use super::registers::{by_register, number};
-use crate::builder::{Builder, replace_uses, rewrite};
+use crate::builder::{Builder, replace_results};
 use crate::{
     BinaryOp, Constant, Flags, FloatPredicate, Function, Intrinsic, Op, Scalar, Type, UnaryOp, Value,
 };
 use spirula_interface::target::TargetFacts;
-use std::collections::HashMap;
 
 /// What there is for a type of floats.
 struct Format {
@@ -41,14 +40,13 @@ fn format(scalar: Option<Scalar>) -> Format {
 
 /// Replaces the primitive by what the processor has.
 pub fn expand_reciprocal_roots(function: &mut Function, facts: &TargetFacts) {
-    let mut replaced = HashMap::new();
-    rewrite(function, |builder, inst| {
+    replace_results(function, |builder, inst| {
         let x = match builder.function.op(inst) {
             Op::Intrinsic { intrinsic: Intrinsic::ReciprocalRoot, arguments, .. } => arguments[0],
-            _ => return false,
+            _ => return None,
         };
         let format = format(builder.ty(x).scalar());
-        let value = if facts.avx512 {
+        Some(if facts.avx512 {
             let root = by_register(builder, &[x], format.lanes, |builder, parts| {
                 approximation(builder, parts[0], format.intrinsic)
             });
@@ -57,11 +55,8 @@ pub fn expand_reciprocal_roots(function: &mut Function, facts: &TargetFacts) {
             let one = number(builder, &builder.ty(x), format.one);
             let root = builder.intrinsic(Intrinsic::SquareRoot, &[x]);
             builder.binary(BinaryOp::FDiv, 0, one, root)
-        };
-        replaced.extend(builder.function.result(inst).map(|result| (result, value)));
-        true
+        })
     });
-    replace_uses(function, &replaced);
 }
 
 /// y + y/2 (1 - x y y) with sums that round once, as all processors with an approximation have them. A relative error of 2^-14

@@ -2,32 +2,28 @@
 //! vectors apart, lane by lane: here the floats are bounded before they are converted.
 
 use super::registers::number;
-use crate::builder::{Builder, replace_uses, rewrite};
+use crate::builder::{Builder, replace_results};
 use crate::{CastOp, Constant, FloatPredicate, Function, Intrinsic, Op, Scalar, Type, Value};
-use std::collections::HashMap;
 
 /// Replaces those of vectors; the back ends have those of single numbers.
 pub fn expand_saturation(function: &mut Function) {
-    let mut replaced = HashMap::new();
-    rewrite(function, |builder, inst| {
-        let Op::Intrinsic { intrinsic, arguments, .. } = builder.function.op(inst) else { return false };
+    replace_results(function, |builder, inst| {
+        let Op::Intrinsic { intrinsic, arguments, .. } = builder.function.op(inst) else { return None };
         let (is_signed, x) = match intrinsic {
             Intrinsic::FloatToSignedSaturating => (true, arguments[0]),
             Intrinsic::FloatToUnsignedSaturating => (false, arguments[0]),
-            _ => return false,
+            _ => return None,
         };
-        let Some(result) = builder.function.result(inst) else { return false };
-        let (to, from) = (builder.ty(result), builder.ty(x));
-        let x = match from.scalar() {
-            Some(Scalar::Half) => builder.cast(CastOp::FpExt, from.with_scalar(Scalar::Float), x),
-            Some(Scalar::Float | Scalar::Double) => x,
-            _ => return false,
+        let to = builder.ty(builder.function.result(inst)?);
+        let Type::Vector(Scalar::Int(bits @ (8 | 16 | 32 | 64)), _) = to else { return None };
+        let from = builder.ty(x);
+        // Exact.
+        let x = match from.scalar()? {
+            Scalar::Half => builder.cast(CastOp::FpExt, from.with_scalar(Scalar::Float), x),
+            _ => x,
         };
-        let Type::Vector(Scalar::Int(bits @ (8 | 16 | 32 | 64)), _) = to else { return false };
-        replaced.insert(result, converted(builder, x, &to, Bounds::new(bits, is_signed)));
-        true
+        Some(converted(builder, x, &to, Bounds::new(bits, is_signed)))
     });
-    replace_uses(function, &replaced);
 }
 
 /// What integers of a type can be.

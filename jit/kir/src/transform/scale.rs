@@ -5,32 +5,27 @@
 //! normal numbers have; NaN as k comes with NaN as m.
 
 use super::registers::{by_register, number};
-use crate::builder::{Builder, replace_uses, rewrite};
+use crate::builder::{Builder, replace_results};
 use crate::{BinaryOp, CastOp, Constant, Flags, Function, Intrinsic, Op, Scalar, Type, Value};
 use spirula_interface::target::TargetFacts;
-use std::collections::HashMap;
 
 /// "Rounding as the mode says", an operand of AVX-512's intrinsics.
 const CURRENT_ROUNDING: u64 = 4;
 
 /// Replaces the primitive by what the processor has.
 pub fn expand_scales(function: &mut Function, facts: &TargetFacts) {
-    let mut replaced = HashMap::new();
-    rewrite(function, |builder, inst| {
+    replace_results(function, |builder, inst| {
         let (m, k) = match builder.function.op(inst) {
             Op::Intrinsic { intrinsic: Intrinsic::Scale, arguments, .. } => (arguments[0], arguments[1]),
-            _ => return false,
+            _ => return None,
         };
-        let value = match builder.ty(m) {
+        Some(match builder.ty(m) {
             Type::Vector(scalar @ (Scalar::Float | Scalar::Double), _) if facts.avx512 => {
                 by_instruction(builder, m, k, scalar)
             }
             _ => scale_in_integers(builder, m, k),
-        };
-        replaced.extend(builder.function.result(inst).map(|result| (result, value)));
-        true
+        })
     });
-    replace_uses(function, &replaced);
 }
 
 fn by_instruction(builder: &mut Builder, m: Value, k: Value, scalar: Scalar) -> Value {

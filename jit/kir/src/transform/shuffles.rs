@@ -2,39 +2,30 @@
 //! neighbouring work-items apart, and what puts them together again, often is nothing between them, or an order within each. (LLVM
 //! makes one of some, and of others a sequence of single lanes.)
 
-use crate::builder::{replace_uses, rewrite};
+use crate::builder::replace_results;
 use crate::{Constant, Function, Op, Type, Value, ValueDef};
-use std::collections::HashMap;
 
 /// Shuffles that are looked through.
 const MOST: u32 = 8;
 
 /// Replaces those that shuffle shuffles.
 pub fn compose_shuffles(function: &mut Function) {
-    let mut replaced = HashMap::new();
-    rewrite(function, |builder, inst| {
-        let is_chain = |function: &Function| {
-            let Op::Shuffle { first, second, .. } = function.op(inst) else { return false };
-            [first, second]
-                .into_iter()
-                .any(|&value| matches!(function.defining_op(value), Some(Op::Shuffle { .. })))
-        };
-        let Some(result) = builder.function.result(inst).filter(|_| is_chain(builder.function)) else {
-            return false;
-        };
-        let ty = builder.ty(result);
-        let Some(Composed { source, mask, constants }) = composed(builder.function, result, &ty) else {
-            return false;
-        };
-        if (0..).zip(&mask).all(|(lane, &from)| from == lane) {
-            replaced.insert(result, source);
-            return true;
+    replace_results(function, |builder, inst| {
+        let Op::Shuffle { first, second, .. } = builder.function.op(inst) else { return None };
+        let is_shuffle =
+            |&value: &Value| matches!(builder.function.defining_op(value), Some(Op::Shuffle { .. }));
+        if !is_shuffle(first) && !is_shuffle(second) {
+            return None;
         }
-        let second = builder.constant(ty, constants.map_or(Constant::Poison, Constant::Elements));
-        builder.replace(inst, Op::Shuffle { first: source, second, mask: mask.into() });
-        true
+        let result = builder.function.result(inst)?;
+        let ty = builder.ty(result);
+        let Composed { source, mask, constants } = composed(builder.function, result, &ty)?;
+        if (0..).zip(&mask).all(|(lane, &from)| from == lane) {
+            return Some(source);
+        }
+        let second = builder.constant(ty.clone(), constants.map_or(Constant::Poison, Constant::Elements));
+        Some(builder.push(ty, Op::Shuffle { first: source, second, mask: mask.into() }))
     });
-    replace_uses(function, &replaced);
 }
 
 /// A shuffle of one vector and, behind it, constants.

@@ -97,6 +97,45 @@ fn every_group_runs_once() {
     }
 }
 
+/// Notes in each group's counter which thread ran it, 1 for the test's; groups take a while, so that others are asked for help.
+unsafe extern "C" fn note_thread(
+    arguments: *const u8,
+    _launch: *const Launch,
+    first: u64,
+    end: u64,
+    _local: *mut u8,
+    _scratch: *mut u8,
+) {
+    let is_helper = std::thread::current().name().is_some_and(|name| name.starts_with("spirula-"));
+    for group in first..end {
+        std::thread::sleep(Duration::from_millis(2));
+        // SAFETY: the block holds the address of one counter per group.
+        unsafe {
+            let counters = *arguments.cast::<*const AtomicU32>();
+            (*counters.add(group as usize)).store(1 + u32::from(is_helper), Ordering::Relaxed);
+        }
+    }
+}
+
+#[test]
+fn launches_run_alone_where_help_makes_them_longer() {
+    let scheduler = Scheduler::new(2, None);
+    let version = version(Tier::Optimized, note_thread, |info| info.code.any_order = true);
+    let kernel = Tiers::new(version, None);
+    let items = 16 * 20;
+    // As learned from earlier launches of this code.
+    kernel.pace.learn(Tier::Optimized, items, 400_000);
+    let code = kernel.first().code.number();
+    (0..100).for_each(|_| {
+        let is_shared = kernel.company.shares(code);
+        kernel.company.learn(is_shared, items, if is_shared { u64::from(u32::MAX) } else { 1 });
+    });
+    let counters: Vec<AtomicU32> = (0..20).map(|_| AtomicU32::new(0)).collect();
+    scheduler.run(&invocation(&kernel, [20, 1, 1], 16, &counters)).unwrap();
+    let ran: Vec<u32> = counters.iter().map(|counter| counter.load(Ordering::Relaxed)).collect();
+    assert_eq!(ran, [1; 20], "all of it, and by this thread");
+}
+
 #[test]
 fn who_looks_after_a_launch_ends_when_better_code_is_asked_for() {
     let kernel =
