@@ -220,3 +220,36 @@ pub(crate) fn copy_insts(
     }
     function.at_location = None;
 }
+
+/// Copies blocks that lead to each other, and says which became which.
+pub(crate) fn copy_blocks(function: &mut Function, blocks: &[Block]) -> HashMap<Block, Block> {
+    let mut known: HashMap<Value, Value> = HashMap::new();
+    let mut copies: HashMap<Block, Block> = HashMap::new();
+    for &block in blocks {
+        let copy = function.add_block();
+        copies.insert(block, copy);
+        for param in function.block(block).params.clone() {
+            let new = function.add_block_param(copy, function.ty(param).clone());
+            known.insert(param, new);
+        }
+    }
+    for &block in blocks {
+        let (insts, hints) = (function.block(block).insts.clone(), function.block(block).loop_hints);
+        copy_insts(function, &insts, copies[&block], &mut known);
+        function.blocks[copies[&block].index()].loop_hints = hints;
+    }
+    let resolve = |value: &mut Value| *value = known.get(value).copied().unwrap_or(*value);
+    for &block in blocks {
+        // Also those that were copied before what they use.
+        for inst in function.block(copies[&block]).insts.clone() {
+            function.op_mut(inst).operands_mut().into_iter().for_each(resolve);
+        }
+        let mut terminator = function.block(block).terminator.clone();
+        terminator.operands_mut().into_iter().for_each(resolve);
+        for target in terminator.targets_mut() {
+            target.block = copies.get(&target.block).copied().unwrap_or(target.block);
+        }
+        function.set_terminator(copies[&block], terminator);
+    }
+    copies
+}

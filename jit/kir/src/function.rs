@@ -463,6 +463,18 @@ impl Function {
         }
     }
 
+    /// Whether an operation may be done where it was not asked for: divisions only by a constant that never traps.
+    pub fn may_speculate(&self, op: &Op) -> bool {
+        use crate::BinaryOp::{SDiv, SRem, UDiv, URem};
+        let divides = |rhs: Value| {
+            let Type::Scalar(crate::Scalar::Int(bits @ 1..=64)) = *self.ty(rhs) else { return false };
+            let ones = (1_u128 << bits) - 1;
+            self.constant_int(rhs).is_some_and(|number| number & ones != 0 && number & ones != ones)
+        };
+        op.is_speculatable()
+            || matches!(*op, Op::Binary { op: SDiv | SRem | UDiv | URem, rhs, .. } if divides(rhs))
+    }
+
     /// Whether a value is what it is without being frozen: a kernel's parameter, a work-item's place, or either in another width. Divisors
     /// and what is divided are frozen, and whether lanes' ids are neighbours is to be seen behind that, too.
     pub fn is_never_poison(&self, value: Value) -> bool {

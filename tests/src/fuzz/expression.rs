@@ -130,7 +130,16 @@ impl Writer<'_> {
             3 => format!("data[POS({})]", self.below(8)),
             4 => format!("in[{} & 255u]", self.uint(1)),
             5 if self.once_in(2) => format!("in[(gx | {}u) & 255u]", [1, 3][self.below(2)]),
-            5 => format!("in[item % {}u]", 1 + self.below(256)),
+            5 => {
+                // A row or a column.
+                let number = *self.pick(&["item", "gx", "lid", "(gx * 2u)"]);
+                let op = *self.pick(&["/", "%"]);
+                let by = match self.once_in(3) {
+                    true => format!("({} | 1u)", self.uniform(0)),
+                    false => format!("{}u", [16, 32, 64, 1 + self.below(256)][self.below(4)]),
+                };
+                format!("in[({number} {op} {by}) & 255u]")
+            }
             6 => self.byte_load(),
             7 => (*self.pick(&[
                 "lid",

@@ -6,7 +6,7 @@ use crate::sources::{built, setup};
 use spirula_tests::cl::{Buffer, Kernel, NdRange};
 use spirula_tests::isolate::Outcome;
 
-tests![integers, ids, in_packs];
+tests![integers, ids, rows_and_columns, in_packs];
 
 /// Work-items, of which the last ones have nothing to do.
 const ITEMS: usize = 256;
@@ -114,15 +114,64 @@ fn ids() -> Outcome {
     Ok(())
 }
 
+/// Ids that count rows and columns: of whatever lengths, which packs lie within or not, from whatever id on; and of a local id, whose
+/// parts are used behind a barrier.
+fn rows_and_columns() -> Outcome {
+    let setup = setup()?;
+    let source = "kernel void k(global const int *a, global long *o, int w, uint h, ulong first) {
+        local int t[64]; size_t i = get_global_id(0); int n = i; uint u = i;
+        int l = get_local_id(0), r = l / 16, c = l % 16;
+        t[r * 16 + c] = a[n % w] + 3 * c;
+        barrier(CLK_LOCAL_MEM_FENCE);
+        o += (i - first) * 10;
+        o[0] = a[n / w]; o[1] = a[n % w]; o[2] = a[u / h % 40]; o[3] = a[u % h];
+        o[4] = a[i / 48] * 100 + a[i % 48]; o[5] = a[i >> 5] - a[i & 31]; o[6] = a[n / w % 7] + a[n / w / 7];
+        o[7] = t[(l + 16) & 63] + r; o[8] = a[(i & 63) >> 4] + a[4 * n % 192]; o[9] = a[n / 20 % 5] + a[n % 20]; }";
+    let kernel = Kernel::new(&built(&setup, source, "")?, "k")?;
+    let a: Vec<i32> = (0..2048).map(|i| i * i % 1009).collect();
+    let mut found = vec![0_i64; 10 * ITEMS];
+    let (input, output) = (Buffer::copy_of(&setup.context, &a)?, Buffer::copy_of(&setup.context, &found)?);
+    let at = |place: i64| i64::from(a[place as usize]);
+    for (w, h, first) in [(16, 16, 0), (48, 100, 5), (100, 1, 0), (1, 7, 64), (3, 1000, 1), (1000, 33, 90)] {
+        kernel.set_object(0, Some(&input))?;
+        kernel.set_object(1, Some(&output))?;
+        kernel.set(2, w)?;
+        kernel.set(3, h as u32)?;
+        kernel.set(4, first as u64)?;
+        let range = NdRange { offset: Some(&[first]), ..NdRange::new(&[ITEMS], &[64]) };
+        setup.queue.launch(&kernel, range)?;
+        setup.queue.read(&output, &mut found)?;
+        let (w, h) = (i64::from(w), h as i64);
+        for l in 0..ITEMS as i64 {
+            let i = l + first as i64;
+            let (other, from) = ((l % 64 + 16) % 64, i - l % 64);
+            let wanted = [
+                at(i / w),
+                at(i % w),
+                at(i / h % 40),
+                at(i % h),
+                at(i / 48) * 100 + at(i % 48),
+                at(i / 32) - at(i % 32),
+                at(i / w % 7) + at(i / w / 7),
+                at((from + other) % w) + 3 * (other % 16) + l % 64 / 16,
+                at(i % 64 / 16) + at(4 * i % 192),
+                at(i / 20 % 5) + at(i % 20),
+            ];
+            assert_eq!(found[10 * l as usize..][..10], wanted, "{i} by {w}, {h} from {first}");
+        }
+    }
+    Ok(())
+}
+
+const TESTS: [&str; 3] = ["divisions::integers", "divisions::ids", "divisions::rows_and_columns"];
+
 fn in_packs() -> Outcome {
     for (tier, lanes) in [("baseline", "1"), ("optimized", "1"), ("optimized", "4"), ("optimized", "16")] {
         let settings = [("SPIRULA_TIER", tier), ("SPIRULA_VECTOR_WIDTH", lanes)];
-        again_with("divisions::integers", &settings);
-        again_with("divisions::ids", &settings);
+        TESTS.iter().for_each(|test| again_with(test, &settings));
     }
     let settings =
         [("SPIRULA_CPU", "x86-64-v2"), ("SPIRULA_TIER", "optimized"), ("SPIRULA_VECTOR_WIDTH", "8")];
-    again_with("divisions::integers", &settings);
-    again_with("divisions::ids", &settings);
+    TESTS.iter().for_each(|test| again_with(test, &settings));
     Ok(())
 }

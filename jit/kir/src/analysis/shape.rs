@@ -7,8 +7,8 @@
 use super::{ControlFlow, Edge, Level, LoopId, Loops, Node, To};
 use crate::transform::ContextKind;
 use crate::{
-    BinaryOp, Block, CastOp, Constant, Flags, Function, Inst, Op, Passing, SMALL_LIMIT, Scalar, SubGroupOp,
-    Type, Value, ValueDef, WorkItemQuery,
+    BinaryOp, Block, CastOp, Constant, Flags, Function, Inst, Intrinsic, Op, Passing, SMALL_LIMIT, Scalar,
+    SubGroupOp, Type, Value, ValueDef, WorkItemQuery,
 };
 use fixedbitset::FixedBitSet;
 
@@ -328,7 +328,7 @@ impl Solver<'_> {
 }
 
 fn affine(stride: i64, exact: bool) -> Shape {
-    if stride == 0 && !exact { Shape::Uniform } else { Shape::Affine { stride, exact } }
+    if stride == 0 { Shape::Uniform } else { Shape::Affine { stride, exact } }
 }
 
 fn binary(
@@ -449,6 +449,7 @@ fn place_limit(function: &Function, query: WorkItemQuery, dimension: u8) -> i128
                 MAX_LOCAL_SIZE
             }
         }
+        WorkItemQuery::SubGroupLocalId => MAX_LOCAL_SIZE,
         _ => id_limit(function),
     }
 }
@@ -503,6 +504,10 @@ pub fn interval(function: &Function, value: Value, depth: u32) -> Option<(i128, 
         Op::Cast { op: CastOp::ZExt, value, .. } => of(*value).filter(|r| r.0 >= 0)?,
         // Whatever the other operand is.
         Op::Binary { op: BinaryOp::And, rhs, .. } => of(*rhs).filter(|r| r.0 >= 0).map(|r| (0, r.1))?,
+        // Whatever divides it.
+        Op::Binary { op: BinaryOp::URem | BinaryOp::SRem | BinaryOp::UDiv, lhs, .. } => {
+            of(*lhs).filter(|r| r.0 >= 0).map(|r| (0, r.1))?
+        }
         Op::Binary { op, lhs, rhs, .. } => {
             let (a, b) = (of(*lhs)?, of(*rhs)?);
             match op {
@@ -510,9 +515,13 @@ pub fn interval(function: &Function, value: Value, depth: u32) -> Option<(i128, 
                 BinaryOp::Sub => (a.0.checked_sub(b.1)?, a.1.checked_sub(b.0)?),
                 BinaryOp::Mul => product(a, b)?,
                 BinaryOp::Shl if b.0 == b.1 && (0..31).contains(&b.0) => product(a, (1 << b.0, 1 << b.0))?,
-                BinaryOp::LShr | BinaryOp::UDiv if a.0 >= 0 && b.0 >= 0 => (0, a.1),
+                BinaryOp::LShr | BinaryOp::SDiv if a.0 >= 0 && b.0 >= 0 => (0, a.1),
                 _ => return None,
             }
+        }
+        Op::Intrinsic { intrinsic: Intrinsic::SignedMax, arguments, .. } => {
+            let (a, b) = (of(arguments[0])?, of(arguments[1])?);
+            (a.0.max(b.0), a.1.max(b.1))
         }
         _ => return None,
     };

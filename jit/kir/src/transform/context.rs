@@ -146,7 +146,7 @@ fn is_cheap(function: &Function, value: Value) -> bool {
         if function.is_given(value) {
             return Some(budget);
         }
-        let op = function.defining_op(value).filter(|op| op.is_speculatable())?;
+        let op = function.defining_op(value).filter(|op| function.may_speculate(op))?;
         op.operands().into_iter().try_fold(budget.checked_sub(1)?, |left, v| cost(function, v, left))
     }
     let merged = matches!(function.def(value), ValueDef::BlockParam(..));

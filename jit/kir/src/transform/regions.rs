@@ -392,7 +392,7 @@ impl Builder<'_> {
     fn fits_group(&self, old: Value, op: &Op) -> bool {
         let reduced = matches!(op, Op::ContextLoad(slot) if self.former.context.is_reduction(*slot));
         self.former.uniformity.is_uniform(old)
-            && (op.is_speculatable() || reduced)
+            && (self.body.may_speculate(op) || reduced)
             && op.operands().iter().all(|v| self.body.is_given(*v) || self.group_values.contains(v))
     }
 

@@ -22,6 +22,7 @@ mod interleaved;
 mod intrinsic;
 mod lanes;
 mod memory;
+mod quotients;
 mod rows;
 mod schedule;
 mod slots;

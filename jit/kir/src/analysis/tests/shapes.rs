@@ -24,7 +24,7 @@ fn ids_and_what_is_linear_in_them() {
   %9: ptr(global) = address %0 + %2*4 + 8
   %10: ptr(global) = address %0 + %7*4 + 0
   %11: ptr(global) = address %9 + %2*8 + 0";
-    assert_eq!(shapes(text), "%2 +1! %4 +12! %5 +48! %6 -48! %7 ~ %8 +0! %9 +4 %10 ~ %11 +12");
+    assert_eq!(shapes(text), "%2 +1! %4 +12! %5 +48! %6 -48! %7 ~ %9 +4 %10 ~ %11 +12");
 }
 
 #[test]

@@ -3,6 +3,7 @@
 use super::adjacent::merge_adjacent;
 use super::alternatives::Estimates;
 use super::cost::{Cost, cost, longest};
+use super::quotients::Quotients;
 use super::{Facts, WideBody, widen};
 use crate::analysis::{Liveness, Shape};
 use crate::builder::Builder;
@@ -39,6 +40,9 @@ const LEAST_GAIN: f64 = 1.0;
 
 /// More lanes must be so much faster than fewer: they fill more registers, and take longer to build.
 const MORE_LANES_GAIN: f64 = 1.08;
+
+/// A second way through a body must make it so much faster: it takes as long to build as the first.
+const TWO_WAYS_GAIN: f64 = 1.1;
 
 /// Larger bodies stay scalar: their vectors would not stay in registers, and building takes its time.
 const MAX_INSTRUCTIONS: usize = 30_000;
@@ -119,11 +123,13 @@ pub fn choose(
         return Choice { estimates, ..no(&reason) };
     }
     let (lanes, gain) = gains.into_iter().find(|(lanes, _)| *lanes == made).unwrap_or((lanes, gain));
-    let mined = strip_mined(region, context, lanes);
-    let region = mined.as_ref().unwrap_or(region);
+    let split = with_quotients(region, context, (lanes, facts)).map(|(split, _)| split);
+    let split = split.as_ref().unwrap_or(region);
+    let mined = strip_mined(split, context, lanes);
+    let mined = mined.as_ref().unwrap_or(split);
     let guarded = (lanes > widest).then(|| Region { body: with_guard(&region.body), ..region.clone() });
     let tail = guarded.and_then(|guarded| widen(&guarded, return_exit(region), context, lanes));
-    match widen(region, return_exit(region), context, lanes) {
+    match widen(mined, return_exit(mined), context, lanes) {
         Some(wide) => Choice {
             wide: Some(wide),
             tail,
@@ -146,6 +152,20 @@ fn strip_mined(region: &Region, context: &[ContextKind], lanes: u32) -> Option<R
     let mut body = Facts::new(&region.body, context, lanes)?.walks.strip_mined(&region.body)?;
     remove_dead_code(&mut body);
     Some(Region { body, ..region.clone() })
+}
+
+/// With a way of its own for packs within rows, and how long a pack takes then, if that is worth it.
+fn with_quotients(
+    region: &Region,
+    context: &[ContextKind],
+    (lanes, target): (u32, &TargetFacts),
+) -> Option<(Region, f64)> {
+    let Quotients { body, straight, share } = Quotients::new(&region.body, context, lanes)?;
+    let time =
+        |body: &Function| Some(cost(body, &Facts::new(body, context, lanes)?, context, lanes, target).pack);
+    let (anywhere, within) = (time(&region.body)?, time(&straight)?);
+    let pack = share * within + (1.0 - share) * anywhere;
+    (pack * TWO_WAYS_GAIN < anywhere).then(|| (Region { body, ..region.clone() }, pack))
 }
 
 /// Whether there are loops, and what they carry and use leaves half of the vector registers free, in such packs.
@@ -278,7 +298,10 @@ fn times(
     row: Option<u32>,
 ) -> Option<Cost> {
     let facts = Facts::new(&region.body, context, lanes)?;
-    let cost = cost(&region.body, &facts, context, lanes, target);
+    let mut cost = cost(&region.body, &facts, context, lanes, target);
+    if let Some((_, pack)) = with_quotients(region, context, (lanes, target)) {
+        cost.pack = pack;
+    }
     let (packs, rest) = row.map_or((1, 0), |row| (row / lanes, row % lanes));
     let time = f64::from(packs) * cost.pack.max(1.0) + f64::from(rest) * cost.scalar;
     Some(Cost { scalar: cost.scalar, pack: time / f64::from(packs * lanes + rest) })
