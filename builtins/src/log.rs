@@ -136,7 +136,31 @@ fn logarithm<const N: usize>(
 
 #[inline(always)]
 fn log(x: f32) -> f32 {
-    logarithm(x, LOG_SINGLE, |k, f, rest| k.mad(0.693_145_75, f + k.mad(1.428_606_8e-6, rest)))
+    logarithm(x, LOG_SINGLE, assembled_log)
+}
+
+/// k ln 2 + f + rest.
+#[inline(always)]
+fn assembled_log(k: f32, f: f32, rest: f32) -> f32 {
+    k.mad(0.693_145_75, f + k.mad(1.428_606_8e-6, rest))
+}
+
+/// While 1 + x is near 1, x itself is f; else what the sum lost counts by the logarithm's derivative.
+#[inline(always)]
+fn log1p(x: f32) -> f32 {
+    let sum = 1.0 + x;
+    let (k, f) = split_bits(sum.to_bits());
+    let is_near = k == 0.0;
+    // (Knuth's sum of two numbers: it does not ask for the larger one.)
+    let other = sum - 1.0;
+    let lost = (1.0 - (sum - other)) + (x - other);
+    let f = select_unpredictable(is_near, x, f);
+    let lost = select_unpredictable(is_near, 0.0, lost / sum);
+    let rest = (f * f).mad(polynomial(f, LOG_SINGLE), lost);
+    let result = assembled_log(k, f, rest).copysign(x);
+    let result = select_unpredictable(x <= f32::MAX, result, x);
+    let result = select_unpredictable(x == -1.0, f32::NEG_INFINITY, result);
+    select_unpredictable(x < -1.0, f32::NAN, result)
 }
 
 #[inline(always)]
@@ -162,5 +186,5 @@ export! {
     /// log10; 3 ULP allowed.
     spirula_log10_f32(x: f32) -> f32 = log10(x);
     /// log1p; 2 ULP allowed.
-    spirula_log1p_f32(x: f32) -> f32 = log1p_narrow(x.into()) as f32;
+    spirula_log1p_f32(x: f32) -> f32 = log1p(x);
 }

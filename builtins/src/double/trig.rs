@@ -161,16 +161,15 @@ impl Angle {
     fn sin_of_rest(self) -> f64 {
         let Pair { hi, lo } = self.rest;
         let z = hi * hi;
-        hi + (hi * z * polynomial(z, SIN) + lo * (1.0 - 0.5 * z))
+        hi + (hi * z).mad(polynomial(z, SIN), lo.mad(-0.5 * z, lo))
     }
 
     #[inline(always)]
     fn cos_of_rest(self) -> f64 {
         let Pair { hi, lo } = self.rest;
         let z = hi * hi;
-        let half = 0.5 * z;
-        let main = 1.0 - half;
-        main + ((1.0 - main - half) + (z * z * polynomial(z, COS) - hi * lo))
+        let main = z.mad(-0.5, 1.0);
+        main + (z * z).mad(polynomial(z, COS), z.mad(-0.5, 1.0 - main) - hi * lo)
     }
 
     #[inline(always)]

@@ -214,7 +214,9 @@ impl Solver<'_> {
         if ends.iter().all(|&(_, way)| way == first) {
             return;
         }
-        if ends.iter().filter(|(edge, _)| edge.to == To::Back).count() > 1 {
+        // Lanes that go on by a way of their own take one edge, whichever of several it is.
+        let mut back = ends.iter().filter(|(edge, _)| edge.to == To::Back).map(|&(_, way)| way);
+        if back.next().is_some_and(|first| back.any(|way| way != first)) {
             self.params_vary(self.answer.loops.get(id).header);
         }
         let leaves = ends.iter().any(|(edge, _)| edge.to != To::Back);
@@ -504,9 +506,10 @@ pub fn interval(function: &Function, value: Value, depth: u32) -> Option<(i128, 
         Op::Cast { op: CastOp::ZExt, value, .. } => of(*value).filter(|r| r.0 >= 0)?,
         // Whatever the other operand is.
         Op::Binary { op: BinaryOp::And, rhs, .. } => of(*rhs).filter(|r| r.0 >= 0).map(|r| (0, r.1))?,
-        // Whatever divides it.
-        Op::Binary { op: BinaryOp::URem | BinaryOp::SRem | BinaryOp::UDiv, lhs, .. } => {
-            of(*lhs).filter(|r| r.0 >= 0).map(|r| (0, r.1))?
+        Op::Binary { op: op @ (BinaryOp::URem | BinaryOp::SRem | BinaryOp::UDiv), lhs, rhs, .. } => {
+            let divided = of(*lhs).filter(|r| r.0 >= 0).map(|r| r.1);
+            let divisor = of(*rhs).filter(|r| *op == BinaryOp::URem && r.0 > 0).map(|r| r.1 - 1);
+            (0, [divided, divisor].into_iter().flatten().min()?)
         }
         Op::Binary { op, lhs, rhs, .. } => {
             let (a, b) = (of(*lhs)?, of(*rhs)?);
@@ -519,9 +522,9 @@ pub fn interval(function: &Function, value: Value, depth: u32) -> Option<(i128, 
                 _ => return None,
             }
         }
-        Op::Intrinsic { intrinsic: Intrinsic::SignedMax, arguments, .. } => {
-            let (a, b) = (of(arguments[0])?, of(arguments[1])?);
-            (a.0.max(b.0), a.1.max(b.1))
+        Op::Intrinsic { intrinsic: Intrinsic::UnsignedMin, arguments, .. } => {
+            let limits = arguments.iter().filter_map(|&v| of(v)).filter(|r| r.0 >= 0);
+            (0, limits.map(|r| r.1).min()?)
         }
         _ => return None,
     };

@@ -198,6 +198,33 @@ b2:
     assert_eq!(analysed.shapes.shape_at(counter, Block(2)), Shape::Varying);
 }
 
+/// Lanes that stay in such a loop go on by one of several edges, all by the same; unless they part there.
+#[test]
+fn lanes_that_stay_keep_strides() {
+    let kernel = |parts: &str| {
+        format!(
+            "kernel \"k\"(%0: i64 @ 0) {{
+b0:
+  %1: i64 = global_id 0
+  jump b1(%1)
+b1(%2: i64):
+  %3: i1 = icmp slt %2, %0
+  branch %3, b2, b3
+b2:
+  %4: i1 = icmp ult {parts}, %0
+  %5: i64 = add nsw %2, 64:i64
+  %6: i64 = add nsw %2, %0
+  branch %4, b1(%5), b1(%6)
+b3:
+  return
+}}"
+        )
+    };
+    let together = Analysed::new(&kernel("5:i64"), &[]);
+    assert_eq!(together.shapes(), "%1 +1! %2 +1! %3 ~ %5 +1! %6 +1!");
+    assert_eq!(Analysed::new(&kernel("%1"), &[]).shapes(), "%1 +1! %2 ~ %3 ~ %4 ~ %5 ~ %6 ~");
+}
+
 /// What an edge out of such a loop passes on varies behind it, even to where another way leads as well.
 #[test]
 fn what_an_exit_passes_on_varies() {

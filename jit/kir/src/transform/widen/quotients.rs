@@ -6,13 +6,16 @@
 //! row, the pack goes through a version in which the quotient is that number, and the remainder counts up from the first lane's.
 
 use super::slots::SlotPlan;
-use crate::analysis::{ControlFlow, Loops, MemoryShape, Shape, Shapes, interval};
+use crate::analysis::{
+    ControlFlow, Dominators, ID_LIMIT, LoopId, Loops, MemoryShape, Shape, Shapes, interval,
+};
 use crate::builder::{Builder, copy_blocks, copy_insts, replace_uses};
 use crate::transform::ContextKind;
 use crate::{
-    BinaryOp, Block, CastOp, Flags, Function, Inst, IntPredicate, Intrinsic, Op, Predicate, Scalar, Type,
-    Value, ValueDef, WorkItemQuery,
+    BinaryOp, Block, CastOp, Flags, Function, Inst, IntPredicate, Intrinsic, Op, Predicate, Scalar, Target,
+    Terminator, Type, Value, ValueDef, WorkItemQuery,
 };
+use fixedbitset::FixedBitSet;
 use std::collections::{HashMap, HashSet};
 
 /// Larger bodies are not written twice.
@@ -23,8 +26,8 @@ const MOST_DIVISIONS: usize = 8;
 const MOST_APART: i64 = 64;
 /// Expressions that are divided are followed so deep.
 const MOST_DEPTH: u32 = 12;
-/// So many packs lie within a row whose length is unknown.
-const WITHIN: f64 = 0.9;
+/// Numbers in a row whose length is unknown.
+const ROW: f64 = 256.0;
 
 /// The block in front of all work-items, and the one that each starts with.
 const GROUP: Block = Block(0);
@@ -32,9 +35,9 @@ const ITEM: Block = Block(1);
 
 const NO_WRAP: u16 = Flags::NUW | Flags::NSW;
 
-/// A body in which packs that lie within rows go a way of their own.
+/// A body in which packs that lie within rows go ways of their own.
 pub(super) struct Quotients {
-    /// With both ways, or with theirs only if all packs lie within rows.
+    /// With both ways, or with theirs only where all packs lie within rows.
     pub body: Function,
     /// With theirs only.
     pub straight: Function,
@@ -43,22 +46,33 @@ pub(super) struct Quotients {
 }
 
 impl Quotients {
-    /// None if nothing is divided so.
+    /// None if nothing is divided so, by all work-items or in a loop of them.
     pub fn new(body: &Function, context: &[ContextKind], lanes: u32) -> Option<Quotients> {
         if body.insts().count() > MOST_COPIED {
             return None;
         }
-        let straight = Split::new(body, context, lanes, false)?;
-        if straight.tests.is_empty() {
-            return Some(Quotients {
-                straight: straight.body.clone(),
-                body: straight.body,
-                share: straight.share,
-            });
+        let loops = Loops::new(&ControlFlow::new(body))?;
+        let loops = (0..loops.count()).map(|number| loops.get(LoopId(number)).header);
+        let places = [Place::All].into_iter().chain(loops.map(Place::Loop));
+        let mut found: Option<Quotients> = None;
+        for place in places {
+            let [both, straight] = found.as_ref().map_or([body; 2], |found| [&found.body, &found.straight]);
+            let Some(split) = Split::new(straight, place, (context, lanes), false) else { continue };
+            let both = Split::new(both, place, (context, lanes), !split.tests.is_empty())?.finish();
+            let share = split.share * found.as_ref().map_or(1.0, |found| found.share);
+            found = Some(Quotients { body: both, straight: split.body, share });
         }
-        let both = Split::new(body, context, lanes, true)?.finish();
-        Some(Quotients { body: both, straight: straight.body, share: straight.share })
+        found
     }
+}
+
+/// What is written twice.
+#[derive(Clone, Copy, PartialEq)]
+enum Place {
+    /// All that work-items do.
+    All,
+    /// The iterations of the loop with this header, behind it.
+    Loop(Block),
 }
 
 /// What divides.
@@ -101,10 +115,15 @@ struct Split<'a> {
     context: &'a [ContextKind],
     lanes: u32,
     body: Function,
-    /// Whether what work-items start with stands in a block of its own; and the copy of it for packs that lie anywhere.
-    is_parted: bool,
-    other: Option<Block>,
-    /// What was computed in front of both, by what it was copied from.
+    /// The blocks that are written twice.
+    blocks: FixedBitSet,
+    /// Those in front of them.
+    front: FixedBitSet,
+    /// Where both ways begin, and each of them: that of packs within rows, and that of packs which lie anywhere.
+    entry: Block,
+    start: Target,
+    other: Option<Target>,
+    /// What was computed at the entry, by what it was copied from.
     in_front: HashMap<Value, Value>,
     divided: HashMap<Division, Parts>,
     /// Remainders whose first lane's is known to be a multiple of a number.
@@ -116,12 +135,20 @@ struct Split<'a> {
 
 impl<'a> Split<'a> {
     /// Replaces all divisions that it finds, also those of what these became; `with_other` keeps a copy in which none is.
-    fn new(body: &Function, context: &'a [ContextKind], lanes: u32, with_other: bool) -> Option<Self> {
+    fn new(
+        body: &Function,
+        place: Place,
+        (context, lanes): (&'a [ContextKind], u32),
+        with_other: bool,
+    ) -> Option<Self> {
         let mut split = Split {
             context,
             lanes,
             body: body.clone(),
-            is_parted: false,
+            blocks: FixedBitSet::new(),
+            front: FixedBitSet::new(),
+            entry: ITEM,
+            start: Target::to(ITEM),
             other: None,
             in_front: HashMap::new(),
             divided: HashMap::new(),
@@ -129,15 +156,16 @@ impl<'a> Split<'a> {
             tests: Vec::new(),
             share: 1.0,
         };
+        split.go_to(place)?;
         let mut found = split.find()?;
         if found.is_empty() {
             return None;
         }
-        split.part(with_other);
+        split.part(place, with_other);
         let mut seen = HashSet::new();
         while !found.is_empty() && split.divided.len() < MOST_DIVISIONS {
-            let mut replaced = HashMap::new();
             let homes = split.body.homes();
+            let mut replaced = HashMap::new();
             for Found { result, division, is_quotient } in found {
                 let parts = split.divide(&homes, division);
                 let part = if is_quotient { split.quotient(division, parts) } else { parts.remainder };
@@ -150,26 +178,77 @@ impl<'a> Split<'a> {
         Some(split)
     }
 
-    /// Puts what work-items start with into a block of its own, behind what is to stand in front.
-    fn part(&mut self, with_other: bool) {
-        let body = &mut self.body;
-        if with_other {
-            let blocks: Vec<Block> = body.block_ids().filter(|&block| block != GROUP).collect();
-            self.other = Some(copy_blocks(body, &blocks)[&ITEM]);
+    /// Finds what is to be written twice. None of a loop with other ways in or out, or of which something is left behind.
+    fn go_to(&mut self, place: Place) -> Option<()> {
+        let body = &self.body;
+        let flow = ControlFlow::new(body);
+        let Place::Loop(header) = place else {
+            let behind = |block: &Block| *block != GROUP && flow.is_reachable(*block);
+            self.blocks = body.block_ids().filter(behind).map(Block::index).collect();
+            self.front = [GROUP.index()].into_iter().collect();
+            return Some(());
+        };
+        let loops = Loops::new(&flow)?;
+        let of_header = |id: &LoopId| loops.get(*id).header == header;
+        let blocks = &loops.get((0..loops.count()).map(LoopId).find(of_header)?).blocks;
+        let Terminator::Branch { then, otherwise, .. } = &body.block(header).terminator else { return None };
+        let [inside, outside] = [then, otherwise].map(|target| blocks.contains(target.block.index()));
+        let start = if inside { then } else { otherwise };
+        if inside == outside || start.block == header || flow.predecessors(start.block) != [header] {
+            return None;
         }
-        let start = body.add_block();
-        body.blocks.swap(ITEM.index(), start.index());
-        Builder { function: body, at: ITEM }.jump(start, &[]);
-        self.is_parted = true;
+        let is_copied = |block: Block| block != header && blocks.contains(block.index());
+        let homes = body.homes();
+        let is_left = |value: Value| homes[value.index()].is_some_and(is_copied);
+        let outside = body.block_ids().filter(|&block| !is_copied(block) && flow.is_reachable(block));
+        for block in outside {
+            let data = body.block(block);
+            let mut insts = data.insts.iter().flat_map(|&inst| body.op(inst).operands());
+            if insts.any(is_left) || data.terminator.operands().into_iter().any(is_left) {
+                return None;
+            }
+        }
+        let dominators = Dominators::new(&flow);
+        let in_front = |block: &Block| !is_copied(*block) && dominators.dominates(*block, start.block);
+        self.front = body.block_ids().filter(in_front).map(Block::index).collect();
+        self.blocks = blocks.ones().filter(|&number| number != header.index()).collect();
+        self.start = start.clone();
+        Some(())
+    }
+
+    /// Makes a block in front of what is written twice, and the copy.
+    fn part(&mut self, place: Place, with_other: bool) {
+        let body = &mut self.body;
+        let blocks: Vec<Block> = self.blocks.ones().map(|number| Block(number as u32)).collect();
+        let copies = if with_other { copy_blocks(body, &blocks) } else { HashMap::new() };
+        self.other = copies.get(&self.start.block).map(|&copy| Target { block: copy, ..self.start.clone() });
+        let new = body.add_block();
+        [&mut self.front, &mut self.blocks].into_iter().for_each(|set| set.grow(body.blocks.len()));
+        match place {
+            Place::All => {
+                body.blocks.swap(ITEM.index(), new.index());
+                self.start.block = new;
+                self.blocks.set(ITEM.index(), false);
+                self.blocks.insert(new.index());
+            }
+            Place::Loop(header) => {
+                let start = self.start.block;
+                let targets = body.blocks[header.index()].terminator.targets_mut().into_iter();
+                targets.filter(|target| target.block == start).for_each(|target| *target = Target::to(new));
+                self.entry = new;
+            }
+        }
+        body.set_terminator(self.entry, Terminator::Jump(self.start.clone()));
+        self.front.insert(self.entry.index());
     }
 
     /// On to the straight version if all tests say so.
     fn finish(mut self) -> Function {
-        let start = self.body.block(ITEM).terminator.targets()[0].block;
-        let mut builder = Builder { function: &mut self.body, at: ITEM };
+        let mut builder = Builder { function: &mut self.body, at: self.entry };
         let all = self.tests.into_iter().reduce(|all, test| builder.binary(BinaryOp::And, 0, all, test));
-        if let (Some(all), Some(other)) = (all, self.other) {
-            builder.branch(all, (start, &[]), (other, &[]));
+        if let (Some(condition), Some(otherwise)) = (all, self.other) {
+            let terminator = Terminator::Branch { condition, then: self.start, otherwise };
+            self.body.set_terminator(self.entry, terminator);
         }
         self.body
     }
@@ -184,7 +263,7 @@ impl<'a> Split<'a> {
         let memory = MemoryShape { context: self.context, slot_strides, interleaved };
         let shapes = Shapes::new(body, &flow, &loops, &memory);
         let homes = body.homes();
-        let blocks = flow.reverse_post_order().iter().filter(|&&block| block != GROUP);
+        let blocks = flow.reverse_post_order().iter().filter(|block| self.blocks.contains(block.index()));
         let insts = blocks.flat_map(|&block| body.block(block).insts.iter().map(move |&inst| (block, inst)));
         Some(insts.filter_map(|(block, inst)| self.found((&shapes, &homes), block, inst)).collect())
     }
@@ -198,10 +277,7 @@ impl<'a> Split<'a> {
             _ => return None,
         };
         let span = apart * u64::from(self.lanes - 1);
-        let Type::Scalar(Scalar::Int(bits @ (32 | 64))) = *body.ty(number) else { return None };
-        // Remainders are not larger than what is divided: none wraps.
-        let (least, most) = interval(body, number, 0)?;
-        let fits = least >= 0 && most + i128::from(span) < 1 << (bits - 1);
+        let Type::Scalar(Scalar::Int(32 | 64)) = *body.ty(number) else { return None };
         let in_front = |value: Value| self.is_known_in_front(homes, value, 0);
         let may_be_common = match by {
             Divisor::Constant(by) => by > span,
@@ -209,18 +285,14 @@ impl<'a> Split<'a> {
         };
         let is_apart = shapes.shape(result) == Shape::Varying;
         let division = Division { number, apart, by };
-        (fits && may_be_common && is_apart && in_front(number)).then_some(Found {
-            result,
-            division,
-            is_quotient,
-        })
+        (may_be_common && is_apart && in_front(number)).then_some(Found { result, division, is_quotient })
     }
 
     /// Whether a value stands in front of all that work-items do.
     fn stands_in_front(&self, homes: &[Option<Block>], value: Value) -> bool {
         match homes[value.index()] {
-            Some(ITEM) => self.is_parted,
-            home => home == Some(GROUP) || self.body.is_given(value),
+            Some(home) => self.front.contains(home.index()),
+            None => self.body.is_given(value),
         }
     }
 
@@ -247,7 +319,7 @@ impl<'a> Split<'a> {
                 for operand in self.body.op(inst).operands() {
                     self.in_front(homes, operand);
                 }
-                copy_insts(&mut self.body, &[inst], ITEM, &mut self.in_front);
+                copy_insts(&mut self.body, &[inst], self.entry, &mut self.in_front);
                 self.in_front[&value]
             }
             _ => value,
@@ -267,7 +339,7 @@ impl<'a> Split<'a> {
             Divisor::Constant(_) => None,
             Divisor::Value(by, signed) => Some((self.in_front(homes, by), signed)),
         };
-        let mut builder = Builder { function: &mut self.body, at: ITEM };
+        let mut builder = Builder { function: &mut self.body, at: self.entry };
         let ty = builder.ty(own);
         let int = |builder: &mut Builder, number: u64| builder.function.int(ty.clone(), number.into());
         let query = WorkItemQuery::SubGroupLocalId;
@@ -276,8 +348,14 @@ impl<'a> Split<'a> {
         let [zero, one, apart] = [0, 1, apart].map(|number| int(&mut builder, number));
         let behind_first = builder.binary(BinaryOp::Mul, NO_WRAP, lane, apart);
         let first = builder.binary(BinaryOp::Sub, 0, own, behind_first);
-        // Nothing else says that it is not negative.
-        let first = builder.intrinsic(Intrinsic::SignedMax, &[first, zero]);
+        // Remainders are not larger than what is divided: where that is as small as ids are, no sum wraps.
+        let known = interval(builder.function, number, 0);
+        let known = known.filter(|&(least, most)| least >= 0 && most <= ID_LIMIT);
+        let most = int(&mut builder, known.map_or(ID_LIMIT, |(_, most)| most) as u64);
+        if known.is_none() {
+            self.tests.push(builder.compare(IntPredicate::Ule, first, most));
+        }
+        let first = builder.intrinsic(Intrinsic::UnsignedMin, &[first, most]);
         let divisor = match (by, given) {
             (Divisor::Constant(by), _) => int(&mut builder, by),
             (_, Some((by, signed))) => {
@@ -289,14 +367,14 @@ impl<'a> Split<'a> {
         };
         let of_first = builder.binary(BinaryOp::URem, 0, first, divisor);
         let remainder = builder.binary(BinaryOp::Add, NO_WRAP, of_first, behind_first);
-        let known = match by {
+        let within = match by {
             Divisor::Constant(by) => {
                 self.multiples.insert(remainder, gcd(multiple, by));
                 if by.is_multiple_of(pack) { 1.0 } else { 1.0 - span as f64 / by as f64 }
             }
-            Divisor::Value(..) => WITHIN,
+            Divisor::Value(..) => 1.0 - span as f64 / ROW,
         };
-        self.share *= known;
+        self.share *= within.max(0.0);
         let is_within =
             matches!(by, Divisor::Constant(by) if by.is_multiple_of(pack)) && multiple.is_multiple_of(pack);
         if !is_within {
@@ -313,7 +391,7 @@ impl<'a> Split<'a> {
 
     fn quotient(&mut self, division: Division, parts: Parts) -> Value {
         let Parts { number, divisor, quotient, .. } = parts;
-        let mut builder = Builder { function: &mut self.body, at: ITEM };
+        let mut builder = Builder { function: &mut self.body, at: self.entry };
         let quotient = quotient.unwrap_or_else(|| builder.binary(BinaryOp::UDiv, 0, number, divisor));
         self.divided.insert(division, Parts { quotient: Some(quotient), ..parts });
         quotient
@@ -446,7 +524,7 @@ mod tests {
         let (_, stored, share) =
             split(&format!("  %6: i64 = udiv %3, %2\n  %7: i64 = urem %3, 192:i64\n{rest}")).unwrap();
         assert_eq!(stored, [Shape::Uniform, NEXT]);
-        assert_eq!(share, WITHIN);
+        assert_eq!(share, 1.0 - 15.0 / ROW);
     }
 
     #[test]
@@ -471,6 +549,34 @@ mod tests {
         assert_eq!(split(&guarded("4294967295")).unwrap().1, [Shape::Uniform, NEXT]);
         // One that it might be, where a pack lies within a row.
         assert_eq!(split(&guarded("20")).unwrap().1, [Shape::Varying, NEXT]);
+    }
+
+    /// A loop that strides over a grid, with a test of its bound in its header, by a step that `flags` promise not to wrap.
+    fn strided(flags: &str, behind: &str) -> Option<Quotients> {
+        let text = format!(
+            "kernel \"k\"(%0: ptr(global) @ 0, %1: i32 @ 8, %2: i32 @ 12) {{\nb0:\n  %3: i64 = global_id 0\n  %4: i32 = trunc %3\n  jump b1(%4, 0:i32)\n\
+             b1(%5: i32, %15: i32):\n  %6: i1 = icmp slt %5, %1\n  branch %6, b2, b3\nb2:\n  %7: i32 = udiv %5, %2\n  %8: i32 = urem %5, %2\n\
+             %9: i64 = sext %7\n  %10: i64 = sext %8\n  %11: ptr(global) = address %0 + %9*4 + 0\n  %12: ptr(global) = address %11 + %10*4 + 0\n\
+             store %12, %1, align 4\n  %13: i32 = add {flags} %5, %1\n  jump b1(%13, %7)\nb3:\n{behind}  return\n}}"
+        );
+        let group = transform::form_regions(parse(&text).unwrap_or_else(|error| panic!("{error}\n{text}")));
+        let found = Quotients::new(&group.regions[0].body, &group.context, 16)?;
+        [&found.body, &found.straight].into_iter().for_each(|body| verify(body).unwrap());
+        Some(found)
+    }
+
+    #[test]
+    fn iterations_of_a_loop_are_parted_too() {
+        let found = strided("nsw", "  store %0, %15, align 4\n").unwrap();
+        let text = found.straight.to_string();
+        assert!(text.contains("sub_group_local_id") && !text.contains("udiv %5"), "{text}");
+        let branches = |body: &Function| {
+            let parted = |block: &crate::BlockData| block.terminator.targets().len() == 2;
+            body.blocks.iter().filter(|block| parted(block)).count()
+        };
+        assert_eq!((branches(&found.straight), branches(&found.body)), (1, 2));
+        // Lanes' numbers may wrap.
+        assert!(strided("", "").is_none());
     }
 
     #[test]
