@@ -160,12 +160,19 @@ fn with_quotients(
     context: &[ContextKind],
     (lanes, target): (u32, &TargetFacts),
 ) -> Option<(Region, f64)> {
-    let Quotients { body, straight, share } = Quotients::new(&region.body, context, lanes)?;
     let time =
         |body: &Function| Some(cost(body, &Facts::new(body, context, lanes)?, context, lanes, target).pack);
-    let (anywhere, within) = (time(&region.body)?, time(&straight)?);
-    let pack = share * within + (1.0 - share) * anywhere;
-    (pack * TWO_WAYS_GAIN < anywhere).then(|| (Region { body, ..region.clone() }, pack))
+    let split = |zeros| Quotients::new(&region.body, context, lanes, zeros);
+    let with_zeros = split(true)?;
+    let anywhere = time(&region.body)?;
+    let timed = |found: Quotients| {
+        let pack = found.share * time(&found.straight)? + (1.0 - found.share) * anywhere;
+        Some((Region { body: found.body, ..region.clone() }, pack))
+    };
+    let without_zeros = with_zeros.asks_for_zero.then(|| split(false)).flatten();
+    let ways = [Some(with_zeros), without_zeros].into_iter().flatten().filter_map(timed);
+    let best = ways.min_by(|(_, one), (_, other)| one.total_cmp(other));
+    best.filter(|(_, pack)| pack * TWO_WAYS_GAIN < anywhere)
 }
 
 /// Whether there are loops, and what they carry and use leaves half of the vector registers free, in such packs.
