@@ -36,6 +36,7 @@ impl Arena {
             Some(arena) => Some(arena),
             None => {
                 let memory = pool.allocate(size.checked_next_multiple_of(PAGE)?, PAGE)?;
+                memory.span().provide_pages();
                 Some(Arena { memory, pool: pool.clone() })
             }
         }
@@ -72,6 +73,7 @@ impl Arena {
 }
 
 #[cfg(test)]
+#[allow(unsafe_code)]
 mod tests {
     use super::*;
 
@@ -84,6 +86,17 @@ mod tests {
             assert_eq!((a.len(), b.len(), a.overlaps(b)), (local, scratch, false));
             arena.give_back();
         }
+    }
+
+    #[test]
+    fn its_pages_are_there() {
+        let size = 40 * PAGE;
+        let mut arena = Arena::take(&Pool::default(), size, 0).unwrap();
+        let mut resident = vec![0_u8; 40];
+        let start = arena.parts(size, 0).0.address();
+        // SAFETY: the pages are the arena's, and there is a byte for each.
+        let asked = unsafe { libc::mincore(start.cast(), size, resident.as_mut_ptr()) };
+        assert_eq!((asked, resident.iter().all(|page| page & 1 == 1)), (0, true));
     }
 
     #[test]

@@ -8,7 +8,7 @@ use super::ContextKind;
 use super::borders::Borders;
 use crate::ContextSlot;
 use crate::analysis::{ControlFlow, Liveness, Loops, MemoryShape, Shape, Shapes, Uniformity};
-use crate::{AddressSpace, Block, Function, Op, Scalar, Terminator, Type, Value, ValueDef};
+use crate::{AddressSpace, Block, Function, Op, Scalar, Terminator, Type, Value};
 use fixedbitset::FixedBitSet;
 use std::collections::{BTreeSet, HashMap, HashSet};
 
@@ -34,13 +34,24 @@ impl Context {
         uniformity: &Uniformity,
         borders: &Borders,
     ) -> Self {
+        let finder = Recomputation::new(function, flow, uniformity);
         let mut recomputed = HashSet::new();
         let mut crossing = HashMap::new();
         for start in flow.reverse_post_order().iter().copied().filter(|&b| borders.contains(b)) {
-            let (cheap, kept): (Vec<Value>, Vec<Value>) =
-                liveness.live_in(start).partition(|&v| is_cheap(function, v));
-            recomputed.extend(cheap);
-            crossing.insert(start, kept);
+            let mut kept = BTreeSet::new();
+            for value in liveness.live_in(start) {
+                match finder.leaves(value) {
+                    Some(leaves) => {
+                        let (cheap, other): (Vec<Value>, Vec<Value>) =
+                            leaves.into_iter().partition(|&leaf| finder.leaves(leaf).is_some());
+                        recomputed.extend(cheap);
+                        recomputed.insert(value);
+                        kept.extend(other);
+                    }
+                    None => kept.extend([value]),
+                }
+            }
+            crossing.insert(start, kept.into_iter().collect());
         }
         let mut context = Context { kinds, slots: HashMap::new(), crossing, recomputed };
         context.assign(function, flow, uniformity);
@@ -140,18 +151,50 @@ impl Context {
     }
 }
 
-/// Whether a value is a few operations away from parameters, constants and ids.
-fn is_cheap(function: &Function, value: Value) -> bool {
-    fn cost(function: &Function, value: Value, budget: usize) -> Option<usize> {
-        if function.is_given(value) {
-            return Some(budget);
+/// Which values are computed anew behind a border.
+struct Recomputation<'a> {
+    function: &'a Function,
+    uniformity: &'a Uniformity,
+    /// Defined once, outside of all loops.
+    once: FixedBitSet,
+}
+
+impl<'a> Recomputation<'a> {
+    fn new(function: &'a Function, flow: &ControlFlow, uniformity: &'a Uniformity) -> Self {
+        let mut once = FixedBitSet::with_capacity(function.value_count());
+        if let Some(loops) = Loops::new(flow) {
+            let homes = function.homes().into_iter().enumerate();
+            let outside = homes.filter(|(_, home)| home.is_some_and(|home| loops.innermost(home).is_none()));
+            outside.for_each(|(value, _)| once.insert(value));
         }
-        let op = function.defining_op(value).filter(|op| function.may_speculate(op))?;
-        op.operands().into_iter().try_fold(budget.checked_sub(1)?, |left, v| cost(function, v, left))
+        Recomputation { function, uniformity, once }
     }
-    let merged = matches!(function.def(value), ValueDef::BlockParam(..));
-    let holds_memory = matches!(function.defining_op(value), Some(Op::ContextAddress(_)));
-    !merged && !holds_memory && cost(function, value, RECOMPUTATION_BUDGET).is_some()
+
+    /// If a value is a few operations away from parameters, constants, ids and, unless it is one itself, what the group has in common: the
+    /// last. That is kept in one slot for all work-items, and how ids differ is still seen.
+    fn leaves(&self, value: Value) -> Option<BTreeSet<Value>> {
+        if matches!(self.function.defining_op(value), Some(Op::ContextAddress(_))) {
+            return None;
+        }
+        let common = |operand: Value| {
+            self.once.contains(operand.index())
+                && self.uniformity.is_uniform(operand)
+                && !self.uniformity.is_uniform(value)
+        };
+        let (mut seen, mut leaves) = (HashSet::from([value]), BTreeSet::new());
+        let mut work = vec![value];
+        while let Some(at) = work.pop() {
+            let op = self.function.defining_op(at).filter(|op| self.function.may_speculate(op))?;
+            let operands = op.operands().into_iter().filter(|&operand| !self.function.is_given(operand));
+            let (kept, computed): (Vec<Value>, Vec<Value>) = operands.partition(|&operand| common(operand));
+            leaves.extend(kept);
+            work.extend(computed.into_iter().filter(|&operand| seen.insert(operand)));
+            if seen.len() > RECOMPUTATION_BUDGET {
+                return None;
+            }
+        }
+        Some(leaves)
+    }
 }
 
 /// Pairs of a block's argument and the parameter that it becomes, seen through blocks with one predecessor.
@@ -220,4 +263,59 @@ impl Classes {
 /// Whether a terminator ends its region.
 pub(super) fn crosses_border(terminator: &Terminator, borders: &Borders) -> bool {
     terminator.targets().iter().any(|t| borders.contains(t.block))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::parse;
+    use crate::transform::form_regions;
+
+    /// Of a kernel that computes %20, an i32, of its ids and of %5, which the group has in common, and stores it behind a barrier.
+    fn kept(operations: &str) -> Vec<ContextKind> {
+        let text = format!(
+            "kernel \"k\"(%0: ptr(global) @ 0, %1: ptr(constant) @ 8) {{\nb0:\n  %2: i64 = local_id 0\n  %3: i32 = trunc %2\n  %4: i64 = group_id 0\n\
+             %7: ptr(constant) = address %1 + %4*4 + 0\n  %5: i32 = load %7, align 4\n  %6: i32 = add %5, 3:i32\n{operations}\n  barrier b1\nb1:\n\
+             %30: ptr(global) = address %0 + %2*4 + 0\n  store %30, %20, align 4\n  return\n}}"
+        );
+        form_regions(parse(&text).unwrap_or_else(|error| panic!("{error}\\n{text}"))).context
+    }
+
+    #[test]
+    fn what_the_group_has_in_common_is_kept_rather_than_what_is_made_of_it() {
+        let uniform = [ContextKind::Uniform(Type::I32)];
+        let clamped = "  %8: i32 = sub %3, 1:i32\n  %9: i1 = icmp slt %8, %6\n  %20: i32 = select %9, %6, %8";
+        assert_eq!(kept(clamped), uniform);
+        assert_eq!(kept("  %20: i32 = add %6, 1:i32"), uniform);
+        // Its own slots, where it takes longer to compute.
+        let product = |n: usize| format!("  %{}: i32 = mul %{}, %6\n", n + 1, n);
+        let long: String = (10..19).map(product).collect();
+        let long = format!("  %10: i32 = add %3, 7:i32\n{long}  %20: i32 = add %19, %5");
+        assert_eq!(kept(&long), [ContextKind::Varying(Type::I32)]);
+    }
+
+    #[test]
+    fn what_a_loop_makes_anew_is_kept_as_it_was() {
+        let text = "kernel \"k\"(%0: ptr(global) @ 0, %1: i32 @ 8) {
+b0:
+  %2: i64 = local_id 0
+  %3: i32 = trunc %2
+  jump b1(0:i32)
+b1(%4: i32):
+  %5: i32 = load %0, align 4
+  %6: i32 = add %3, %4
+  barrier b2
+b2:
+  %7: ptr(global) = address %0 + %2*4 + 0
+  store %7, %6, align 4
+  %8: i32 = add %4, 1:i32
+  %9: i1 = icmp slt %8, %1
+  branch %9, b1(%8), b3
+b3:
+  return
+}";
+        let group = form_regions(parse(text).unwrap());
+        let varying = |kind: &&ContextKind| !matches!(kind, ContextKind::Uniform(_));
+        assert_eq!(group.context.iter().filter(varying).count(), 1, "{:?}", group.context);
+    }
 }
