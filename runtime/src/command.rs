@@ -267,7 +267,13 @@ fn expect_image(mem: &Mem) -> Result<&ImageInfo> {
 
 /// CL_INVALID_VALUE unless `offset..offset + size` is inside the object and not empty.
 fn check_range(mem: &Mem, offset: usize, size: usize) -> Result<()> {
-    match size > 0 && offset.checked_add(size).is_some_and(|end| end <= mem.size) {
+    check_within(mem, offset, size)?;
+    if size == 0 { Err(Status::InvalidValue.because("a range of no bytes")) } else { Ok(()) }
+}
+
+/// CL_INVALID_VALUE unless `offset..offset + size` is inside the object. (From OpenCL 1.2 on, a transfer of nothing is no error.)
+fn check_within(mem: &Mem, offset: usize, size: usize) -> Result<()> {
+    match offset.checked_add(size).is_some_and(|end| end <= mem.size) {
         true => Ok(()),
         false => {
             Err(Status::InvalidValue.because(format!("bytes {offset}..+{size} of an object of {}", mem.size)))

@@ -1,6 +1,8 @@
 //! Commands on buffers: read, write, copy, fill, and their rectangular forms (OpenCL 1.2, 5.2.2 to 5.2.4).
 
-use super::{Command, CommandType, check_box, check_overlap, check_range, expect_buffer, same_context};
+use super::{
+    Command, CommandType, check_box, check_overlap, check_range, check_within, expect_buffer, same_context,
+};
 use crate::error::{Result, Status};
 use crate::execute::scheduler::Scheduler;
 use crate::memory::rect::{self, Placement};
@@ -42,11 +44,11 @@ fn run(offset: usize, size: usize) -> Placement {
     Placement { offset, row_pitch: size, slice_pitch: size }
 }
 
-/// clEnqueueReadBuffer. CL_INVALID_VALUE out of bounds or size 0, CL_INVALID_OPERATION if the host may not read it,
+/// clEnqueueReadBuffer. CL_INVALID_VALUE out of bounds, CL_INVALID_OPERATION if the host may not read it,
 /// CL_INVALID_MEM_OBJECT for images.
 pub fn read(buffer: &Arc<Mem>, offset: usize, size: usize, to: HostPtr) -> Result<Command> {
     expect_buffer(buffer)?;
-    check_range(buffer, offset, size)?;
+    check_within(buffer, offset, size)?;
     buffer.check_host_access(true, false)?;
     let held = buffer.clone();
     let call = move |threads: &Scheduler| threads.copy(to.span(size), held.span().slice(offset, size));
@@ -56,7 +58,7 @@ pub fn read(buffer: &Arc<Mem>, offset: usize, size: usize, to: HostPtr) -> Resul
 /// clEnqueueWriteBuffer. Errors as [`read`].
 pub fn write(buffer: &Arc<Mem>, offset: usize, size: usize, from: HostPtr) -> Result<Command> {
     expect_buffer(buffer)?;
-    check_range(buffer, offset, size)?;
+    check_within(buffer, offset, size)?;
     buffer.check_host_access(false, true)?;
     let held = buffer.clone();
     let call = move |threads: &Scheduler| {

@@ -60,15 +60,28 @@ fn buffers_are_read_written_copied_and_filled() {
     assert_eq!(bytes(&buffer)[14..25], [14, 15, 5, 6, 7, 8, 1, 2, 1, 2, 24]);
 }
 
+/// Programs ask for what is left, which may be nothing, at a buffer's end.
+#[test]
+fn nothing_is_transferred_where_nothing_is_left() {
+    let (queue, buffer) = setup(32);
+    let other = HostMemory::new(&[9; 4]);
+    for offset in [0, 7, 32] {
+        run(&queue, buffer::read(&buffer, offset, 0, other.pointer()));
+        run(&queue, buffer::write(&buffer, offset, 0, other.pointer()));
+    }
+    assert_eq!((other.bytes(), bytes(&buffer)[7]), (vec![9; 4], 7));
+}
+
 #[test]
 fn transfers_out_of_bounds_are_refused() {
     let (_, buffer) = setup(32);
     let to = HostMemory::new(&[0; 64]).pointer();
-    for (offset, size) in [(0, 0), (0, 33), (32, 1), (usize::MAX, 2)] {
+    for (offset, size) in [(0, 33), (32, 1), (33, 0), (usize::MAX, 2)] {
         assert_eq!(status(buffer::read(&buffer, offset, size, to)), Status::InvalidValue);
         assert_eq!(status(buffer::write(&buffer, offset, size, to)), Status::InvalidValue);
         assert_eq!(status(buffer::fill(&buffer, &[1], offset, size)), Status::InvalidValue);
     }
+    assert_eq!(status(buffer::fill(&buffer, &[1], 0, 0)), Status::InvalidValue);
     assert_eq!(status(buffer::fill(&buffer, &[1, 2, 3], 0, 3)), Status::InvalidValue);
     assert_eq!(status(buffer::fill(&buffer, &[1, 2], 1, 2)), Status::InvalidValue);
     assert_eq!(status(buffer::copy(&buffer, &buffer, 0, 3, 4)), Status::MemCopyOverlap);

@@ -6,7 +6,7 @@ use crate::sources::{built, setup};
 use spirula_tests::cl::{Buffer, Kernel, NdRange};
 use spirula_tests::isolate::Outcome;
 
-tests![integers, ids, rows_and_columns, in_packs];
+tests![integers, ids, rows_and_columns, windows, in_packs];
 
 /// Work-items, of which the last ones have nothing to do.
 const ITEMS: usize = 256;
@@ -165,7 +165,54 @@ fn rows_and_columns() -> Outcome {
     Ok(())
 }
 
-const TESTS: [&str; 3] = ["divisions::integers", "divisions::ids", "divisions::rows_and_columns"];
+/// Rows that are found by a product of floats, before a barrier, and windows that end at their borders: most packs have them in common, but
+/// nothing says so.
+fn windows() -> Outcome {
+    let setup = setup()?;
+    let source = "kernel void k(global const int *a, global int *o, int n, float part, uint used) {
+        local int t[1024]; int l = get_local_id(0), i = get_global_id(0);
+        int row = (int)(l * part), column = l - row * n;
+        for (int k = l; k < 1024; k += 128) t[k] = a[k] + i / 128;
+        barrier(CLK_LOCAL_MEM_FENCE);
+        if (i >= used) return;
+        int up = row == 0 ? 0 : row - 1, left = column == 0 ? 0 : column - 1, right = column == n - 1 ? n - 1 : column + 1;
+        int s = t[row * n + column] + 3 * t[up * n + left] - 5 * t[row * n + right];
+        int low = column < 3 ? 1 : column - 2, high = n < column + 3 ? n : column + 3;
+        for (int y = up; y <= row; y++) for (int x = max(1, low); x <= high; x++) s = 2 * s + t[y * n + x] * (x + y);
+        o[i] = s; }";
+    let kernel = Kernel::new(&built(&setup, source, "")?, "k")?;
+    let a: Vec<i32> = (0..1024).map(|i| i * i % 1009).collect();
+    let mut found = vec![0_i32; ITEMS];
+    let (input, output) = (Buffer::copy_of(&setup.context, &a)?, Buffer::copy_of(&setup.context, &found)?);
+    for n in [5_i32, 16, 20, 48, 81, 128] {
+        // A little more than a part, lest rows begin too late.
+        let part = f32::from_bits((1.0 / n as f32).to_bits() + 1);
+        kernel.set_object(0, Some(&input))?;
+        kernel.set_object(1, Some(&output))?;
+        kernel.set(2, n)?;
+        kernel.set(3, part)?;
+        kernel.set(4, USED as u32)?;
+        setup.queue.launch(&kernel, NdRange::new(&[ITEMS], &[128]))?;
+        setup.queue.read(&output, &mut found)?;
+        for i in 0..USED as i32 {
+            let at = |place: i32| a[place as usize] + i / 128;
+            let (l, up) = (i % 128, (i % 128 / n - 1).max(0));
+            let (row, column) = (l / n, l % n);
+            let (left, right) = ((column - 1).max(0), (column + 1).min(n - 1));
+            let near = at(l) + 3 * at(up * n + left) - 5 * at(row * n + right);
+            let columns = || (column - 2).max(1)..=(column + 3).min(n);
+            let places = (up..=row).flat_map(|y| columns().map(move |x| (x, y)));
+            let wanted = places.fold(near, |sum, (x, y)| {
+                sum.wrapping_mul(2).wrapping_add(at(y * n + x).wrapping_mul(x + y))
+            });
+            assert_eq!(found[i as usize], wanted, "{i} in rows of {n}");
+        }
+    }
+    Ok(())
+}
+
+const TESTS: [&str; 4] =
+    ["divisions::integers", "divisions::ids", "divisions::rows_and_columns", "divisions::windows"];
 
 fn in_packs() -> Outcome {
     for (tier, lanes) in [("baseline", "1"), ("optimized", "1"), ("optimized", "4"), ("optimized", "16")] {

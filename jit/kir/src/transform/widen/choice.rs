@@ -3,7 +3,7 @@
 use super::adjacent::merge_adjacent;
 use super::alternatives::Estimates;
 use super::cost::{Cost, cost, longest};
-use super::quotients::Quotients;
+use super::quotients::with_quotients;
 use super::{Facts, WideBody, widen};
 use crate::analysis::{Liveness, Shape};
 use crate::builder::Builder;
@@ -40,9 +40,6 @@ const LEAST_GAIN: f64 = 1.0;
 
 /// More lanes must be so much faster than fewer: they fill more registers, and take longer to build.
 const MORE_LANES_GAIN: f64 = 1.08;
-
-/// A second way through a body must make it so much faster: it takes as long to build as the first.
-const TWO_WAYS_GAIN: f64 = 1.1;
 
 /// Larger bodies stay scalar: their vectors would not stay in registers, and building takes its time.
 const MAX_INSTRUCTIONS: usize = 30_000;
@@ -152,27 +149,6 @@ fn strip_mined(region: &Region, context: &[ContextKind], lanes: u32) -> Option<R
     let mut body = Facts::new(&region.body, context, lanes)?.walks.strip_mined(&region.body)?;
     remove_dead_code(&mut body);
     Some(Region { body, ..region.clone() })
-}
-
-/// With a way of its own for packs within rows, and how long a pack takes then, if that is worth it.
-fn with_quotients(
-    region: &Region,
-    context: &[ContextKind],
-    (lanes, target): (u32, &TargetFacts),
-) -> Option<(Region, f64)> {
-    let time =
-        |body: &Function| Some(cost(body, &Facts::new(body, context, lanes)?, context, lanes, target).pack);
-    let split = |zeros| Quotients::new(&region.body, context, lanes, zeros);
-    let with_zeros = split(true)?;
-    let anywhere = time(&region.body)?;
-    let timed = |found: Quotients| {
-        let pack = found.share * time(&found.straight)? + (1.0 - found.share) * anywhere;
-        Some((Region { body: found.body, ..region.clone() }, pack))
-    };
-    let without_zeros = with_zeros.asks_for_zero.then(|| split(false)).flatten();
-    let ways = [Some(with_zeros), without_zeros].into_iter().flatten().filter_map(timed);
-    let best = ways.min_by(|(_, one), (_, other)| one.total_cmp(other));
-    best.filter(|(_, pack)| pack * TWO_WAYS_GAIN < anywhere)
 }
 
 /// Whether there are loops, and what they carry and use leaves half of the vector registers free, in such packs.
@@ -306,8 +282,8 @@ fn times(
 ) -> Option<Cost> {
     let facts = Facts::new(&region.body, context, lanes)?;
     let mut cost = cost(&region.body, &facts, context, lanes, target);
-    if let Some((_, pack)) = with_quotients(region, context, (lanes, target)) {
-        cost.pack = pack;
+    if let Some((_, part)) = with_quotients(region, context, (lanes, target)) {
+        cost.pack *= part;
     }
     let (packs, rest) = row.map_or((1, 0), |row| (row / lanes, row % lanes));
     let time = f64::from(packs) * cost.pack.max(1.0) + f64::from(rest) * cost.scalar;

@@ -63,6 +63,19 @@ pub(super) fn cost(
     Model::new(body, facts, context, (lanes, target)).whole()
 }
 
+/// What a pack costs if all loops of which nothing is known are equally long: to compare bodies that compute the same, in which lanes leave
+/// them together or one by one.
+pub(super) fn cost_of_alike(
+    body: &Function,
+    facts: &Facts,
+    context: &[ContextKind],
+    (lanes, target): (u32, &TargetFacts),
+) -> f64 {
+    let mut model = Model::new(body, facts, context, (lanes, target));
+    model.are_alike = true;
+    model.whole().pack
+}
+
 /// What a pack spends most of that on, in words.
 pub(super) fn longest(
     body: &Function,
@@ -86,6 +99,8 @@ struct Model<'a> {
     of_pack: Frequencies,
     /// What a pack spends in each block on values that find no register.
     spills: Vec<f64>,
+    /// Whether loops are thought to be equally long, whoever leaves them when.
+    are_alike: bool,
 }
 
 impl<'a> Model<'a> {
@@ -108,7 +123,8 @@ impl<'a> Model<'a> {
         let parts = |block: Block| facts.shapes.is_divergent_branch(block);
         let of_pack = Frequencies::of_pack(body, &facts.flow, &facts.loops, lanes, &parts);
         let spills = pressure::spills(&prices);
-        Model { body, facts, lanes, costs, prices, insts, frequencies, of_pack, spills }
+        let are_alike = false;
+        Model { body, facts, lanes, costs, prices, insts, frequencies, of_pack, spills, are_alike }
     }
 
     fn whole(&self) -> Cost {
@@ -153,7 +169,8 @@ impl<'a> Model<'a> {
     }
 
     fn iterations(&self, id: LoopId) -> f64 {
-        let guess = if self.facts.shapes.is_divergent_loop(id) { OWN_ITERATIONS } else { ITERATIONS };
+        let is_own = self.are_alike || self.facts.shapes.is_divergent_loop(id);
+        let guess = if is_own { OWN_ITERATIONS } else { ITERATIONS };
         self.frequencies.iterations(id).map_or(guess, |n| n as f64)
     }
 

@@ -5,14 +5,22 @@
 //! So the body is written twice. In front of both, the first lane's id is divided, once for the pack; if the last one's is in the same
 //! row, the pack goes through a version in which the quotient is that number, and the remainder counts up from the first lane's.
 
+mod guesses;
 mod split;
 #[cfg(test)]
 mod tests;
 
-use crate::analysis::{ControlFlow, LoopId, Loops};
-use crate::transform::ContextKind;
-use crate::{Block, Function};
-use split::{How, Split};
+use super::Facts;
+use super::cost::cost_of_alike;
+use crate::analysis::{ControlFlow, LoopId, Loops, Shape};
+use crate::transform::{ContextKind, Region};
+use crate::{Block, Function, Op};
+use spirula_interface::target::TargetFacts;
+use split::How;
+use split::Split;
+
+/// A second way through a body must make it so much faster: it takes as long to build as the first.
+const TWO_WAYS_GAIN: f64 = 1.1;
 
 /// Larger bodies are not written twice.
 const MOST_COPIED: usize = 2_000;
@@ -31,8 +39,9 @@ pub(super) struct Quotients {
 
 impl Quotients {
     /// None if nothing is divided so, by all work-items or in a loop of them. Without `zeros`, packs whose first remainder is zero stay
-    /// away, and comparisons with it are decided: rows are counted from one, as in `r = (i + 1) % n; if (r == 0) r = n`.
-    pub fn new(body: &Function, context: &[ContextKind], lanes: u32, zeros: bool) -> Option<Quotients> {
+    /// away, and comparisons with it are decided: rows are counted from one, as in `r = (i + 1) % n; if (r == 0) r = n`. With `guesses`,
+    /// packs are also asked whether they have other values in common.
+    fn new(body: &Function, how: How) -> Option<Quotients> {
         if body.insts().count() > MOST_COPIED {
             return None;
         }
@@ -42,7 +51,6 @@ impl Quotients {
         let mut found: Option<Quotients> = None;
         for place in places {
             let [both, straight] = found.as_ref().map_or([body; 2], |found| [&found.body, &found.straight]);
-            let how = How { context, lanes, zeros };
             let Some(split) = Split::new(straight, place, how, false) else { continue };
             let both = Split::new(both, place, how, !split.tests.is_empty())?.finish();
             let (share, asked) =
@@ -61,4 +69,42 @@ enum Place {
     All,
     /// The iterations of the loop with this header, behind it.
     Loop(Block),
+}
+
+/// A region with ways of their own for packs that have a row, or more, in common, and which part of its time a pack takes then, if that is worth it.
+pub(super) fn with_quotients(
+    region: &Region,
+    context: &[ContextKind],
+    (lanes, target): (u32, &TargetFacts),
+) -> Option<(Region, f64)> {
+    let body = &region.body;
+    let time = |body: &Function, facts: &Facts| cost_of_alike(body, facts, context, (lanes, target));
+    let facts = Facts::new(body, context, lanes)?;
+    let anywhere = time(body, &facts);
+    let split = |zeros, guesses| Quotients::new(body, How { context, lanes, zeros, guesses });
+    let guesses = if may_guess(body, &facts) { &[false, true][..] } else { &[false] };
+    let mut ways = Vec::new();
+    for &guesses in guesses {
+        let Some(with_zeros) = split(true, guesses) else { continue };
+        let without_zeros = with_zeros.asks_for_zero.then(|| split(false, guesses)).flatten();
+        ways.extend([Some(with_zeros), without_zeros].into_iter().flatten());
+    }
+    let timed = |Quotients { body, straight, share, .. }| {
+        let within = time(&straight, &Facts::new(&straight, context, lanes)?);
+        Some((Region { body, ..region.clone() }, share * within / anywhere + (1.0 - share)))
+    };
+    let best = ways.into_iter().filter_map(timed).min_by(|(_, one), (_, other)| one.total_cmp(other));
+    best.filter(|(_, part)| part * TWO_WAYS_GAIN < 1.0)
+}
+
+/// Whether something may come of what packs are asked: some access is to places that lie anywhere.
+fn may_guess(body: &Function, facts: &Facts) -> bool {
+    let is_apart = |block: Block, op: &Op| match op {
+        Op::Load { pointer, .. } | Op::Store { pointer, .. } => {
+            facts.shapes.shape_at(*pointer, block) == Shape::Varying
+        }
+        _ => false,
+    };
+    let mut blocks = facts.flow.reverse_post_order().iter();
+    blocks.any(|&block| body.block(block).insts.iter().any(|&inst| is_apart(block, body.op(inst))))
 }

@@ -2,14 +2,15 @@
 
 use super::super::slots::SlotPlan;
 use super::Place;
+use super::guesses::{Guess, MOST_GUESSES};
 use crate::analysis::{
     ControlFlow, Dominators, ID_LIMIT, LoopId, Loops, MemoryShape, Shape, Shapes, interval,
 };
-use crate::builder::{Builder, copy_blocks, copy_insts, replace_uses};
+use crate::builder::{Builder, copy_blocks, copy_insts};
 use crate::transform::ContextKind;
 use crate::{
     BinaryOp, Block, CastOp, Flags, Function, Inst, IntPredicate, Intrinsic, Op, Predicate, Scalar, Target,
-    Terminator, Type, Value, ValueDef, WorkItemQuery,
+    Terminator, Type, UnaryOp, Value, ValueDef, WorkItemQuery,
 };
 use fixedbitset::FixedBitSet;
 use std::collections::{HashMap, HashSet};
@@ -27,7 +28,7 @@ pub(super) const ROW: f64 = 256.0;
 const GROUP: Block = Block(0);
 pub(super) const ITEM: Block = Block(1);
 
-const NO_WRAP: u16 = Flags::NUW | Flags::NSW;
+pub(super) const NO_WRAP: u16 = Flags::NUW | Flags::NSW;
 
 /// What divides.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
@@ -72,18 +73,23 @@ pub(super) struct How<'a> {
     pub lanes: u32,
     /// Whether packs within rows may have a remainder that is zero.
     pub zeros: bool,
+    /// Whether packs are asked for more than where their ids lie.
+    pub guesses: bool,
 }
 
 /// The body while it is written.
 pub(super) struct Split<'a> {
     how: How<'a>,
+    place: Place,
     pub body: Function,
+    /// What packs were asked about.
+    pub(super) guessed: HashSet<Value>,
     /// The blocks that are written twice.
-    blocks: FixedBitSet,
+    pub(super) blocks: FixedBitSet,
     /// Those in front of them.
     front: FixedBitSet,
     /// Where both ways begin, and each of them: that of packs within rows, and that of packs which lie anywhere.
-    entry: Block,
+    pub(super) entry: Block,
     start: Target,
     other: Option<Target>,
     /// What was computed at the entry, by what it was copied from.
@@ -104,7 +110,9 @@ impl<'a> Split<'a> {
     pub fn new(body: &Function, place: Place, how: How<'a>, with_other: bool) -> Option<Self> {
         let mut split = Split {
             how,
+            place,
             body: body.clone(),
+            guessed: HashSet::new(),
             blocks: FixedBitSet::new(),
             front: FixedBitSet::new(),
             entry: ITEM,
@@ -118,26 +126,56 @@ impl<'a> Split<'a> {
             asks_for_zero: false,
         };
         split.go_to(place)?;
-        let mut found = split.find()?;
-        if found.is_empty() {
+        if split.find()?.is_empty() && split.next_guess().is_none() {
             return None;
         }
         split.part(place, with_other);
         let mut seen = HashSet::new();
-        while !found.is_empty() && split.divided.len() < MOST_DIVISIONS {
-            let homes = split.body.homes();
-            let mut replaced = HashMap::new();
-            for Found { result, division, is_quotient } in found {
-                let parts = split.divide(&homes, division);
-                let part = if is_quotient { split.quotient(division, parts) } else { parts.remainder };
-                replaced.insert(result, part);
+        loop {
+            let found = split.find()?.into_iter().filter(|found| !seen.contains(&found.result));
+            let found: Vec<Found> = found.collect();
+            if !found.is_empty() && split.divided.len() < MOST_DIVISIONS {
+                seen.extend(found.iter().map(|found| found.result));
+                split.replace_divisions(found);
+                continue;
             }
-            replace_uses(&mut split.body, &replaced);
-            split.decide_zeros();
-            seen.extend(replaced.into_keys());
-            found = split.find()?.into_iter().filter(|found| !seen.contains(&found.result)).collect();
+            match split.next_guess() {
+                Some(guess) => split.ask(guess),
+                None => return Some(split),
+            }
         }
-        Some(split)
+    }
+
+    fn next_guess(&self) -> Option<(Value, Guess)> {
+        let may = self.how.guesses && self.guessed.len() < MOST_GUESSES;
+        if may { self.guess() } else { None }
+    }
+
+    fn replace_divisions(&mut self, found: Vec<Found>) {
+        let homes = self.body.homes();
+        let mut replaced = HashMap::new();
+        for Found { result, division, is_quotient } in found {
+            let parts = self.divide(&homes, division);
+            let part = if is_quotient { self.quotient(division, parts) } else { parts.remainder };
+            replaced.insert(result, part);
+        }
+        self.replace(&replaced);
+        self.decide_zeros();
+    }
+
+    /// Uses other values in the way of packs within rows.
+    pub(super) fn replace(&mut self, replaced: &HashMap<Value, Value>) {
+        let resolve = |value: &mut Value| {
+            while let Some(&new) = replaced.get(value) {
+                *value = new;
+            }
+        };
+        for block in self.blocks.ones().collect::<Vec<_>>() {
+            for inst in self.body.blocks[block].insts.clone() {
+                self.body.op_mut(inst).operands_mut().into_iter().for_each(resolve);
+            }
+            self.body.blocks[block].terminator.operands_mut().into_iter().for_each(resolve);
+        }
     }
 
     /// Finds what is to be written twice. None of a loop with other ways in or out, or of which something is left behind.
@@ -240,7 +278,7 @@ impl<'a> Split<'a> {
                 decided.insert(result, self.body.int(Type::BOOL, (predicate == IntPredicate::Ne).into()));
             }
         }
-        replace_uses(&mut self.body, &decided);
+        self.replace(&decided);
         if !decided.is_empty() {
             self.follow_constants(&blocks);
         }
@@ -265,18 +303,23 @@ impl<'a> Split<'a> {
                 self.body.set_terminator(block, Terminator::Jump(target));
             }
         }
-        replace_uses(&mut self.body, &chosen);
+        self.replace(&chosen);
+    }
+
+    pub(super) fn shapes(&self) -> Option<(ControlFlow, Shapes)> {
+        let flow = ControlFlow::new(&self.body);
+        let loops = Loops::new(&flow)?;
+        let slots = SlotPlan::new(&self.body, self.how.lanes);
+        let (slot_strides, interleaved) = (&slots.strides, &slots.interleaved);
+        let memory = MemoryShape { context: self.how.context, slot_strides, interleaved };
+        let shapes = Shapes::new(&self.body, &flow, &loops, &memory);
+        Some((flow, shapes))
     }
 
     /// The divisions of which lanes may have parts in common.
     fn find(&self) -> Option<Vec<Found>> {
         let body = &self.body;
-        let flow = ControlFlow::new(body);
-        let loops = Loops::new(&flow)?;
-        let slots = SlotPlan::new(body, self.how.lanes);
-        let (slot_strides, interleaved) = (&slots.strides, &slots.interleaved);
-        let memory = MemoryShape { context: self.how.context, slot_strides, interleaved };
-        let shapes = Shapes::new(body, &flow, &loops, &memory);
+        let (flow, shapes) = self.shapes()?;
         let homes = body.homes();
         let blocks = flow.reverse_post_order().iter().filter(|block| self.blocks.contains(block.index()));
         let insts = blocks.flat_map(|&block| body.block(block).insts.iter().map(move |&inst| (block, inst)));
@@ -305,21 +348,30 @@ impl<'a> Split<'a> {
 
     /// Whether a value stands in front of all that work-items do.
     fn stands_in_front(&self, homes: &[Option<Block>], value: Value) -> bool {
-        match homes[value.index()] {
-            Some(home) => self.front.contains(home.index()),
-            None => self.body.is_given(value),
+        match homes.get(value.index()) {
+            Some(Some(home)) => self.front.contains(home.index()),
+            Some(None) => self.body.is_given(value),
+            // It was written there since.
+            None => true,
         }
     }
 
     /// Whether it does, or can be computed there.
-    fn is_known_in_front(&self, homes: &[Option<Block>], value: Value, depth: u32) -> bool {
+    pub(super) fn is_known_in_front(&self, homes: &[Option<Block>], value: Value, depth: u32) -> bool {
         let is_copied = |op: &Op| {
-            use Op::{Binary, Cast, Compare, Select, WorkItem};
-            let is_plain =
-                matches!(op, Binary { .. } | Cast { .. } | Compare { .. } | Select { .. } | WorkItem { .. });
+            use Op::{Binary, Cast, Compare, ContextLoad, Intrinsic, Select, WorkItem};
+            // What crossed a barrier is loaded before anything else is done.
+            let is_first =
+                || self.place == Place::All && homes.get(value.index()) == Some(&Some(self.start.block));
+            let is_plain = match op {
+                Binary { .. } | Cast { .. } | Compare { .. } | Select { .. } | WorkItem { .. } => true,
+                Intrinsic { .. } => !op.has_effect(),
+                ContextLoad(_) if is_first() => return true,
+                op => is_frozen(op),
+            };
             let operands = op.operands();
             is_plain
-                && self.body.may_speculate(op)
+                && (self.body.may_speculate(op) || is_frozen(op))
                 && operands.iter().all(|&value| self.is_known_in_front(homes, value, depth + 1))
         };
         self.stands_in_front(homes, value)
@@ -327,7 +379,7 @@ impl<'a> Split<'a> {
     }
 
     /// A value that is known there, computed there if it is not.
-    fn in_front(&mut self, homes: &[Option<Block>], value: Value) -> Value {
+    pub(super) fn in_front(&mut self, homes: &[Option<Block>], value: Value) -> Value {
         if let Some(&known) = self.in_front.get(&value) {
             return known;
         }
@@ -337,7 +389,12 @@ impl<'a> Split<'a> {
                     self.in_front(homes, operand);
                 }
                 copy_insts(&mut self.body, &[inst], self.entry, &mut self.in_front);
-                self.in_front[&value]
+                let copy = self.in_front[&value];
+                if is_frozen(self.body.op(inst)) {
+                    // Of an undefined value the copy may be another one.
+                    self.replace(&HashMap::from([(value, copy)]));
+                }
+                copy
             }
             _ => value,
         }
@@ -359,9 +416,7 @@ impl<'a> Split<'a> {
         let mut builder = Builder { function: &mut self.body, at: self.entry };
         let ty = builder.ty(own);
         let int = |builder: &mut Builder, number: u64| builder.function.int(ty.clone(), number.into());
-        let query = WorkItemQuery::SubGroupLocalId;
-        let lane = builder.push(Type::I64, Op::WorkItem { query, dimension: 0 });
-        let lane = if ty == Type::I64 { lane } else { builder.cast(CastOp::Trunc, ty.clone(), lane) };
+        let lane = lane(&mut builder, &ty);
         let [zero, one, apart] = [0, 1, apart].map(|number| int(&mut builder, number));
         let behind_first = builder.binary(BinaryOp::Mul, NO_WRAP, lane, apart);
         let first = builder.binary(BinaryOp::Sub, 0, own, behind_first);
@@ -482,6 +537,17 @@ fn divisor(body: &Function, op: BinaryOp, rhs: Value) -> Option<(bool, Divisor)>
         _ => return None,
     };
     Some((matches!(op, LShr | AShr | UDiv | SDiv), divisor))
+}
+
+/// The number of each lane.
+pub(super) fn lane(builder: &mut Builder, ty: &Type) -> Value {
+    let query = WorkItemQuery::SubGroupLocalId;
+    let lane = builder.push(Type::I64, Op::WorkItem { query, dimension: 0 });
+    if *ty == Type::I64 { lane } else { builder.cast(CastOp::Trunc, ty.clone(), lane) }
+}
+
+fn is_frozen(op: &Op) -> bool {
+    matches!(op, Op::Unary { op: UnaryOp::Freeze, .. })
 }
 
 fn gcd(a: u64, b: u64) -> u64 {

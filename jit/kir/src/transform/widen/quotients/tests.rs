@@ -3,7 +3,7 @@
 use super::split::{ITEM, ROW};
 use super::*;
 use crate::analysis::{MemoryShape, Shape, Shapes};
-use crate::{Op, parse, transform, verify};
+use crate::{Inst, Op, SubGroupOp, parse, transform, verify};
 
 /// Of a kernel that stores at a quotient and a remainder in 16 lanes: both ways, and how an address differs from lane to lane in that of
 /// packs within rows.
@@ -18,8 +18,10 @@ fn split_with(operations: &str, zeros: bool) -> Option<(Function, Vec<Shape>, f6
          store %31, %1, align 4\n  return\n}}"
     );
     let group = transform::form_regions(parse(&text).unwrap_or_else(|error| panic!("{error}\n{text}")));
-    let Quotients { body, straight, share, .. } =
-        Quotients::new(&group.regions[0].body, &group.context, 16, zeros)?;
+    let Quotients { body, straight, share, .. } = Quotients::new(
+        &group.regions[0].body,
+        How { context: &group.context, lanes: 16, zeros, guesses: false },
+    )?;
     [&body, &straight].into_iter().for_each(|body| verify(body).unwrap());
     let flow = ControlFlow::new(&straight);
     let loops = Loops::new(&flow).unwrap();
@@ -96,7 +98,10 @@ fn strided(flags: &str, behind: &str) -> Option<Quotients> {
          store %12, %1, align 4\n  %13: i32 = add {flags} %5, %1\n  jump b1(%13, %7)\nb3:\n{behind}  return\n}}"
     );
     let group = transform::form_regions(parse(&text).unwrap_or_else(|error| panic!("{error}\n{text}")));
-    let found = Quotients::new(&group.regions[0].body, &group.context, 16, true)?;
+    let found = Quotients::new(
+        &group.regions[0].body,
+        How { context: &group.context, lanes: 16, zeros: true, guesses: false },
+    )?;
     [&found.body, &found.straight].into_iter().for_each(|body| verify(body).unwrap());
     Some(found)
 }
@@ -146,4 +151,58 @@ fn others_are_left_alone() {
         assert!(split(operations).is_none(), "{operations}");
     }
     assert!(split(&WIDE.replace(", %2", ", 0:i64")).is_none());
+}
+
+/// How the address that a kernel loads from differs from lane to lane where packs are as they are thought to be, and how many questions
+/// they are asked; %4 is a work-item's id in 32 bits, %5 a float, %20 the index.
+fn guessed(operations: &str) -> Option<(Shape, usize)> {
+    let text = format!(
+        "kernel \"k\"(%0: ptr(global) @ 0, %1: i32 @ 8, %5: f32 @ 12) {{\nb0:\n  %3: i64 = global_id 0\n  %4: i32 = trunc %3\n{operations}\n\
+         %21: ptr(global) = address %0 + %20*4 + 0\n  %22: i32 = load %21, align 4\n  %23: ptr(global) = address %0 + %3*4 + 0\n\
+         store %23, %22, align 4\n  return\n}}"
+    );
+    let group = transform::form_regions(parse(&text).unwrap_or_else(|error| panic!("{error}\n{text}")));
+    let how = How { context: &group.context, lanes: 16, zeros: true, guesses: true };
+    let Quotients { body, straight, .. } = Quotients::new(&group.regions[0].body, how)?;
+    [&body, &straight].into_iter().for_each(|body| verify(body).unwrap());
+    let flow = ControlFlow::new(&straight);
+    let loops = Loops::new(&flow).unwrap();
+    let memory = MemoryShape { context: &[], slot_strides: &[], interleaved: &Default::default() };
+    let shapes = Shapes::new(&straight, &flow, &loops, &memory);
+    let asks = |inst: &Inst| matches!(body.op(*inst), Op::SubGroup { op: SubGroupOp::Ballot, .. });
+    let loaded = straight.block_ids().filter(|block| flow.is_reachable(*block));
+    let mut loaded = loaded.flat_map(|block| straight.block(block).insts.clone());
+    let loaded = loaded.find_map(|inst| match *straight.op(inst) {
+        Op::Load { pointer, .. } => Some(shapes.shape(pointer)),
+        _ => None,
+    });
+    Some((loaded?, body.insts().filter(asks).count()))
+}
+
+/// A row that is a product of floats, cut.
+const ROW_OF_FLOATS: &str =
+    "  %6: f32 = sitofp %4\n  %7: f32 = fmul %6, %5\n  %8: i32 = fptosi %7\n  %9: i32 = freeze %8\n";
+
+#[test]
+fn rows_and_columns_are_guessed() {
+    let row = format!("{ROW_OF_FLOATS}  %10: i32 = mul %9, %1\n  %20: i64 = sext %10");
+    assert_eq!(guessed(&row), Some((Shape::Uniform, 1)));
+    let column = format!(
+        "{ROW_OF_FLOATS}  %10: i32 = mul %9, %1\n  %11: i32 = xor %4, %1\n  %12: i32 = add nsw %10, %11\n  %20: i64 = sext %12"
+    );
+    assert_eq!(guessed(&column), Some((NEXT, 2)));
+}
+
+#[test]
+fn where_loops_begin_and_end_is_guessed() {
+    let looped = "  %6: i1 = icmp slt %4, %1\n  %7: i32 = select %6, %4, %1\n  jump b1(%7)\nb1(%8: i32):\n  %9: i1 = icmp slt %8, %1\n\
+                  branch %9, b2, b3\nb2:\n  %10: i32 = add nsw %8, 1:i32\n  jump b1(%10)\nb3:\n  %20: i64 = sext %8";
+    assert_eq!(guessed(looped), Some((Shape::Uniform, 1)));
+}
+
+#[test]
+fn what_is_known_is_not_guessed() {
+    // Neighbours; and what a load yields, or a small table's index is.
+    assert_eq!(guessed("  %6: i32 = mul %1, %1\n  %7: i32 = add nsw %6, %4\n  %20: i64 = sext %7"), None);
+    assert_eq!(guessed("  %6: i32 = load %0, align 4\n  %7: i32 = mul %6, %1\n  %20: i64 = sext %7"), None);
 }
