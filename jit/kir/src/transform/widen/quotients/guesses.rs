@@ -4,7 +4,7 @@
 //! What is asked for is what most would come of: where loops begin and end, what indices are made of by multiplication, and what is
 //! added to that.
 
-use super::split::{NO_WRAP, Split, lane};
+use super::split::{MOST_DEPTH, NO_WRAP, Split, lane};
 use crate::analysis::{ID_LIMIT, LoopId, Loops, Shape, Shapes};
 use crate::builder::Builder;
 use crate::{
@@ -40,6 +40,7 @@ impl Split<'_> {
             matches!(self.body.ty(value), Type::Scalar(Scalar::Int(32 | 64)))
                 && shapes.shape_at(value, block) == Shape::Varying
                 && !self.guessed.contains(&value)
+                && !is_spread(&self.body, &shapes, (block, value), 0)
                 && self.is_known_in_front(&homes, value, 0)
         };
         let blocks = || flow.reverse_post_order().iter().filter(|block| self.blocks.contains(block.index()));
@@ -91,6 +92,25 @@ impl Split<'_> {
         let none = builder.int(0);
         self.tests.push(builder.compare(IntPredicate::Eq, differing, none));
         self.replace(&HashMap::from([(value, thought), (in_front, thought)]));
+    }
+}
+
+/// Whether lanes' values lie apart by a number that is the same for all of them, as where each has a row of its own: then they are neither
+/// the same nor neighbours.
+fn is_spread(body: &Function, shapes: &Shapes, (block, value): (Block, Value), depth: u32) -> bool {
+    let shape = |value: Value| shapes.shape_at(value, block);
+    let of = |value: Value| is_spread(body, shapes, (block, value), depth + 1);
+    let is_linear = |value: Value| matches!(shape(value), Shape::Affine { .. }) || of(value);
+    match body.defining_op(value).filter(|_| depth < MOST_DEPTH) {
+        Some(&Op::Cast { value, .. }) => of(value),
+        Some(&Op::Binary { op: BinaryOp::Mul | BinaryOp::Shl, lhs, rhs, .. }) => {
+            (is_linear(lhs) && shape(rhs) == Shape::Uniform)
+                || (shape(lhs) == Shape::Uniform && is_linear(rhs))
+        }
+        Some(&Op::Binary { op: BinaryOp::Add | BinaryOp::Sub, lhs, rhs, .. }) => {
+            (of(lhs) && shape(rhs) != Shape::Varying) || (of(rhs) && shape(lhs) != Shape::Varying)
+        }
+        _ => false,
     }
 }
 

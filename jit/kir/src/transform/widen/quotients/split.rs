@@ -20,7 +20,7 @@ const MOST_DIVISIONS: usize = 8;
 /// Lanes' numbers may lie so far apart.
 const MOST_APART: i64 = 64;
 /// Expressions that are divided are followed so deep.
-const MOST_DEPTH: u32 = 12;
+pub(super) const MOST_DEPTH: u32 = 12;
 /// Numbers in a row whose length is unknown.
 pub(super) const ROW: f64 = 256.0;
 

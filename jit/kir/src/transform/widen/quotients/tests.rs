@@ -201,6 +201,16 @@ fn where_loops_begin_and_end_is_guessed() {
 }
 
 #[test]
+fn what_lies_apart_is_not_guessed() {
+    // A row of its own for each work-item, and where a loop over it begins.
+    let row = "  %6: i32 = mul %4, %1\n  %7: i32 = add nsw %6, %1\n  %20: i64 = sext %7";
+    assert_eq!(guessed(row), None);
+    let looped = "  %6: i32 = mul %4, %1\n  %7: i32 = add nsw %6, 3:i32\n  jump b1(%7)\nb1(%8: i32):\n  %9: i1 = icmp slt %8, %1\n\
+                  branch %9, b2, b3\nb2:\n  %10: i32 = add nsw %8, 1:i32\n  jump b1(%10)\nb3:\n  %20: i64 = sext %8";
+    assert_eq!(guessed(looped), None);
+}
+
+#[test]
 fn what_is_known_is_not_guessed() {
     // Neighbours; and what a load yields, or a small table's index is.
     assert_eq!(guessed("  %6: i32 = mul %1, %1\n  %7: i32 = add nsw %6, %4\n  %20: i64 = sext %7"), None);
