@@ -4,6 +4,7 @@
 //! What is asked for is what most would come of: where loops begin and end, what indices are made of by multiplication, and what is
 //! added to that.
 
+use super::super::wrapping::Wrapping;
 use super::split::{MOST_DEPTH, NO_WRAP, Split, lane};
 use crate::analysis::{ID_LIMIT, LoopId, Loops, Shape, Shapes};
 use crate::builder::Builder;
@@ -149,7 +150,8 @@ fn column(body: &Function, shapes: &Shapes, block: Block, op: &Op) -> Vec<Value>
         return Vec::new();
     };
     let is_common = |value: Value| shapes.shape_at(value, block) == Shape::Uniform;
-    if !is_common(base) {
+    // Where lanes are neighbours unless an index wraps, accesses ask for themselves.
+    if !is_common(base) || Wrapping::of(body, shapes, pointer, block).is_some() {
         return Vec::new();
     }
     loop {
