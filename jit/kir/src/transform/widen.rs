@@ -6,6 +6,9 @@
 //! 4. the widener (here) walks along that line and writes the new body: `instruction`, `memory`, `interleaved`, `whole`, `aos`, `intrinsic`, `collectives` and `lanes` say
 //!    what becomes of an instruction, `values` of a value, and `variables` turns what changes under masks into SSA form.
 //!
+//! Before that, `choice` may have `quotients` write a second way for packs that lie within a row, `rows` load strips of rows, and `adjacent`
+//! merge accesses.
+//!
 //! Floating-point results are those of the scalar code: nothing is reassociated. Inactive lanes compute whatever they
 //! hold, but touch no memory and divide by one.
 

@@ -3,7 +3,8 @@
 //! `a[row * n + i]` and `b[i * n + column]` would be gathers.
 //!
 //! So the body is written twice. In front of both, the first lane's id is divided, once for the pack; if the last one's is in the same
-//! row, the pack goes through a version in which the quotient is that number, and the remainder counts up from the first lane's.
+//! row, the pack goes through a version in which the quotient is that number, and the remainder counts up from the first lane's. `split`
+//! writes both; `guesses` finds what else packs may have in common.
 
 mod guesses;
 mod split;
@@ -16,14 +17,15 @@ use crate::analysis::{ControlFlow, LoopId, Loops, Shape};
 use crate::transform::{ContextKind, Region};
 use crate::{Block, Function, Op};
 use spirula_interface::target::TargetFacts;
-use split::How;
-use split::Split;
+use split::{How, Split};
 
 /// A second way through a body must make it so much faster: it takes as long to build as the first.
 const TWO_WAYS_GAIN: f64 = 1.1;
 
 /// Larger bodies are not written twice.
 const MOST_COPIED: usize = 2_000;
+/// Nor are more loops looked into: for each, the whole body is analysed.
+const MOST_LOOPS: usize = 16;
 
 /// A body in which packs that lie within rows go ways of their own.
 pub(super) struct Quotients {
@@ -46,7 +48,7 @@ impl Quotients {
             return None;
         }
         let loops = Loops::new(&ControlFlow::new(body))?;
-        let loops = (0..loops.count()).map(|number| loops.get(LoopId(number)).header);
+        let loops = (0..loops.count().min(MOST_LOOPS)).map(|number| loops.get(LoopId(number)).header);
         let places = [Place::All].into_iter().chain(loops.map(Place::Loop));
         let mut found: Option<Quotients> = None;
         for place in places {

@@ -5,12 +5,11 @@
 //! added to that.
 
 use super::super::wrapping::Wrapping;
-use super::split::{MOST_DEPTH, NO_WRAP, Split, lane};
+use super::split::{MOST_DEPTH, NO_WRAP, Split, freeze, lane};
 use crate::analysis::{ID_LIMIT, LoopId, Loops, Shape, Shapes};
 use crate::builder::Builder;
 use crate::{
-    BinaryOp, Block, Flags, Function, IntPredicate, Intrinsic, Op, Scalar, SubGroupOp, Terminator, Type,
-    UnaryOp, Value,
+    BinaryOp, Block, Function, IntPredicate, Intrinsic, Op, Scalar, SubGroupOp, Terminator, Type, Value,
 };
 use std::collections::HashMap;
 
@@ -42,6 +41,7 @@ impl Split<'_> {
                 && shapes.shape_at(value, block) == Shape::Varying
                 && !self.guessed.contains(&value)
                 && !is_spread(&self.body, &shapes, (block, value), 0)
+                && !is_scrambled(&self.body, value, 0)
                 && self.is_known_in_front(&homes, value, 0)
         };
         let blocks = || flow.reverse_post_order().iter().filter(|block| self.blocks.contains(block.index()));
@@ -71,8 +71,7 @@ impl Split<'_> {
         let mut builder = Builder { function: &mut self.body, at: self.entry };
         let ty = builder.ty(in_front);
         // (What lanes hold that are not active may be poison.)
-        let own =
-            builder.push(ty.clone(), Op::Unary { op: UnaryOp::Freeze, flags: Flags::NONE, value: in_front });
+        let own = freeze(&mut builder, in_front);
         let zero = builder.function.int(Type::I32, 0);
         let first = Op::SubGroup { op: SubGroupOp::Shuffle, arguments: vec![own, zero] };
         let first = builder.push(ty.clone(), first);
@@ -110,6 +109,17 @@ fn is_spread(body: &Function, shapes: &Shapes, (block, value): (Block, Value), d
         }
         Some(&Op::Binary { op: BinaryOp::Add | BinaryOp::Sub, lhs, rhs, .. }) => {
             (of(lhs) && shape(rhs) != Shape::Varying) || (of(rhs) && shape(lhs) != Shape::Varying)
+        }
+        _ => false,
+    }
+}
+
+/// Whether bits are mixed in a value, as in hashes and permutations: neighbours' have nothing in common.
+fn is_scrambled(body: &Function, value: Value, depth: u32) -> bool {
+    match body.defining_op(value).filter(|_| depth < MOST_DEPTH) {
+        Some(Op::Binary { op: BinaryOp::Xor, .. }) => true,
+        Some(op @ (Op::Binary { .. } | Op::Cast { .. } | Op::Select { .. } | Op::Intrinsic { .. })) => {
+            op.operands().into_iter().any(|operand| is_scrambled(body, operand, depth + 1))
         }
         _ => false,
     }

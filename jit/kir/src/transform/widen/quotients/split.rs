@@ -420,6 +420,9 @@ impl<'a> Split<'a> {
         let [zero, one, apart] = [0, 1, apart].map(|number| int(&mut builder, number));
         let behind_first = builder.binary(BinaryOp::Mul, NO_WRAP, lane, apart);
         let first = builder.binary(BinaryOp::Sub, 0, own, behind_first);
+        // What is computed in front of the condition that it stood behind may be poison there.
+        let first = freeze(&mut builder, first);
+        let given = given.map(|(by, signed)| (freeze(&mut builder, by), signed));
         // Remainders are not larger than what is divided: where that is as small as ids are, no sum wraps.
         let known = interval(builder.function, number, 0);
         let known = known.filter(|&(least, most)| least >= 0 && most <= ID_LIMIT);
@@ -544,6 +547,10 @@ pub(super) fn lane(builder: &mut Builder, ty: &Type) -> Value {
     let query = WorkItemQuery::SubGroupLocalId;
     let lane = builder.push(Type::I64, Op::WorkItem { query, dimension: 0 });
     if *ty == Type::I64 { lane } else { builder.cast(CastOp::Trunc, ty.clone(), lane) }
+}
+
+pub(super) fn freeze(builder: &mut Builder, value: Value) -> Value {
+    builder.push(builder.ty(value), Op::Unary { op: UnaryOp::Freeze, flags: Flags::NONE, value })
 }
 
 fn is_frozen(op: &Op) -> bool {

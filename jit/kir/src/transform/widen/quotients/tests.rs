@@ -188,7 +188,7 @@ fn rows_and_columns_are_guessed() {
     let row = format!("{ROW_OF_FLOATS}  %10: i32 = mul %9, %1\n  %20: i64 = sext %10");
     assert_eq!(guessed(&row), Some((Shape::Uniform, 1)));
     let column = format!(
-        "{ROW_OF_FLOATS}  %10: i32 = mul %9, %1\n  %11: i32 = xor %4, %1\n  %12: i32 = add nsw %10, %11\n  %20: i64 = sext %12"
+        "{ROW_OF_FLOATS}  %10: i32 = mul %9, %1\n  %11: i32 = intrinsic usub.sat(%4, %1)\n  %12: i32 = add nsw %10, %11\n  %20: i64 = sext %12"
     );
     assert_eq!(guessed(&column), Some((NEXT, 2)));
 }
@@ -212,7 +212,8 @@ fn what_lies_apart_is_not_guessed() {
 
 #[test]
 fn what_is_known_is_not_guessed() {
-    // Neighbours; and what a load yields, or a small table's index is.
+    // Neighbours, what a load yields, and what was mixed.
+    assert_eq!(guessed("  %6: i32 = xor %4, %1\n  %7: i32 = mul %6, %1\n  %20: i64 = sext %7"), None);
     assert_eq!(guessed("  %6: i32 = mul %1, %1\n  %7: i32 = add nsw %6, %4\n  %20: i64 = sext %7"), None);
     assert_eq!(guessed("  %6: i32 = load %0, align 4\n  %7: i32 = mul %6, %1\n  %20: i64 = sext %7"), None);
 }
