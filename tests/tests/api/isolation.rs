@@ -4,7 +4,7 @@ use crate::faults::{Machine, failure, launch, machine_of, told};
 use crate::setup::{Setup, status, tests};
 use spirula_tests::cl::sys::*;
 use spirula_tests::cl::{Buffer, Context, Device, Kernel, NdRange, Object, Queue};
-use spirula_tests::isolate::{Failure, Outcome};
+use spirula_tests::isolate::{Failure, Outcome, Test};
 use spirula_tests::{call, create};
 use std::collections::BTreeSet;
 use std::fs;
@@ -52,6 +52,17 @@ kernel void slow(global int *p, int rounds) {
     volatile global int *q = p;
     for (int i = 0; i < rounds; i++) q[get_global_id(0)] += 1;
 }";
+
+/// This module's tests. What a stack is overwritten with may be a counter, and make its kernel run for ever: then it is ended.
+pub fn limited() -> Vec<Test> {
+    let limit = |mut test: Test| {
+        if test.name.ends_with("stacks_that_are_overwritten") {
+            test.variables.push(("SPIRULA_TIMEOUT", "5"));
+        }
+        test
+    };
+    tests().into_iter().map(limit).collect()
+}
 
 fn machine() -> Result<Machine, Failure> {
     machine_of(SOURCE, "")

@@ -174,6 +174,6 @@ fn main() -> ExitCode {
         tests.iter().filter(|test| is_for_32_bits(&test.name)).map(Test::on_32_bits).collect();
     tests.extend(again);
     tests.extend(narrow);
-    tests.extend(isolation::tests().iter().map(Test::isolated));
+    tests.extend(isolation::limited().iter().map(Test::isolated));
     isolate::main(tests, ExpectedFailures::default())
 }
