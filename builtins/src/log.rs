@@ -46,7 +46,7 @@ pub(crate) fn split_lifted(x: f64, lift: f64) -> (f64, f64) {
 }
 
 /// 2^52: the doubles from here on are integers.
-const BEYOND_FRACTIONS: f64 = 4503599627370496.0;
+pub(crate) const BEYOND_FRACTIONS: f64 = 4503599627370496.0;
 
 /// The logarithm of what is no positive number.
 #[inline(always)]

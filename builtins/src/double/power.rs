@@ -5,6 +5,7 @@ use super::exp::{exp_of_sum, power_of_two};
 use super::log::{is_positive_normal, log_pair_of_positive};
 use super::pair::{Pair, product};
 use crate::export;
+use crate::log::BEYOND_FRACTIONS;
 use crate::multiply_add::MultiplyAdd;
 use crate::power::MOST_FACTORS;
 use std::hint::select_unpredictable;
@@ -119,14 +120,12 @@ fn rootn(x: f64, n: i32) -> f64 {
 #[inline(always)]
 fn cbrt(x: f64) -> f64 {
     const LIFT: f64 = 18014398509481984.0;
-    // The doubles from 2^52 on are integers.
-    const INTEGERS: f64 = 4503599627370496.0;
     // What K - bits / 3 is to be around, in units of 2^12.
     const K: f64 = 1_499_659_550_000_000.0;
     let small = x.abs() < f64::MIN_POSITIVE;
     let size = if small { x.abs() * LIFT } else { x.abs() };
-    let bits = f64::from_bits((size.to_bits() >> 12) | INTEGERS.to_bits()) - INTEGERS;
-    let third = bits.mad(-1.0 / 3.0, K + INTEGERS);
+    let bits = f64::from_bits((size.to_bits() >> 12) | BEYOND_FRACTIONS.to_bits()) - BEYOND_FRACTIONS;
+    let third = bits.mad(-1.0 / 3.0, K + BEYOND_FRACTIONS);
     let guess = f64::from_bits(third.to_bits() << 12);
     let r = nearer_inverse_root(size, nearer_inverse_root(size, guess));
     let square = r * r;

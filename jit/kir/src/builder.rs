@@ -2,9 +2,12 @@
 
 use crate::{
     BinaryOp, Block, CastOp, Constant, Flags, FloatPredicate, Function, Inst, IntPredicate, Intrinsic,
-    LocationId, LoopHints, Op, Predicate, Scalar, Target, Terminator, Type, Value, ValueDef,
+    LocationId, LoopHints, Op, Predicate, Scalar, Target, Terminator, Type, UnaryOp, Value, ValueDef,
 };
 use std::collections::HashMap;
+
+/// Promises of arithmetic on sizes and ids, whose results are such.
+pub(crate) const NO_WRAP: u16 = Flags::NUW | Flags::NSW;
 
 /// Writes at the end of a block.
 pub(crate) struct Builder<'f> {
@@ -68,6 +71,11 @@ impl Builder<'_> {
 
     pub fn cast(&mut self, op: CastOp, ty: Type, value: Value) -> Value {
         self.push(ty, Op::Cast { op, flags: Flags::NONE, value })
+    }
+
+    /// What a value is, if it is poison some value, for all who use this.
+    pub fn freeze(&mut self, value: Value) -> Value {
+        self.push(self.ty(value), Op::Unary { op: UnaryOp::Freeze, flags: Flags::NONE, value })
     }
 
     pub fn select(&mut self, condition: Value, then: Value, otherwise: Value) -> Value {
@@ -180,12 +188,21 @@ pub(crate) fn replace_results(
 
 /// Uses other values wherever one of these is used; those may themselves be replaced.
 pub(crate) fn replace_uses(function: &mut Function, replaced: &HashMap<Value, Value>) {
+    replace_uses_in(function, function.block_ids(), replaced);
+}
+
+/// The same in some blocks.
+pub(crate) fn replace_uses_in(
+    function: &mut Function,
+    blocks: impl IntoIterator<Item = Block>,
+    replaced: &HashMap<Value, Value>,
+) {
     let resolve = |value: &mut Value| {
         while let Some(&new) = replaced.get(value) {
             *value = new;
         }
     };
-    for block in function.block_ids() {
+    for block in blocks {
         for inst in function.block(block).insts.clone() {
             function.op_mut(inst).operands_mut().into_iter().for_each(resolve);
         }
@@ -234,9 +251,10 @@ pub(crate) fn copy_blocks(function: &mut Function, blocks: &[Block]) -> HashMap<
         }
     }
     for &block in blocks {
-        let (insts, hints) = (function.block(block).insts.clone(), function.block(block).loop_hints);
-        copy_insts(function, &insts, copies[&block], &mut known);
-        function.blocks[copies[&block].index()].loop_hints = hints;
+        let from = function.block(block).clone();
+        copy_insts(function, &from.insts, copies[&block], &mut known);
+        let to = &mut function.blocks[copies[&block].index()];
+        (to.loop_hints, to.location, to.fences) = (from.loop_hints, from.location, from.fences);
     }
     let resolve = |value: &mut Value| *value = known.get(value).copied().unwrap_or(*value);
     for &block in blocks {

@@ -61,6 +61,7 @@ pub use minimum::expand_minima;
 pub use power_divisors::shift_by_powers;
 pub use reciprocal_root::expand_reciprocal_roots;
 pub use regions::form_regions;
+pub(crate) use regions::{GROUP, ITEM};
 pub use row_dimension::choose_row_dimension;
 pub use saturation::expand_saturation;
 pub use scale::expand_scales;

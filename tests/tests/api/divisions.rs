@@ -6,7 +6,7 @@ use crate::sources::{built, setup};
 use spirula_tests::cl::{Buffer, Kernel, NdRange};
 use spirula_tests::isolate::Outcome;
 
-tests![integers, ids, rows_and_columns, windows, in_packs];
+tests![integers, ids, rows_and_columns, rows_from_one, windows, in_packs];
 
 /// Work-items, of which the last ones have nothing to do.
 const ITEMS: usize = 256;
@@ -165,6 +165,30 @@ fn rows_and_columns() -> Outcome {
     Ok(())
 }
 
+/// Rows and columns that are counted from one: where a remainder is zero, it is the row before and its last column.
+fn rows_from_one() -> Outcome {
+    let setup = setup()?;
+    let source = "kernel void k(global const int *a, global int *o, int w, int used) {
+        int i = get_global_id(0), row = (i + 1) / w, column = (i + 1) % w;
+        if (column == 0) { column = w; row--; }
+        if (i < used) o[i] = a[row * 7 + 1] - 2 * a[column]; }";
+    let kernel = Kernel::new(&built(&setup, source, "")?, "k")?;
+    let a: Vec<i32> = (0..2048).map(|i| i * i % 1009).collect();
+    let mut found = vec![0_i32; ITEMS];
+    let (input, output) = (Buffer::copy_of(&setup.context, &a)?, Buffer::copy_of(&setup.context, &found)?);
+    for w in [1_usize, 5, 16, 17, 33, 100, 300] {
+        kernel.set_object(0, Some(&input))?;
+        kernel.set_object(1, Some(&output))?;
+        kernel.set(2, w as i32)?;
+        kernel.set(3, USED as i32)?;
+        setup.queue.launch(&kernel, NdRange::new(&[ITEMS], &[64]))?;
+        setup.queue.read(&output, &mut found)?;
+        let wanted: Vec<i32> = (0..USED).map(|i| a[i / w * 7 + 1] - 2 * a[i % w + 1]).collect();
+        assert_eq!(found[..USED], wanted, "rows of {w}");
+    }
+    Ok(())
+}
+
 /// Rows that are found by a product of floats, before a barrier, and windows that end at their borders: most packs have them in common, but
 /// nothing says so.
 fn windows() -> Outcome {
@@ -211,8 +235,13 @@ fn windows() -> Outcome {
     Ok(())
 }
 
-const TESTS: [&str; 4] =
-    ["divisions::integers", "divisions::ids", "divisions::rows_and_columns", "divisions::windows"];
+const TESTS: [&str; 5] = [
+    "divisions::integers",
+    "divisions::ids",
+    "divisions::rows_and_columns",
+    "divisions::rows_from_one",
+    "divisions::windows",
+];
 
 fn in_packs() -> Outcome {
     for (tier, lanes) in [("baseline", "1"), ("optimized", "1"), ("optimized", "4"), ("optimized", "16")] {

@@ -5,7 +5,7 @@ use super::launch::NO_WRAP;
 use super::layout::{SCRATCH_ALIGN, element_size};
 use super::region::return_exit;
 use crate::analysis::ControlFlow;
-use crate::transform::{ContextKind, Region};
+use crate::transform::{ContextKind, GROUP, ITEM, Region};
 use crate::{
     AccessGroup, AddressSpace, BinaryOp, Block, CastOp, ContextSlot, Function, Inst, Op, Scalar, Shape,
     Terminator, Type, Value, ValueDef, WorkItemQuery,
@@ -64,11 +64,6 @@ impl<'a> BodyCopy<'a> {
         self.item.unwrap_or_else(|| unreachable!("what is done once for the group has no work-item"))
     }
 }
-
-/// The block that runs once for the group.
-const GROUP: Block = Block(0);
-/// The block with which each work-item starts.
-const ITEM: Block = Block(1);
 
 impl Lowering<'_, '_> {
     /// Copies what is done once for the group.

@@ -15,8 +15,7 @@ use spirula_interface::program::Launch;
 use std::collections::{BTreeMap, BTreeSet};
 use std::mem::offset_of;
 
-/// Promises of arithmetic on sizes, which are sizes of something in memory.
-pub(super) const NO_WRAP: u16 = Flags::NUW | Flags::NSW;
+pub(super) use crate::builder::NO_WRAP;
 
 /// The work-group function's parameters: those of [`spirula_interface::program::RawWorkGroupFn`].
 pub(super) struct Parameters {

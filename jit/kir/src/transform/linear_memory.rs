@@ -10,7 +10,7 @@
 use crate::builder::{Builder, replace_uses, rewrite};
 use crate::{
     BinaryOp, CastOp, Constant, Flags, Function, Inst, Intrinsic, Op, Scalar, Shape, Signature, Terminator,
-    Type, UnaryOp, Value, ValueDef,
+    Type, Value, ValueDef,
 };
 use spirula_interface::address_bits::{GUARD_BYTES, LINEAR_BYTES};
 use spirula_interface::program::{DATA_SYMBOL, MEMORY_SYMBOL};
@@ -393,7 +393,7 @@ fn freeze(out: &mut Builder, value: Value) -> Value {
     if matches!(out.function.def(value), ValueDef::Constant(Constant::Int(_))) {
         return value;
     }
-    out.push(out.ty(value), Op::Unary { op: UnaryOp::Freeze, flags: Flags::NONE, value })
+    out.freeze(value)
 }
 
 /// An integer as another of the same lanes that is no wider, or wider by zeros.

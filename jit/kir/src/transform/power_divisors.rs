@@ -24,8 +24,7 @@ fn shifted(builder: &mut Builder, inst: Inst) -> Option<Op> {
     };
     let by = exponent(builder.function, rhs)?;
     // As the divisor was: whatever it is, it is the same for all that use it.
-    let by =
-        builder.push(builder.ty(by), Op::Unary { op: UnaryOp::Freeze, flags: Default::default(), value: by });
+    let by = builder.freeze(by);
     if op == BinaryOp::UDiv {
         return Some(Op::Binary { op: BinaryOp::LShr, flags: Default::default(), lhs, rhs: by });
     }

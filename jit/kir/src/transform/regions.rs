@@ -160,8 +160,10 @@ struct Builder<'a> {
     exits: Vec<RegionExit>,
 }
 
-const GROUP: Block = Block(0);
-const ITEM: Block = Block(1);
+/// The block of a region's body that runs once for the group.
+pub(crate) const GROUP: Block = Block(0);
+/// The block with which each work-item starts.
+pub(crate) const ITEM: Block = Block(1);
 
 impl Builder<'_> {
     fn build(&mut self) {

@@ -216,8 +216,7 @@ fn promote_odd(builder: &mut Builder, inst: Inst, before: &Before) -> Result<Out
         // Zeros above the width are right for `inttoptr`.
         Op::Cast { op, value, .. } if op != CastOp::IntToPtr => cast(builder, op, value, (given, result))?,
         Op::Unary { op: UnaryOp::Freeze, value, .. } if result > 0 => {
-            let op = Op::Unary { op: UnaryOp::Freeze, flags: Flags::NONE, value };
-            let frozen = builder.push(builder.ty(value), op);
+            let frozen = builder.freeze(value);
             Outcome::Is(cut(builder, frozen, result))
         }
         Op::Intrinsic { intrinsic, arguments, .. } if result > 0 => match compares(intrinsic) {

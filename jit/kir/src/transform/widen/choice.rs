@@ -7,7 +7,7 @@ use super::quotients::with_quotients;
 use super::{Facts, WideBody, widen};
 use crate::analysis::{Liveness, Shape};
 use crate::builder::Builder;
-use crate::transform::{ContextKind, Region, RegionExit, WorkGroup, remove_dead_code};
+use crate::transform::{ContextKind, ITEM, Region, RegionExit, WorkGroup, remove_dead_code};
 use crate::{Block, Function, IntPredicate, Op, Terminator, Type, Value, WorkItemQuery};
 use spirula_interface::target::TargetFacts;
 
@@ -120,13 +120,16 @@ pub fn choose(
         return Choice { estimates, ..no(&reason) };
     }
     let (lanes, gain) = gains.into_iter().find(|(lanes, _)| *lanes == made).unwrap_or((lanes, gain));
-    let split = with_quotients(region, context, (lanes, facts)).map(|(split, _)| split);
-    let split = split.as_ref().unwrap_or(region);
-    let mined = strip_mined(split, context, lanes);
-    let mined = mined.as_ref().unwrap_or(split);
-    let guarded = (lanes > widest).then(|| Region { body: with_guard(&region.body), ..region.clone() });
+    let mined = |region: &Region| strip_mined(region, context, lanes).unwrap_or_else(|| region.clone());
+    let guarded = (lanes > widest).then(|| {
+        let region = mined(region);
+        Region { body: with_guard(&region.body), ..region }
+    });
     let tail = guarded.and_then(|guarded| widen(&guarded, return_exit(region), context, lanes));
-    match widen(mined, return_exit(mined), context, lanes) {
+    let own = Facts::new(&region.body, context, lanes);
+    let split = own.and_then(|own| with_quotients(region, &own, context, (lanes, facts)));
+    let region = mined(split.as_ref().map_or(region, |(split, _)| split));
+    match widen(&region, return_exit(&region), context, lanes) {
         Some(wide) => Choice {
             wide: Some(wide),
             tail,
@@ -248,7 +251,6 @@ pub fn choose_sub_groups(
 
 /// The body for those lanes only that are within their row.
 fn with_guard(body: &Function) -> Function {
-    const ITEM: Block = Block(1);
     let mut body = body.clone();
     let [within, beyond] = std::array::from_fn(|_| body.add_block());
     let data = &mut body.blocks[ITEM.index()];
@@ -282,7 +284,7 @@ fn times(
 ) -> Option<Cost> {
     let facts = Facts::new(&region.body, context, lanes)?;
     let mut cost = cost(&region.body, &facts, context, lanes, target);
-    if let Some((_, part)) = with_quotients(region, context, (lanes, target)) {
+    if let Some((_, part)) = with_quotients(region, &facts, context, (lanes, target)) {
         cost.pack *= part;
     }
     let (packs, rest) = row.map_or((1, 0), |row| (row / lanes, row % lanes));

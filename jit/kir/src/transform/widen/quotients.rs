@@ -76,21 +76,24 @@ enum Place {
 /// A region with ways of their own for packs that have a row, or more, in common, and which part of its time a pack takes then, if that is worth it.
 pub(super) fn with_quotients(
     region: &Region,
+    facts: &Facts,
     context: &[ContextKind],
     (lanes, target): (u32, &TargetFacts),
 ) -> Option<(Region, f64)> {
     let body = &region.body;
-    let time = |body: &Function, facts: &Facts| cost_of_alike(body, facts, context, (lanes, target));
-    let facts = Facts::new(body, context, lanes)?;
-    let anywhere = time(body, &facts);
     let split = |zeros, guesses| Quotients::new(body, How { context, lanes, zeros, guesses });
-    let guesses = if may_guess(body, &facts) { &[false, true][..] } else { &[false] };
+    let guesses = if may_guess(body, facts) { &[false, true][..] } else { &[false] };
     let mut ways = Vec::new();
     for &guesses in guesses {
         let Some(with_zeros) = split(true, guesses) else { continue };
         let without_zeros = with_zeros.asks_for_zero.then(|| split(false, guesses)).flatten();
         ways.extend([Some(with_zeros), without_zeros].into_iter().flatten());
     }
+    if ways.is_empty() {
+        return None;
+    }
+    let time = |body: &Function, facts: &Facts| cost_of_alike(body, facts, context, (lanes, target));
+    let anywhere = time(body, facts);
     let timed = |Quotients { body, straight, share, .. }| {
         let within = time(&straight, &Facts::new(&straight, context, lanes)?);
         Some((Region { body, ..region.clone() }, share * within / anywhere + (1.0 - share)))

@@ -5,9 +5,9 @@
 //! added to that.
 
 use super::super::wrapping::Wrapping;
-use super::split::{MOST_DEPTH, NO_WRAP, Split, freeze, lane};
+use super::split::{MOST_DEPTH, Split, lane};
 use crate::analysis::{ID_LIMIT, LoopId, Loops, Shape, Shapes};
-use crate::builder::Builder;
+use crate::builder::{Builder, NO_WRAP};
 use crate::{
     BinaryOp, Block, Function, IntPredicate, Intrinsic, Op, Scalar, SubGroupOp, Terminator, Type, Value,
 };
@@ -22,7 +22,7 @@ const RIGHT_AGAIN: f64 = 0.9;
 const LEAST_ROW: u128 = 16;
 
 /// What a value is thought to be.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy)]
 pub(super) enum Guess {
     /// The same in all lanes.
     Same,
@@ -56,7 +56,7 @@ impl Split<'_> {
         }
         let shapes = &shapes;
         let mut next = blocks().flat_map(|&block| {
-            let columns = ops(block).flat_map(move |op| column(&self.body, shapes, block, op));
+            let columns = ops(block).filter_map(move |op| column(&self.body, shapes, block, op));
             columns.map(move |value| (block, value))
         });
         next.find(is_open).map(|(_, value)| (value, Guess::Next))
@@ -71,7 +71,7 @@ impl Split<'_> {
         let mut builder = Builder { function: &mut self.body, at: self.entry };
         let ty = builder.ty(in_front);
         // (What lanes hold that are not active may be poison.)
-        let own = freeze(&mut builder, in_front);
+        let own = builder.freeze(in_front);
         let zero = builder.function.int(Type::I32, 0);
         let first = Op::SubGroup { op: SubGroupOp::Shuffle, arguments: vec![own, zero] };
         let first = builder.push(ty.clone(), first);
@@ -154,22 +154,20 @@ fn row(body: &Function, op: &Op) -> Option<Value> {
 }
 
 /// What is added to values that all lanes have in common, in an access's index.
-fn column(body: &Function, shapes: &Shapes, block: Block, op: &Op) -> Vec<Value> {
-    let (Op::Load { pointer, .. } | Op::Store { pointer, .. }) = *op else { return Vec::new() };
-    let Some(&Op::Address { base, index: Some(mut index), .. }) = body.defining_op(pointer) else {
-        return Vec::new();
-    };
+fn column(body: &Function, shapes: &Shapes, block: Block, op: &Op) -> Option<Value> {
+    let (Op::Load { pointer, .. } | Op::Store { pointer, .. }) = *op else { return None };
+    let &Op::Address { base, index: Some(mut index), .. } = body.defining_op(pointer)? else { return None };
     let is_common = |value: Value| shapes.shape_at(value, block) == Shape::Uniform;
     // Where lanes are neighbours unless an index wraps, accesses ask for themselves.
     if !is_common(base) || Wrapping::of(body, shapes, pointer, block).is_some() {
-        return Vec::new();
+        return None;
     }
     loop {
         index = match body.defining_op(index) {
             Some(&Op::Cast { value, .. }) => value,
             Some(&Op::Binary { op: BinaryOp::Add, lhs, rhs, .. }) if is_common(lhs) => rhs,
             Some(&Op::Binary { op: BinaryOp::Add, lhs, rhs, .. }) if is_common(rhs) => lhs,
-            _ => return vec![index],
+            _ => return Some(index),
         }
     }
 }

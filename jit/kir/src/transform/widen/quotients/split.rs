@@ -6,10 +6,10 @@ use super::guesses::{Guess, MOST_GUESSES};
 use crate::analysis::{
     ControlFlow, Dominators, ID_LIMIT, LoopId, Loops, MemoryShape, Shape, Shapes, interval,
 };
-use crate::builder::{Builder, copy_blocks, copy_insts};
-use crate::transform::ContextKind;
+use crate::builder::{Builder, NO_WRAP, copy_blocks, copy_insts, replace_uses_in};
+use crate::transform::{ContextKind, GROUP, ITEM};
 use crate::{
-    BinaryOp, Block, CastOp, Flags, Function, Inst, IntPredicate, Intrinsic, Op, Predicate, Scalar, Target,
+    BinaryOp, Block, CastOp, Function, Inst, IntPredicate, Intrinsic, Op, Predicate, Scalar, Target,
     Terminator, Type, UnaryOp, Value, ValueDef, WorkItemQuery,
 };
 use fixedbitset::FixedBitSet;
@@ -23,12 +23,6 @@ const MOST_APART: i64 = 64;
 pub(super) const MOST_DEPTH: u32 = 12;
 /// Numbers in a row whose length is unknown.
 pub(super) const ROW: f64 = 256.0;
-
-/// The block in front of all work-items, and the one that each starts with.
-const GROUP: Block = Block(0);
-pub(super) const ITEM: Block = Block(1);
-
-pub(super) const NO_WRAP: u16 = Flags::NUW | Flags::NSW;
 
 /// What divides.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
@@ -125,23 +119,21 @@ impl<'a> Split<'a> {
             share: 1.0,
             asks_for_zero: false,
         };
-        split.go_to(place)?;
-        if split.find()?.is_empty() && split.next_guess().is_none() {
-            return None;
-        }
-        split.part(place, with_other);
-        let mut seen = HashSet::new();
+        split.go_to()?;
+        let (mut seen, mut is_parted) = (HashSet::new(), false);
         loop {
-            let found = split.find()?.into_iter().filter(|found| !seen.contains(&found.result));
-            let found: Vec<Found> = found.collect();
-            if !found.is_empty() && split.divided.len() < MOST_DIVISIONS {
-                seen.extend(found.iter().map(|found| found.result));
-                split.replace_divisions(found);
-                continue;
+            let found = if split.divided.len() < MOST_DIVISIONS { split.find()? } else { Vec::new() };
+            let found: Vec<Found> = found.into_iter().filter(|found| seen.insert(found.result)).collect();
+            let guess = if found.is_empty() { split.next_guess() } else { None };
+            if found.is_empty() && guess.is_none() {
+                return is_parted.then_some(split);
             }
-            match split.next_guess() {
+            if !std::mem::replace(&mut is_parted, true) {
+                split.part(with_other);
+            }
+            match guess {
                 Some(guess) => split.ask(guess),
-                None => return Some(split),
+                None => split.replace_divisions(found),
             }
         }
     }
@@ -165,24 +157,14 @@ impl<'a> Split<'a> {
 
     /// Uses other values in the way of packs within rows.
     pub(super) fn replace(&mut self, replaced: &HashMap<Value, Value>) {
-        let resolve = |value: &mut Value| {
-            while let Some(&new) = replaced.get(value) {
-                *value = new;
-            }
-        };
-        for block in self.blocks.ones().collect::<Vec<_>>() {
-            for inst in self.body.blocks[block].insts.clone() {
-                self.body.op_mut(inst).operands_mut().into_iter().for_each(resolve);
-            }
-            self.body.blocks[block].terminator.operands_mut().into_iter().for_each(resolve);
-        }
+        replace_uses_in(&mut self.body, self.blocks.ones().map(|number| Block(number as u32)), replaced);
     }
 
     /// Finds what is to be written twice. None of a loop with other ways in or out, or of which something is left behind.
-    fn go_to(&mut self, place: Place) -> Option<()> {
+    fn go_to(&mut self) -> Option<()> {
         let body = &self.body;
         let flow = ControlFlow::new(body);
-        let Place::Loop(header) = place else {
+        let Place::Loop(header) = self.place else {
             let behind = |block: &Block| *block != GROUP && flow.is_reachable(*block);
             self.blocks = body.block_ids().filter(behind).map(Block::index).collect();
             self.front = [GROUP.index()].into_iter().collect();
@@ -217,14 +199,14 @@ impl<'a> Split<'a> {
     }
 
     /// Makes a block in front of what is written twice, and the copy.
-    fn part(&mut self, place: Place, with_other: bool) {
+    fn part(&mut self, with_other: bool) {
         let body = &mut self.body;
         let blocks: Vec<Block> = self.blocks.ones().map(|number| Block(number as u32)).collect();
         let copies = if with_other { copy_blocks(body, &blocks) } else { HashMap::new() };
         self.other = copies.get(&self.start.block).map(|&copy| Target { block: copy, ..self.start.clone() });
         let new = body.add_block();
         [&mut self.front, &mut self.blocks].into_iter().for_each(|set| set.grow(body.blocks.len()));
-        match place {
+        match self.place {
             Place::All => {
                 body.blocks.swap(ITEM.index(), new.index());
                 self.start.block = new;
@@ -421,8 +403,8 @@ impl<'a> Split<'a> {
         let behind_first = builder.binary(BinaryOp::Mul, NO_WRAP, lane, apart);
         let first = builder.binary(BinaryOp::Sub, 0, own, behind_first);
         // What is computed in front of the condition that it stood behind may be poison there.
-        let first = freeze(&mut builder, first);
-        let given = given.map(|(by, signed)| (freeze(&mut builder, by), signed));
+        let first = builder.freeze(first);
+        let given = given.map(|(by, signed)| (builder.freeze(by), signed));
         // Remainders are not larger than what is divided: where that is as small as ids are, no sum wraps.
         let known = interval(builder.function, number, 0);
         let known = known.filter(|&(least, most)| least >= 0 && most <= ID_LIMIT);
@@ -547,10 +529,6 @@ pub(super) fn lane(builder: &mut Builder, ty: &Type) -> Value {
     let query = WorkItemQuery::SubGroupLocalId;
     let lane = builder.push(Type::I64, Op::WorkItem { query, dimension: 0 });
     if *ty == Type::I64 { lane } else { builder.cast(CastOp::Trunc, ty.clone(), lane) }
-}
-
-pub(super) fn freeze(builder: &mut Builder, value: Value) -> Value {
-    builder.push(builder.ty(value), Op::Unary { op: UnaryOp::Freeze, flags: Flags::NONE, value })
 }
 
 fn is_frozen(op: &Op) -> bool {

@@ -1,8 +1,9 @@
 //! Quotients: which ways packs go, and how addresses differ from lane to lane there.
 
-use super::split::{ITEM, ROW};
+use super::split::ROW;
 use super::*;
 use crate::analysis::{MemoryShape, Shape, Shapes};
+use crate::transform::ITEM;
 use crate::{Inst, Op, SubGroupOp, parse, transform, verify};
 
 /// Of a kernel that stores at a quotient and a remainder in 16 lanes: both ways, and how an address differs from lane to lane in that of
