@@ -1,9 +1,8 @@
-//! Hyperbolic functions and their inverses, from exponentials and logarithms; near zero by polynomials, where
-//! those would cancel.
+//! Hyperbolic functions, from exponentials; near zero by polynomials, where those would cancel.
 
 use crate::exp::{LN_2_PARTS, ROUND_SINGLE, assembled, exp_parts, power_of_two, remainder};
 use crate::export;
-use crate::log::{log1p_narrow, log2_narrow};
+use crate::log::log2_narrow;
 use crate::multiply_add::MultiplyAdd;
 use crate::polynomial::polynomial;
 use std::f32::consts::LOG2_E;
@@ -77,30 +76,6 @@ fn tanh(x: f32) -> f32 {
     select_unpredictable(size < 0.55, near, far).copysign(x)
 }
 
-#[inline(always)]
-fn asinh_narrow(x: f64) -> f64 {
-    // log(|x| + √(x² + 1)), as 1 plus what is exact for small x.
-    let size = x.abs();
-    let square = size * size;
-    let value = log1p_narrow(size + square / (1.0 + (square + 1.0).sqrt()));
-    (if size < f64::INFINITY { value } else { size }).copysign(x)
-}
-
-#[inline(always)]
-fn acosh_narrow(x: f64) -> f64 {
-    // log(x + √(x² - 1)) in terms of x - 1; NaN below 1.
-    let above = x - 1.0;
-    let value = log1p_narrow(above + (above * (x + 1.0)).sqrt());
-    if x < 1.0 { f64::NAN } else { value }
-}
-
-#[inline(always)]
-fn atanh_narrow(x: f64) -> f64 {
-    // log((1 + x) / (1 - x)) / 2.
-    let size = x.abs();
-    (0.5 * log1p_narrow(2.0 * size / (1.0 - size))).copysign(x)
-}
-
 /// log(x) of a positive number.
 #[inline(always)]
 pub(crate) fn log_narrow(x: f64) -> f64 {
@@ -114,10 +89,4 @@ export! {
     spirula_cosh_f32(x: f32) -> f32 = cosh(x);
     /// tanh; 5 ULP allowed.
     spirula_tanh_f32(x: f32) -> f32 = tanh(x);
-    /// asinh; 4 ULP allowed.
-    spirula_asinh_f32(x: f32) -> f32 = asinh_narrow(x.into()) as f32;
-    /// acosh; 4 ULP allowed.
-    spirula_acosh_f32(x: f32) -> f32 = acosh_narrow(x.into()) as f32;
-    /// atanh; 5 ULP allowed.
-    spirula_atanh_f32(x: f32) -> f32 = atanh_narrow(x.into()) as f32;
 }

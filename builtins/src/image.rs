@@ -1,8 +1,12 @@
 //! Images: what a kernel's image argument points at, and how kernels read and write it. `address` turns coordinates
-//! into texel indices, `texel` turns memory into colours and back, `access` is what generated code calls.
+//! into texel indices, `texel` turns memory into colours and back, by `component`s, `channels` does so for the usual
+//! formats in lanes, `access` is what generated code calls.
 
 pub(crate) mod access;
 mod address;
+mod channels;
+mod component;
+mod format;
 pub(crate) mod half;
 mod srgb;
 mod texel;
@@ -52,10 +56,10 @@ pub fn encoded(channel_order: u32, channel_type: u32, colour: [u32; 4]) -> [u8; 
     // SAFETY: the descriptor is of one texel, of which none is larger than 16 bytes.
     unsafe {
         match channel_type {
-            texel::SIGNED_INT8..=texel::SIGNED_INT32 => {
+            format::SIGNED_INT8..=format::SIGNED_INT32 => {
                 access::spirula_write_imagei(&image, 1, 0, 0, 0, r as i32, g as i32, b as i32, a as i32);
             }
-            texel::UNSIGNED_INT8..=texel::UNSIGNED_INT32 => {
+            format::UNSIGNED_INT8..=format::UNSIGNED_INT32 => {
                 access::spirula_write_imageui(&image, 1, 0, 0, 0, r, g, b, a);
             }
             _ => {

@@ -16,6 +16,7 @@ mod exp;
 mod gamma;
 mod hyperbolic;
 pub mod image;
+mod inverse_hyperbolic;
 mod inverse_trig;
 mod log;
 mod modulo;
@@ -63,6 +64,7 @@ mod exports {
     pub use crate::gamma::*;
     pub use crate::hyperbolic::*;
     pub use crate::image::access::*;
+    pub use crate::inverse_hyperbolic::*;
     pub use crate::inverse_trig::*;
     pub use crate::log::*;
     pub use crate::modulo::*;

@@ -4,7 +4,7 @@
 use crate::export;
 use crate::multiply_add::MultiplyAdd;
 use crate::polynomial::polynomial;
-use std::f64::consts::{FRAC_1_SQRT_2, LN_2};
+use std::f64::consts::FRAC_1_SQRT_2;
 use std::hint::select_unpredictable;
 
 /// 2 atanh(s) / s / ln 2 over s² for |s| <= 0.1717; relative error 2^-45.
@@ -55,14 +55,6 @@ pub(crate) fn special(x: f64, result: f64) -> f64 {
     let result = select_unpredictable(x <= f64::MAX, result, x);
     let result = select_unpredictable(x == 0.0, f64::NEG_INFINITY, result);
     select_unpredictable(x < 0.0, f64::NAN, result)
-}
-
-/// log(1 + x); relative error 2^-40.
-#[inline(always)]
-pub(crate) fn log1p_narrow(x: f64) -> f64 {
-    // Near zero 1 + x loses too much of x.
-    let series = x * (1.0 - x * (0.5 - x * (1.0 / 3.0 - 0.25 * x)));
-    if x.abs() < 1e-3 { series } else { log2_narrow(1.0 + x) * LN_2 }
 }
 
 /// (log(1 + f) - f) / f² for 1 + f in [√½, √2]; relative error of the logarithm 2^-24.9.
@@ -145,9 +137,15 @@ fn assembled_log(k: f32, f: f32, rest: f32) -> f32 {
     k.mad(0.693_145_75, f + k.mad(1.428_606_8e-6, rest))
 }
 
-/// While 1 + x is near 1, x itself is f; else what the sum lost counts by the logarithm's derivative.
 #[inline(always)]
 fn log1p(x: f32) -> f32 {
+    log1p_of_sum(x, 0.0, 0.0).copysign(x)
+}
+
+/// log(1 + x + low) + `doublings` ln 2, for a `low` below the last bit of x. While 1 + x is near 1, x itself is f; what a sum misses
+/// counts by the logarithm's derivative.
+#[inline(always)]
+pub(crate) fn log1p_of_sum(x: f32, low: f32, doublings: f32) -> f32 {
     let sum = 1.0 + x;
     let (k, f) = split_bits(sum.to_bits());
     let is_near = k == 0.0;
@@ -155,9 +153,9 @@ fn log1p(x: f32) -> f32 {
     let other = sum - 1.0;
     let lost = (1.0 - (sum - other)) + (x - other);
     let f = select_unpredictable(is_near, x, f);
-    let lost = select_unpredictable(is_near, 0.0, lost / sum);
+    let lost = (low + select_unpredictable(is_near, 0.0, lost)) / sum;
     let rest = (f * f).mad(polynomial(f, LOG_SINGLE), lost);
-    let result = assembled_log(k, f, rest).copysign(x);
+    let result = assembled_log(k + doublings, f, rest);
     let result = select_unpredictable(x <= f32::MAX, result, x);
     let result = select_unpredictable(x == -1.0, f32::NEG_INFINITY, result);
     select_unpredictable(x < -1.0, f32::NAN, result)

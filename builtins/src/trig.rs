@@ -105,20 +105,23 @@ impl Single {
         square.mad(polynomial(square, COS_SINGLE), 1.0)
     }
 
-    #[inline(always)]
-    fn sin(self) -> f32 {
-        self.sin_cos().0
-    }
-
-    #[inline(always)]
-    fn cos(self) -> f32 {
-        self.sin_cos().1
-    }
-
     /// Both: of the polynomials each is one of them. Neither has a branch of its own, in which half of the lanes would wait.
     #[inline(always)]
     fn sin_cos(self) -> (f32, f32) {
-        let (sin, cos) = (self.sin_of_rest(), self.cos_of_rest());
+        self.turned(self.sin_of_rest(), self.cos_of_rest())
+    }
+
+    /// Likewise, of a rest that misses something.
+    #[inline(always)]
+    fn sin_cos_exact(self) -> (f32, f32) {
+        let square = self.rest * self.rest;
+        let sin = self.rest + (self.rest * square).mad(polynomial(square, SIN_SINGLE), self.low);
+        self.turned(sin, self.cos_of_rest())
+    }
+
+    /// Sine and cosine from those of the rest.
+    #[inline(always)]
+    fn turned(self, sin: f32, cos: f32) -> (f32, f32) {
         let values =
             [select_unpredictable(self.is_even(), sin, cos), select_unpredictable(self.is_even(), cos, sin)];
         let signed = |value: f32, quadrant: u32| f32::from_bits(value.to_bits() ^ ((quadrant & 2) << 30));
@@ -220,18 +223,24 @@ fn tan(x: f32) -> f32 {
     angle.tan()
 }
 
-/// tan(π |x|), with the signs of zeros and poles that OpenCL asks for. Quarter turns and their rest are exact in float.
+/// |x| half turns. Quarter turns and their rest, which comes second, are exact in float.
 #[inline(always)]
-fn tan_half_turns(x: f32) -> f32 {
+fn half_turns_single(x: f32) -> (Single, f32) {
     let size = x.abs();
     let turns = 2.0 * (-2.0f32).mad((0.5 * size).trunc(), size);
     let shifted = turns + ROUND_SINGLE;
     let (quadrant, turns) = (shifted.to_bits(), turns - (shifted - ROUND_SINGLE));
     let rest = turns * FRAC_PI_2_NEAREST;
     let low = turns.mad(FRAC_PI_2_REST, turns.missed(FRAC_PI_2_NEAREST, rest));
-    let angle = Single { quadrant, rest, low };
+    (Single { quadrant, rest, low }, turns)
+}
+
+/// tan(π |x|), with the signs of zeros and poles that OpenCL asks for.
+#[inline(always)]
+fn tan_half_turns(x: f32) -> f32 {
+    let (angle, turns) = half_turns_single(x);
     let edge = select_unpredictable(angle.is_even(), 0.0f32, f32::INFINITY);
-    let edge = f32::from_bits(edge.to_bits() | (quadrant & 2) << 30);
+    let edge = f32::from_bits(edge.to_bits() | (angle.quadrant & 2) << 30);
     select_unpredictable(turns == 0.0, edge, angle.tan_rounded_once())
 }
 
@@ -275,9 +284,9 @@ export! {
     /// tan; 5 ULP allowed.
     spirula_tan_f32(x: f32) -> f32 = tan(x);
     /// sinpi; 4 ULP allowed. Integers give a zero of their sign.
-    spirula_sinpi_f32(x: f32) -> f32 = odd(half_turns(x).single().sin() + 0.0, x);
+    spirula_sinpi_f32(x: f32) -> f32 = odd(half_turns_single(x).0.sin_cos_exact().0 + 0.0, x);
     /// cospi; 4 ULP allowed. Zeros are positive.
-    spirula_cospi_f32(x: f32) -> f32 = half_turns(x).single().cos() + 0.0;
+    spirula_cospi_f32(x: f32) -> f32 = half_turns_single(x).0.sin_cos_exact().1 + 0.0;
     /// tanpi; 6 ULP allowed.
     spirula_tanpi_f32(x: f32) -> f32 = odd(tan_half_turns(x), x);
 }

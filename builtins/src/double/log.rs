@@ -7,6 +7,7 @@ use crate::log::{special, split_lifted};
 use crate::multiply_add::MultiplyAdd;
 use crate::polynomial::polynomial;
 use std::f64::consts::{LOG2_E, LOG10_E};
+use std::hint::select_unpredictable;
 
 /// ln 2 in 42 bits, whose product with an exponent is exact, and the rest.
 pub(super) const LN_2_HIGH: f64 = 0.6931471805598903;
@@ -95,16 +96,24 @@ fn log10(x: f64) -> f64 {
 }
 
 #[inline(always)]
-pub(super) fn log1p(x: f64) -> f64 {
+fn log1p(x: f64) -> f64 {
+    log1p_of_sum(x, 0.0, 0.0).copysign(x)
+}
+
+/// log(1 + x + low) + `doublings` ln 2, for a `low` below the last bit of x. While 1 + x is near 1, x itself is f; what a sum misses
+/// counts by the logarithm's derivative.
+#[inline(always)]
+pub(crate) fn log1p_of_sum(x: f64, low: f64, doublings: f64) -> f64 {
     let u = sum(1.0, x);
-    let (k, m) = parts(u.hi);
-    // While 1 + x is near 1, x itself is f; else what the sum lost counts little.
-    let near = k == 0.0;
-    let f = if near { x } else { m - 1.0 };
-    let lost = if near { 0.0 } else { u.lo / u.hi };
-    let value = special(u.hi, k * LN_2_HIGH + (f + (rest(f) + (k * LN_2_LOW + lost))));
-    // Keeps -0; infinity has no rest.
-    if x == 0.0 || x == f64::INFINITY { x } else { value }
+    let (k, m) = split_lifted(u.hi, 0.0);
+    let is_near = k == 0.0;
+    let f = select_unpredictable(is_near, x, m - 1.0);
+    let lost = (low + select_unpredictable(is_near, 0.0, u.lo)) / u.hi;
+    let k = k + doublings;
+    let result = k.mad(LN_2_HIGH, f + (rest(f) + k.mad(LN_2_LOW, lost)));
+    let result = select_unpredictable(x <= f64::MAX, result, x);
+    let result = select_unpredictable(x == -1.0, f64::NEG_INFINITY, result);
+    select_unpredictable(x < -1.0, f64::NAN, result)
 }
 
 /// log(x) to 2^-62 or better; what others than finite positive numbers have as logarithm is in `hi`.

@@ -57,9 +57,8 @@ fn moderate(x: f64) -> Angle {
     // Exact: both have no bits below 2^-53 and the difference is below 1.
     let first = (-turns).fused(FRAC_PI_2, x);
     let second = product(turns, PI_2_SECOND);
-    let rest = sum(first, -second.hi);
-    let lo = (rest.lo - second.lo) - turns * PI_2_THIRD;
-    Angle { quadrant: k as u32, rest: sum(rest.hi, lo) }
+    let Pair { hi, lo } = sum(first, -second.hi);
+    Angle { quadrant: k as u32, rest: Pair { hi, lo: (-turns).mad(PI_2_THIRD, lo - second.lo) } }
 }
 
 /// 2/π after a word of zeros, up to the last bits that the largest double needs.
@@ -144,16 +143,15 @@ fn huge(x: f64) -> Angle {
     }
 }
 
-/// |x| half turns: the rest is exact before it becomes radians.
+/// |x| half turns: the quarter turns and their rest are exact before it becomes radians.
 #[inline(always)]
 fn half_turns(x: f64) -> Angle {
-    // Numbers from 2^53 on are even; infinity minus itself is NaN.
-    let turns = if x.abs() < 9007199254740992.0 { 2.0 * x.abs() } else { 0.0 * x };
-    let whole = turns.round_ties_even();
-    let quadrant = (whole - 4.0 * (0.25 * whole).floor()) as i32;
-    let rest = product(turns - whole, FRAC_PI_2);
-    let lo = (turns - whole).mad(PI_2_SECOND, rest.lo);
-    Angle { quadrant: quadrant as u32, rest: Pair { hi: rest.hi, lo } }
+    let size = x.abs();
+    let turns = 2.0 * (-2.0f64).mad((0.5 * size).trunc(), size);
+    let (whole, k) = nearest(turns);
+    let rest = turns - whole;
+    let Pair { hi, lo } = product(rest, FRAC_PI_2);
+    Angle { quadrant: k as u32, rest: Pair { hi, lo: rest.mad(PI_2_SECOND, lo) } }
 }
 
 impl Angle {

@@ -1,23 +1,27 @@
-//! Images, step 3: the functions that generated code calls. The way to an RGBA texel of words or bytes, and to one that is
-//! a single word or byte, is inlined: a sampler is mostly a constant, whose tests vanish, and the format is the same for a whole launch. Other formats and
-//! everything rare is a call.
+//! Images, step 3: the functions that generated code calls. The way to a texel of a usual format is inlined, with ways of their own for
+//! RGBA and R of words and bytes: a sampler is mostly a constant, whose tests vanish, and the format is the same for a whole launch. Packed and
+//! sRGB formats and everything rare is a call.
 
 use super::ImageDescriptor;
 use super::address::{self, Place, Sampler, clamped};
-use super::texel::{self, BGRA, Component, RGBA};
+use super::channels::Layout;
+use super::component::Component;
+use super::format::{BGRA, R, RGBA};
+use super::texel;
 
-/// A colour in registers. What a called function takes or returns in memory, generated code would keep there always.
-type Packed = u128;
+/// A colour in registers: red and green, blue and alpha. What a called function takes or returns in memory, generated code would keep
+/// there always; and of integers with 128 bits processors have no lanes.
+type Packed = (u64, u64);
 
 #[inline(always)]
 fn pack<C: Component>(colour: [C; 4]) -> Packed {
-    let [r, g, b, a] = colour.map(|component| u128::from(component.bits()));
-    r | g << 32 | b << 64 | a << 96
+    let [r, g, b, a] = colour.map(|component| u64::from(component.bits()));
+    (r | g << 32, b | a << 32)
 }
 
 #[inline(always)]
-fn unpack<C: Component>(colour: Packed) -> [C; 4] {
-    [0, 32, 64, 96].map(|shift| C::from_bits((colour >> shift) as u32))
+fn unpack<C: Component>((low, high): Packed) -> [C; 4] {
+    [low, low >> 32, high, high >> 32].map(|bits| C::from_bits(bits as u32))
 }
 
 /// How many texels there are along each axis.
@@ -44,9 +48,6 @@ impl Position {
     }
 }
 
-/// CL_R.
-const R: u32 = 0x10B0;
-
 /// What is inlined for a format.
 #[derive(Clone, Copy)]
 enum Path {
@@ -58,6 +59,8 @@ enum Path {
     Word,
     /// CL_R of bytes: pictures without colours.
     Byte,
+    /// Other texels of up to eight bytes with channels of whole bytes.
+    Regular,
     /// A call.
     Other,
 }
@@ -75,10 +78,27 @@ impl Path {
             Path::Word
         } else if (image.channel_order == R) & (image.channel_type == C::BYTE) {
             Path::Byte
+        } else if Layout::of::<C>(image).is_regular() {
+            Path::Regular
         } else {
             Path::Other
         }
     }
+}
+
+/// Evaluates an expression with a path as a constant: one that is a value would have a switch on it for each texel.
+macro_rules! with_path {
+    ($path:expr, $name:ident => $body:expr; $($known:ident)*) => {
+        match $path {
+            $(Path::$known => {
+                const $name: Path = Path::$known;
+                $body
+            })*
+        }
+    };
+    ($path:expr, $name:ident => $body:expr) => {
+        with_path!($path, $name => $body; Words Bytes Word Byte Regular Other)
+    };
 }
 
 /// The colour at indices that may be outside, of an image with this path.
@@ -96,6 +116,7 @@ unsafe fn fetch_by<C: Component>(
     let (position, is_exact) = Position::nearest(at, extent);
     let inside = is_exact || !sampler.has_border();
     let Position([x, y, z]) = position;
+    let layout = Layout::of::<C>(image);
     // SAFETY: a position is inside of the image, which the caller promises to be readable.
     let colour = unsafe {
         match path {
@@ -103,12 +124,16 @@ unsafe fn fetch_by<C: Component>(
             Path::Bytes => texel::load_bytes(image.channel_order, position.address(image, 4)),
             Path::Word => [C::load(position.address(image, 4), C::WORD, 0), C::ZERO, C::ZERO, C::ONE],
             Path::Byte => [C::load(position.address(image, 1), C::BYTE, 0), C::ZERO, C::ZERO, C::ONE],
+            Path::Regular => layout.load(position.address(image, layout.size())),
             Path::Other => return unpack(decode::<C>(image, x, y, z, inside)),
         }
     };
-    // Without an alpha channel, a border is opaque.
-    let alpha = if matches!(path, Path::Word | Path::Byte) { C::ONE } else { C::ZERO };
-    if inside { colour } else { [C::ZERO, C::ZERO, C::ZERO, alpha] }
+    let border = match path {
+        Path::Words | Path::Bytes => [C::ZERO; 4],
+        Path::Word | Path::Byte => [C::ZERO, C::ZERO, C::ZERO, C::ONE],
+        _ => layout.border(),
+    };
+    if inside { colour } else { border }
 }
 
 /// The colour at indices that may be outside.
@@ -122,17 +147,8 @@ unsafe fn fetch<C: Component>(
     at: [i32; 3],
     extent: Extent,
 ) -> [C; 4] {
-    // A path that is no constant would become a value, and a switch on it for each texel.
     // SAFETY: the caller's promise.
-    unsafe {
-        match Path::of::<C>(image) {
-            Path::Words => fetch_by(image, Path::Words, sampler, at, extent),
-            Path::Bytes => fetch_by(image, Path::Bytes, sampler, at, extent),
-            Path::Word => fetch_by(image, Path::Word, sampler, at, extent),
-            Path::Byte => fetch_by(image, Path::Byte, sampler, at, extent),
-            Path::Other => fetch_by(image, Path::Other, sampler, at, extent),
-        }
-    }
+    unsafe { with_path!(Path::of::<C>(image), PATH => fetch_by(image, PATH, sampler, at, extent)) }
 }
 
 /// The colour of a position in any format, or of the border.
@@ -167,6 +183,7 @@ unsafe fn encode<C: Component>(image: &ImageDescriptor, x: i32, y: i32, z: i32, 
 #[inline(always)]
 unsafe fn write<C: Component>(image: &ImageDescriptor, at: [i32; 3], extent: Extent, colour: [C; 4]) {
     let (position @ Position([x, y, z]), true) = Position::nearest(at, extent) else { return };
+    let layout = Layout::of::<C>(image);
     // SAFETY: a position is inside of the image, which the caller promises to be writable.
     unsafe {
         match Path::of::<C>(image) {
@@ -174,6 +191,7 @@ unsafe fn write<C: Component>(image: &ImageDescriptor, at: [i32; 3], extent: Ext
             Path::Bytes => texel::store_bytes(image.channel_order, position.address(image, 4), colour),
             Path::Word => colour[0].store(position.address(image, 4), C::WORD, 0),
             Path::Byte => colour[0].store(position.address(image, 1), C::BYTE, 0),
+            Path::Regular => layout.store(position.address(image, layout.size()), colour),
             Path::Other => encode::<C>(image, x, y, z, pack(colour)),
         }
     }
@@ -187,15 +205,13 @@ unsafe fn write<C: Component>(image: &ImageDescriptor, at: [i32; 3], extent: Ext
 unsafe fn read_blended(image: &ImageDescriptor, bits: u32, number: u32, at: [f32; 3]) -> [f32; 4] {
     let (kind, sampler) = (Kind(number), Sampler(bits));
     let is_picture = kind.axes() == 2 && !kind.is_array();
+    let path = if is_picture { Path::of::<f32>(image) } else { Path::Other };
     // SAFETY: the caller's promise.
     unsafe {
-        match Path::of::<f32>(image) {
-            Path::Words if is_picture => interpolated(image, Path::Words, sampler, kind, at),
-            Path::Bytes if is_picture => interpolated(image, Path::Bytes, sampler, kind, at),
-            Path::Word if is_picture => interpolated(image, Path::Word, sampler, kind, at),
-            Path::Byte if is_picture => interpolated(image, Path::Byte, sampler, kind, at),
-            _ => unpack(blend(image, bits, number, at[0], at[1], at[2])),
-        }
+        with_path!(path, PATH => match PATH {
+            Path::Other => unpack(blend(image, bits, number, at[0], at[1], at[2])),
+            _ => interpolated(image, PATH, sampler, kind, at),
+        })
     }
 }
 
@@ -207,15 +223,7 @@ unsafe fn read_blended(image: &ImageDescriptor, bits: u32, number: u32, at: [f32
 unsafe fn blend(image: &ImageDescriptor, bits: u32, kind: u32, x: f32, y: f32, z: f32) -> Packed {
     let (kind, sampler, at) = (Kind(kind), Sampler(bits), [x, y, z]);
     // SAFETY: the caller's promise.
-    pack(unsafe {
-        match Path::of::<f32>(image) {
-            Path::Words => interpolated(image, Path::Words, sampler, kind, at),
-            Path::Bytes => interpolated(image, Path::Bytes, sampler, kind, at),
-            Path::Word => interpolated(image, Path::Word, sampler, kind, at),
-            Path::Byte => interpolated(image, Path::Byte, sampler, kind, at),
-            Path::Other => interpolated(image, Path::Other, sampler, kind, at),
-        }
-    })
+    pack(unsafe { with_path!(Path::of::<f32>(image), PATH => interpolated(image, PATH, sampler, kind, at)) })
 }
 
 /// # Safety

@@ -19,6 +19,7 @@ mod generic;
 mod half;
 mod handles;
 mod host_extensions;
+mod image_formats;
 mod images;
 mod images_of_2_0;
 mod indices;
@@ -124,6 +125,7 @@ fn main() -> ExitCode {
         handles::tests(),
         errors::tests(),
         memory::tests(),
+        image_formats::tests(),
         images::tests(),
         images_of_2_0::tests(),
         indices::tests(),
