@@ -354,7 +354,8 @@ fn pass_options(tier: Tier, inputs: &Inputs, groups: Groups) -> pipeline::Option
     };
     if options.optimization_disabled {
         // The bits stay what they are.
-        let facts = TargetFacts { fuses: facts.fuses, ..TargetFacts::with_vectors(128) };
+        let TargetFacts { fuses, avx512, .. } = facts;
+        let facts = TargetFacts { fuses, avx512, ..TargetFacts::with_vectors(128) };
         pipeline::Options {
             facts,
             lanes: Some(1),

@@ -56,7 +56,7 @@ fn regions_and_work_group_functions() {
 
 /// Passes alone: the file in `passes/`, the passes, and whether the processor has AVX-512. `rows` and `overlaps` expect
 /// multiples of 16 work-items, and disjoint buffers.
-const ALONE: [(&str, &[&str], bool); 20] = [
+const ALONE: [(&str, &[&str], bool); 21] = [
     ("byte_division", &["byte-division"], false),
     ("components", &["components", "dead-code"], false),
     ("columns", &["row-dimension", "regions", "widen", "lower", "dead-code"], false),
@@ -65,6 +65,7 @@ const ALONE: [(&str, &[&str], bool); 20] = [
     ("local_atomics", &["local-atomics"], false),
     ("loop_exits", &["loop-exits", "regions", "widen"], false),
     ("loop_loads", &["loop-loads"], false),
+    ("narrow_conversions", &["narrow-conversions"], false),
     ("overlaps", &["regions", "widen", "lower", "dead-code"], false),
     ("reciprocal_root", &["reciprocal-root"], false),
     ("reciprocal_root", &["reciprocal-root"], true),

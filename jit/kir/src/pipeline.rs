@@ -50,7 +50,7 @@ enum Run {
 }
 
 /// The passes in order.
-pub const PASSES: [Pass; 23] = [
+pub const PASSES: [Pass; 24] = [
     Pass {
         name: "spaces",
         reason: "first: what else is decided goes by who may share the memory that a pointer leads to",
@@ -152,6 +152,11 @@ pub const PASSES: [Pass; 23] = [
         name: "saturation",
         reason: "behind `widen`, for the same reason",
         run: Run::Function(|function, _| transform::expand_saturation(function)),
+    },
+    Pass {
+        name: "narrow-conversions",
+        reason: "behind `saturation`, whose bounded values need no more",
+        run: Run::Function(|function, _| transform::widen_narrow_conversions(function)),
     },
     Pass {
         name: "minimum",

@@ -2,12 +2,13 @@
 //! Skipped on a device without a compiler.
 
 use crate::setup::{Setup, again_with, tests};
+use crate::sources::{built, setup};
 use bytemuck::Pod;
 use spirula_tests::cl::sys::*;
 use spirula_tests::cl::{self, Buffer, Kernel, NdRange, Program};
 use spirula_tests::isolate::{Failure, Outcome};
 
-tests![convert, in_packs, vload_half, vstore_half];
+tests![convert, in_packs, beyond_the_range, vload_half, vstore_half];
 
 /// A type: its name in OpenCL C, its bits, whether it is signed; and whether it is a floating-point type.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -304,11 +305,44 @@ pub fn nearest_half(x: f64, mode: &str) -> f64 {
     }
 }
 
-/// Packs saturate in their own way.
+/// Packs saturate, and narrow, in their own way.
+/// What a narrow integer can't hold is undefined. C's programs on this processor get the last bits, and so do ours, in any code.
+fn beyond_the_range() -> Outcome {
+    let setup = setup()?;
+    let source = "#pragma OPENCL EXTENSION cl_khr_fp64 : enable
+        kernel void k(global const float *x, global uchar *a, global char *b, global ushort *c, global short *d) {
+            size_t i = get_global_id(0);
+            a[i] = convert_uchar(x[i]); b[i] = (char)x[i]; c[i] = (ushort)(double)x[i]; d[i] = convert_short(x[i] * 100); }";
+    let kernel = Kernel::new(&built(&setup, source, "")?, "k")?;
+    let x: Vec<f32> = (0..256).map(|i| (i as f32 - 100.0) * 7.25).collect();
+    let input = Buffer::copy_of(&setup.context, &x)?;
+    let (mut a, mut b, mut c, mut d) = ([0_u8; 256], [0_i8; 256], [0_u16; 256], [0_i16; 256]);
+    let outputs = [
+        Buffer::copy_of(&setup.context, &a)?,
+        Buffer::copy_of(&setup.context, &b)?,
+        Buffer::copy_of(&setup.context, &c)?,
+        Buffer::copy_of(&setup.context, &d)?,
+    ];
+    kernel.set_object(0, Some(&input))?;
+    (1..).zip(&outputs).try_for_each(|(index, output)| kernel.set_object(index, Some(output)))?;
+    setup.queue.launch(&kernel, NdRange::new(&[256], &[64]))?;
+    setup.queue.read(&outputs[0], &mut a)?;
+    setup.queue.read(&outputs[1], &mut b)?;
+    setup.queue.read(&outputs[2], &mut c)?;
+    setup.queue.read(&outputs[3], &mut d)?;
+    for (i, x) in x.into_iter().enumerate() {
+        let whole = x as i32;
+        let expected = (whole as u8, whole as i8, whole as u16, (x * 100.0) as i32 as i16);
+        assert_eq!((a[i], b[i], c[i], d[i]), expected, "{x}");
+    }
+    Ok(())
+}
+
 fn in_packs() -> Outcome {
     for lanes in ["4", "16"] {
         let settings = [("SPIRULA_TIER", "optimized"), ("SPIRULA_VECTOR_WIDTH", lanes)];
         again_with("conversions::convert", &settings);
+        again_with("conversions::beyond_the_range", &settings);
     }
     Ok(())
 }

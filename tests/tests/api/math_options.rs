@@ -2,11 +2,19 @@
 //! results, and what they may not.
 
 use crate::setup::{Setup, tests};
+use crate::sources;
 use spirula_tests::cl::sys::*;
 use spirula_tests::cl::{self, Buffer, Kernel, NdRange, Program, SPIR12};
 use spirula_tests::isolate::Outcome;
 
-tests![strict, fast_relaxed_math, unsafe_math, liberties_that_change_no_function, denormals];
+tests![
+    strict,
+    fast_relaxed_math,
+    unsafe_math,
+    liberties_that_change_no_function,
+    denormals,
+    the_same_bits_without_optimization
+];
 
 /// A function of one argument, its truth, where its bounds hold, and what its error is allowed to be with unsafe math
 /// (OpenCL 3.0, 7.4, the table for that option): ULP and a part of |x| ULP, or an absolute error.
@@ -151,5 +159,22 @@ fn denormals() -> Outcome {
             assert!(sum == x + x || flushed, "{options}: {x:e} + {x:e} = {sum:e}");
         }
     }
+    Ok(())
+}
+
+/// Which instructions functions are made of is decided by the processor, not by how much time there is for optimization.
+fn the_same_bits_without_optimization() -> Outcome {
+    let setup = sources::setup()?;
+    let source = "#pragma OPENCL EXTENSION cl_khr_fp64 : enable
+        kernel void f(global const float *x, global float *y) {
+            size_t i = get_global_id(0); float a = x[i];
+            y[i] = (float)(rsqrt((double)a) * 1e9 - trunc(rsqrt((double)a) * 1e9)) + rsqrt(a) + exp(a) + pow(a, 0.3f) + sincos(a, &a); }";
+    let x = inputs((1e-3, 20.0));
+    let results = ["", "-cl-opt-disable"].map(|options| {
+        let bits = |y: Vec<f32>| y.into_iter().map(f32::to_bits).collect::<Vec<_>>();
+        apply(&setup, &sources::built(&setup, source, options)?, "f", &x).map(bits)
+    });
+    let [with, without] = results;
+    assert_eq!(with?, without?);
     Ok(())
 }

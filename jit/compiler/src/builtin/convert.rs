@@ -78,7 +78,10 @@ fn convert(e: &mut Emitter, call: &Call, to: Element, saturate: bool, rounding: 
         (true, true) => round_float(e, x, to.into(), rounding),
         (true, false) => {
             let whole = round_to_integral(e, x, rounding);
-            // Saturating always: what the plain forms do out of range is ours to choose, poison is not.
+            if !saturate && to.bits() < 32 {
+                return last_bits(e, &whole, to);
+            }
+            // What other plain forms do out of range is ours to choose, poison is not.
             let op = if to.is_signed() { "fptosi" } else { "fptoui" };
             let name = format!("llvm.{op}.sat.{}.{}", call.result.suffix(), x.ir.suffix());
             e.call(&name, call.result, &[whole], "")
@@ -90,6 +93,13 @@ fn convert(e: &mut Emitter, call: &Call, to: Element, saturate: bool, rounding: 
         }
         (false, false) => resize(e, x, from, to),
     }
+}
+
+/// What fits 32 bits keeps its last ones, as on other runtimes and in C on this processor: programs compare with what those yield.
+fn last_bits(e: &mut Emitter, whole: &Value, to: Element) -> Value {
+    let whole = e.cast("fptosi", whole, Lane::Int(32));
+    let frozen = e.value(whole.ir, &format!("freeze {whole}"));
+    e.cast("trunc", &frozen, to.into())
 }
 
 fn resize(e: &mut Emitter, x: &Value, from: Element, to: Element) -> Value {
