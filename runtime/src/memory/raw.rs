@@ -3,6 +3,7 @@
 
 #![allow(unsafe_code)]
 
+mod pages;
 mod past_caches;
 
 use super::pool::Pool;
@@ -50,8 +51,6 @@ impl HostPtr {
 
 /// Alignment of buffers: a page, so that no kernel's vector type and no `mmap`-minded application can complain.
 pub(crate) const PAGE: usize = 4096;
-/// From this size on, memory is asked for in huge pages.
-const HUGE_PAGE: usize = 2 << 20;
 /// Up to this size memory is aligned here: allocators cut it out of larger pieces for that, which takes longer than a small launch.
 const ALIGNED_HERE: usize = 1024;
 
@@ -85,19 +84,13 @@ impl Allocation {
         if padded <= ALIGNED_HERE && align < PAGE {
             return Allocation::aligned_here(size, padded, align);
         }
-        let huge = padded >= 2 * HUGE_PAGE;
-        let layout = Layout::from_size_align(padded, if huge { HUGE_PAGE } else { align }).ok()?;
+        let huge = padded >= pages::LEAST;
+        let layout = Layout::from_size_align(padded, if huge { pages::HUGE_PAGE } else { align }).ok()?;
         // SAFETY: the layout's size isn't zero.
         let start = NonNull::new(unsafe { alloc(layout) })?;
         if huge {
-            // SAFETY: the range is ours; the advice changes no contents. Failure costs only speed.
-            let _ = unsafe {
-                rustix::mm::madvise(
-                    start.as_ptr().cast(),
-                    padded & !(PAGE - 1),
-                    rustix::mm::Advice::LinuxHugepage,
-                )
-            };
+            // SAFETY: the memory is ours, and nothing is in it yet.
+            unsafe { pages::ask_for_huge(start, padded) };
         }
         Some(Allocation { start, size, owner: Owner::Heap(start, layout) })
     }

@@ -207,7 +207,8 @@ pub(crate) fn refuse(step: Step, word: &str) -> crate::Error {
     status.because(format!("unknown option: {shown}{}", suggestion(step, &shown)))
 }
 
-/// Words as a shell would see them: quotes keep spaces, a backslash keeps the next character.
+/// Words as a shell would see them: quotes keep spaces, a backslash keeps the next character. But a single character in single
+/// quotes within a word is one of C's: `-DCLASS='A'`.
 fn split(text: &str) -> Vec<String> {
     let (mut words, mut word, mut quote) = (Vec::new(), None::<String>, None);
     let mut characters = text.chars();
@@ -215,6 +216,10 @@ fn split(text: &str) -> Vec<String> {
         match (character, quote) {
             ('\\', _) => word.get_or_insert_default().extend(characters.next()),
             (_, Some(open)) if character == open => quote = None,
+            ('\'', None) if word.is_some() && begins_with_character(characters.as_str()) => {
+                word.get_or_insert_default().push(character);
+                word.get_or_insert_default().extend(characters.by_ref().take(2));
+            }
             ('"' | '\'', None) => {
                 quote = Some(character);
                 word.get_or_insert_default();
@@ -225,6 +230,12 @@ fn split(text: &str) -> Vec<String> {
     }
     words.extend(word);
     words
+}
+
+/// Whether a single character comes first, and then the quote that ends it.
+fn begins_with_character(rest: &str) -> bool {
+    let mut characters = rest.chars();
+    characters.next().is_some_and(|first| first != '\\') && characters.next() == Some('\'')
 }
 
 #[cfg(test)]
@@ -239,6 +250,10 @@ mod tests {
     fn words_are_split_like_a_shells() {
         assert_eq!(split(" -D a='b c'  \"-I x\" d\\ e\t"), ["-D", "a=b c", "-I x", "d e"]);
         assert_eq!(split("  "), [""; 0]);
+        assert_eq!(
+            split("-DCLASS='A' -D B='x y' 'C' -DE='' -DF='\\''"),
+            ["-DCLASS='A'", "-D", "B=x y", "C", "-DE=", "-DF='"]
+        );
     }
 
     #[test]
