@@ -25,6 +25,8 @@ const MOST_TRIED: usize = 3;
 /// Threads must have run the code for so many times what it takes to make an alternative, for each one; for what is thought to be slower,
 /// longer by the square of that.
 const WORTH_MAKING: u64 = 6;
+/// The same where what is found out is kept for later processes: programs that run for a second begin with it the next time.
+const WORTH_KEEPING: u64 = 2;
 /// Pairs of turns where alternatives take turns in any case.
 const PAIRS_ALWAYS: usize = 6;
 
@@ -261,7 +263,8 @@ impl Tuning {
     fn worth_ns(&self, operations: u32, next: Option<&Alternative>) -> u64 {
         let making_ns = compile_time::HERE.expected_ns(operations);
         let percent = next.map_or(100, |next| u64::from(next.percent.clamp(100, 1000)));
-        if self.always { 0 } else { making_ns.saturating_mul(WORTH_MAKING * percent * percent) / 10_000 }
+        let times = if spirula_service::keeps_code() { WORTH_KEEPING } else { WORTH_MAKING };
+        if self.always { 0 } else { making_ns.saturating_mul(times * percent * percent) / 10_000 }
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {

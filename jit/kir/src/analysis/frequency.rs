@@ -59,7 +59,9 @@ impl Frequencies {
             iterations: ids.iter().map(|&id| iterations(function, flow, loops, id)).collect(),
         };
         for level in std::iter::once(None).chain(ids.into_iter().map(Some)) {
-            frequencies.level(function, &Level::new(function, flow, loops, level), taken);
+            let nodes = Level::new(function, flow, loops, level);
+            let leaving = level.map_or(Vec::new(), |id| leaving(function, &nodes, loops, id));
+            frequencies.level(function, &nodes, &leaving, taken);
         }
         frequencies
     }
@@ -79,7 +81,14 @@ impl Frequencies {
         self.iterations[id.0]
     }
 
-    fn level(&mut self, function: &Function, level: &Level, taken: &dyn Fn(Block, f64) -> f64) {
+    /// `leaving` says which edges of a loop's nodes lead out of it in any case.
+    fn level(
+        &mut self,
+        function: &Function,
+        level: &Level,
+        leaving: &[Vec<bool>],
+        taken: &dyn Fn(Block, f64) -> f64,
+    ) {
         let mut share = vec![0.0; level.nodes.len()];
         share.first_mut().into_iter().for_each(|first| *first = 1.0);
         for (number, (node, edges)) in level.nodes.iter().zip(&level.edges).enumerate() {
@@ -87,7 +96,7 @@ impl Frequencies {
                 Node::Block(block) => self.blocks[block.index()] = share[number],
                 Node::Loop(id) => self.loops[id.0] = share[number],
             }
-            for (edge, part) in edges.iter().zip(shares(function, edges)) {
+            for (edge, part) in edges.iter().zip(shares(function, edges, leaving.get(number))) {
                 if let To::Node(to) = edge.to {
                     share[to] = f64::min(share[to] + share[number] * taken(edge.from, part), 1.0);
                 }
@@ -97,10 +106,42 @@ impl Frequencies {
 }
 
 /// By which of the edges out of a node control goes.
-fn shares(function: &Function, edges: &[Edge]) -> Vec<f64> {
-    let weights: Vec<f64> = edges.iter().map(|edge| weight(function, edge)).collect();
+fn shares(function: &Function, edges: &[Edge], leaving: Option<&Vec<bool>>) -> Vec<f64> {
+    let leaves = |number: usize| leaving.is_some_and(|leaving| leaving[number]);
+    let weight = |(number, edge)| if leaves(number) { LEAVES_LOOP } else { weight(function, edge) };
+    let weights: Vec<f64> = edges.iter().enumerate().map(weight).collect();
     let sum: f64 = weights.iter().sum();
     weights.into_iter().map(|weight| weight / sum.max(f64::MIN_POSITIVE)).collect()
+}
+
+/// Which of the nodes' edges lead out of a loop in any case. What returns from within a loop mostly goes to its last branch first, with a
+/// constant that has it leave there: such ways are in the loop, and yet ways out.
+fn leaving(function: &Function, level: &Level, loops: &Loops, id: LoopId) -> Vec<Vec<bool>> {
+    let mut leaving: Vec<Vec<bool>> = vec![Vec::new(); level.nodes.len()];
+    for (number, edges) in level.edges.iter().enumerate().rev() {
+        let leaves = |edge: &Edge| match edge.to {
+            To::Out(_) => true,
+            To::Back => false,
+            To::Node(to) => {
+                let on = &leaving[to];
+                (!on.is_empty() && on.iter().all(|&leaves| leaves))
+                    || decided(function, edge).is_some_and(|to| !loops.contains(id, to))
+            }
+        };
+        leaving[number] = edges.iter().map(leaves).collect();
+    }
+    leaving
+}
+
+/// Where the block that an edge leads to goes on to, if it does nothing else and the edge's arguments decide that.
+fn decided(function: &Function, edge: &Edge) -> Option<Block> {
+    let terminator = &function.block(edge.from).terminator;
+    let target = terminator.targets().into_iter().nth(edge.target)?;
+    let data = function.block(target.block);
+    let Terminator::Branch { condition, then, otherwise } = &data.terminator else { return None };
+    let number = data.params.iter().position(|param| param == condition).filter(|_| data.insts.is_empty())?;
+    let is_true = function.constant_int(target.arguments[number])? != 0;
+    Some(if is_true { then.block } else { otherwise.block })
 }
 
 fn weight(function: &Function, edge: &Edge) -> f64 {
@@ -231,5 +272,18 @@ mod tests {
                     b2:\n  call @\"slow\"(%1)\n  jump b3\nb3:\n  store %0, %1, align 4\n  jump b4\nb4:\n  return\n}";
         let blocks = frequencies(text).0;
         assert!(blocks[2] < 0.02 && blocks[1] > 0.9 && blocks[3] > 0.9, "{blocks:?}");
+    }
+
+    #[test]
+    fn ways_out_by_way_of_the_last_branch() {
+        // b2 leaves for b4, which goes on or leaves as it is told, and b6 comes there by way of b5.
+        let text = "kernel \"k\"(%0: ptr(global) @ 0, %1: i32 @ 8) {\nb0:\n  jump b1(0:i32)\n\
+                    b1(%2: i32):\n  %3: i1 = icmp eq %2, %1\n  branch %3, b2, b3\n\
+                    b2:\n  store %0, %2, align 4\n  jump b4(0:i1)\n\
+                    b3:\n  %4: i32 = add %2, 1:i32\n  store %0, %4, align 4\n  jump b4(1:i1)\n\
+                    b4(%5: i1):\n  branch %5, b5, b6\n\
+                    b5:\n  %6: i32 = add %2, 2:i32\n  jump b1(%6)\nb6:\n  return\n}";
+        let blocks = frequencies(text).0;
+        assert!(blocks[2] < 0.1 && blocks[3] > 0.9 && blocks[5] > 0.9, "{blocks:?}");
     }
 }
