@@ -2,7 +2,9 @@
 //! neighbouring memory and those in the first don't, as in kernels for which the first dimension is a matrix's row, or groups are known to
 //! be one item wide.
 
-use crate::analysis::{ControlFlow, Frequencies, Loops, MemoryShape, Shapes, sees_group, sees_sub_groups};
+use crate::analysis::{
+    ControlFlow, Frequencies, Leaps, Loops, MemoryShape, Shapes, sees_group, sees_sub_groups,
+};
 use crate::{AddressSpace, Function, Op, Scalar, Type, Value, WorkItemQuery};
 use fixedbitset::FixedBitSet;
 
@@ -13,6 +15,8 @@ const LEAST_PART: f64 = 0.5;
 /// An access costs what it moves; one whose lanes lie further apart takes an access for each.
 const MOST_APART: u64 = 4;
 const SCATTERED: f64 = 16.0;
+/// One of a row that each lane walks along for itself, which is loaded in strips.
+const WALKED: f64 = 6.0;
 
 /// Decides it.
 pub fn choose_row_dimension(kernel: &mut Function) {
@@ -65,19 +69,21 @@ fn accesses(kernel: &Function, flow: &ControlFlow, loops: &Loops, frequencies: &
     let interleaved = FixedBitSet::with_capacity(kernel.value_count());
     let memory = MemoryShape { context: &[], slot_strides: &[], interleaved: &interleaved };
     let shapes = Shapes::new(kernel, flow, loops, &memory);
+    let leaps = Leaps::new(kernel, loops);
     let mut cost = 0.0;
     for &block in flow.reverse_post_order() {
-        // What stands in a loop counts by it, as often as a loop is thought to turn.
-        let depth = loops.around(loops.innermost(block)).count() as i32;
-        let often = frequencies.of(block) * TURNS.powi(depth);
+        // What stands in a loop counts by it, as often as a loop turns, or is thought to.
+        let around = loops.around(loops.innermost(block));
+        let turns = around.map(|id| frequencies.iterations(id).map_or(TURNS, |turns| turns as f64));
+        let often = frequencies.of(block) * turns.product::<f64>();
+        let stride = |pointer| shapes.shape_at(pointer, block).stride();
         let each = kernel.block(block).insts.iter().map(|&inst| match *kernel.op(inst) {
-            Op::Load { pointer, .. } => {
-                let ty = kernel.result(inst).map(|value| kernel.ty(value));
-                ty.map_or(0.0, |ty| access(kernel, pointer, shapes.shape_at(pointer, block).stride(), ty))
-            }
-            Op::Store { pointer, value, .. } => {
-                access(kernel, pointer, shapes.shape_at(pointer, block).stride(), kernel.ty(value))
-            }
+            Op::Load { pointer, .. } => kernel.result(inst).map_or(0.0, |value| {
+                let ty = kernel.ty(value);
+                let most = if leaps.walk_at(block, pointer, ty.size()) { WALKED } else { SCATTERED };
+                access(kernel, pointer, stride(pointer), ty).min(most)
+            }),
+            Op::Store { pointer, value, .. } => access(kernel, pointer, stride(pointer), kernel.ty(value)),
             _ => 0.0,
         });
         cost += often * each.sum::<f64>();
@@ -135,6 +141,28 @@ mod tests {
         }
         // However groups are one item wide.
         assert_eq!(chosen("  work_group_size 1 64 1\n", "local_id", COLUMNS, ""), 1);
+    }
+
+    #[test]
+    fn rows_that_are_walked_along_in_a_loop_cost_little() {
+        // Groups of 16 x 8 store along the first dimension; each work-item sums up a part of its own row of local memory.
+        let text = |step: u32| {
+            format!(
+                "kernel \"k\"(%0: ptr(global) @ 0) {{\n  local 4096\n  work_group_size 16 8 1\nb0:\n  %1: i64 = local_id 0\n  %2: i64 = local_id 1\n  \
+                 jump b1(0:i64, 0x0:f32)\nb1(%3: i64, %4: f32):\n  %5: i1 = icmp ult %3, 17:i64\n  branch %5, b2, b3\n\
+                 b2:\n  %6: ptr(local) = local_address 0\n  %7: ptr(local) = address %6 + %1*196 + 0\n  %8: ptr(local) = address %7 + %2*4 + 0\n  \
+                 %9: ptr(local) = address %8 + %3*{step} + 0\n  %10: f32 = load %9, align 4\n  %11: f32 = fadd %4, %10\n  \
+                 %12: i64 = add %3, 1:i64\n  jump b1(%12, %11)\n\
+                 b3:\n  %13: ptr(global) = address %0 + %2*4096 + 0\n  %14: ptr(global) = address %13 + %1*4 + 0\n{}  store %14, %4, align 4\n  return\n}}",
+                "  store %14, %4, align 4\n".repeat(4)
+            )
+        };
+        let chosen = |step: u32| {
+            let mut kernel = parse(&text(step)).unwrap_or_else(|e| panic!("{e}"));
+            choose_row_dimension(&mut kernel);
+            kernel.row_dimension
+        };
+        assert_eq!([4, 64].map(chosen), [0, 1]);
     }
 
     #[test]

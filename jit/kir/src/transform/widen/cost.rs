@@ -4,17 +4,15 @@
 //! the next takes (`latency`), whichever is more. `price` says what each instruction costs.
 
 mod latency;
-mod leaps;
 mod pressure;
 mod price;
 mod shares;
 
 use super::Facts;
-use crate::analysis::{Frequencies, LoopId};
+use crate::analysis::{Frequencies, Leaps, LoopId};
 use crate::transform::ContextKind;
 use crate::{Block, Function};
 use latency::Chains;
-use leaps::Leaps;
 use price::{Price, Prices};
 use spirula_interface::target::{Costs, TargetFacts};
 

@@ -1,8 +1,9 @@
-//! Widening: loops in which each iteration accesses another line of the caches, such as `a[i * n + item]` for each i. A pack uses all of a
-//! line that it fetches; scalar code comes back for the next work-item's part when the loop has gone through all lines, and often they
-//! are gone by then: rows of a power of two lie in few sets.
+//! Analysis: how far apart a loop's accesses are from one iteration to the next. Where each goes to another line of the caches, such as
+//! `a[i * n + item]` for each i, a pack uses all of a line that it fetches; scalar code comes back for the next work-item's part when the
+//! loop has gone through all lines, and often they are gone by then: rows of a power of two lie in few sets. Where each goes on to the next
+//! element, a work-item walks along a row.
 
-use crate::analysis::{Loop, Loops};
+use super::{Loop, Loops};
 use crate::{BinaryOp, Block, Function, Op, Value, ValueDef};
 
 /// Bytes of a line.
@@ -40,13 +41,14 @@ impl Step {
 }
 
 /// A body's loops, and where its instructions stand.
-pub(super) struct Leaps<'a> {
+pub struct Leaps<'a> {
     body: &'a Function,
     loops: &'a Loops,
     places: Vec<Option<Block>>,
 }
 
 impl<'a> Leaps<'a> {
+    /// Of a body with these loops.
     pub fn new(body: &'a Function, loops: &'a Loops) -> Self {
         let mut places = vec![None; body.inst_count()];
         for block in body.block_ids() {
@@ -58,13 +60,21 @@ impl<'a> Leaps<'a> {
     /// Whether each iteration of the innermost loop around a block accesses another line by that pointer. A step that is not known is
     /// thought to be long: it is the length of rows, mostly.
     pub fn are_at(&self, block: Block, pointer: Value) -> bool {
-        let Some(id) = self.loops.innermost(block) else { return false };
-        let search = Search { body: self.body, around: self.loops.get(id), places: &self.places };
-        match search.step(pointer, 0) {
-            Step::By(step) => step.abs() >= LINE,
-            Step::Some => true,
-            Step::Any => false,
+        match self.step(block, pointer) {
+            Some(Step::By(step)) => step.abs() >= LINE,
+            Some(Step::Some) => true,
+            _ => false,
         }
+    }
+
+    /// Whether each iteration of that loop accesses the next element, of so many bytes.
+    pub fn walk_at(&self, block: Block, pointer: Value, size: u64) -> bool {
+        self.step(block, pointer) == Some(Step::By(size.into()))
+    }
+
+    fn step(&self, block: Block, pointer: Value) -> Option<Step> {
+        let around = self.loops.get(self.loops.innermost(block)?);
+        Some(Search { body: self.body, around, places: &self.places }.step(pointer, 0))
     }
 }
 
@@ -106,6 +116,10 @@ impl Search<'_> {
                 step(lhs).times(factor)
             }
             Some(&Op::Cast { value, .. }) => step(value),
+            // Made anew of what stays.
+            Some(op) if !op.reads_memory() && op.operands().into_iter().all(|v| step(v) == Step::By(0)) => {
+                Step::By(0)
+            }
             _ => Step::Any,
         }
     }
@@ -160,8 +174,8 @@ impl Search<'_> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::ControlFlow;
     use super::*;
-    use crate::analysis::ControlFlow;
     use crate::parse;
 
     /// Whether the store in a loop goes to another line each time; %1 is a number, %2 the work-item, %3 the counter, which grows by
@@ -195,5 +209,7 @@ mod tests {
         assert!(!leap("1:i64", &at("mul %3, %3")) && !leap("1:i64", &at("xor %3, %1")), "nobody knows");
         assert!(!leap("1:i64", &at("mul %2, %1")), "the same place each time");
         assert!(!leap("%3", plain), "another step each time");
+        let local = "  %6: ptr(local) = local_address 0\n  %9: ptr(local) = address %6 + %3*4 + 0\n";
+        assert!(leap("16:i64", local) && !leap("15:i64", local), "an address that is made anew");
     }
 }
