@@ -197,15 +197,19 @@ unsafe fn write<C: Component>(image: &ImageDescriptor, at: [i32; 3], extent: Ext
     }
 }
 
-/// `read_imagef` under CLK_FILTER_LINEAR. Of pictures in the usual formats it is inlined: lanes blend together.
+/// `read_imagef` under CLK_FILTER_LINEAR. Of pictures and volumes in the usual formats it is inlined: lanes blend together.
 ///
 /// # Safety
 /// The descriptor must describe readable memory.
 #[inline(always)]
 unsafe fn read_blended(image: &ImageDescriptor, bits: u32, number: u32, at: [f32; 3]) -> [f32; 4] {
     let (kind, sampler) = (Kind(number), Sampler(bits));
-    let is_picture = kind.axes() == 2 && !kind.is_array();
-    let path = if is_picture { Path::of::<f32>(image) } else { Path::Other };
+    let path = match (kind.axes(), kind.is_array(), Path::of::<f32>(image)) {
+        (2, false, path) => path,
+        // Eight texels each: one way, which serves most formats.
+        (3, _, Path::Bytes | Path::Word | Path::Byte | Path::Regular) => Path::Regular,
+        _ => Path::Other,
+    };
     // SAFETY: the caller's promise.
     unsafe {
         with_path!(path, PATH => match PATH {
