@@ -3,7 +3,7 @@
 
 use crate::exp::exp_narrow;
 use crate::export;
-use crate::hyperbolic::log_narrow;
+use crate::log::log_narrow;
 use crate::polynomial::polynomial;
 use crate::trig::sin_half_turns;
 use std::f64::consts::PI;

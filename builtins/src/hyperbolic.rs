@@ -2,11 +2,9 @@
 
 use crate::exp::{LN_2_PARTS, ROUND_SINGLE, assembled, exp_parts, power_of_two, remainder};
 use crate::export;
-use crate::log::log2_narrow;
 use crate::multiply_add::MultiplyAdd;
 use crate::polynomial::polynomial;
 use std::f32::consts::LOG2_E;
-use std::f64::consts::LN_2;
 use std::hint::select_unpredictable;
 
 /// (sinh(r) / r - 1) / r² and (cosh(r) - 1) / r² over r² for |r| <= 0.347; relative errors 2^-34 and 2^-33.
@@ -74,12 +72,6 @@ fn tanh(x: f32) -> f32 {
     let (above, power) = exp_parts(2.0 * size);
     let far = 1.0 - 2.0 / power.mad(above, power + 1.0);
     select_unpredictable(size < 0.55, near, far).copysign(x)
-}
-
-/// log(x) of a positive number.
-#[inline(always)]
-pub(crate) fn log_narrow(x: f64) -> f64 {
-    log2_narrow(x) * LN_2
 }
 
 export! {

@@ -20,7 +20,7 @@ macro_rules! inverse_hyperbolic {
                 log_of_root(size, size, above).copysign(x)
             }
 
-            /// log(x + √(x² - 1)) in terms of x - 1, which is exact up to `$huge`; NaN below 1.
+            /// log(x + √(x² - 1)) in terms of x - 1, which is exact up to half of `$huge`; NaN below 1.
             #[inline(always)]
             pub fn acosh(x: $float) -> $float {
                 let above = x - 1.0;

@@ -4,7 +4,7 @@
 use crate::export;
 use crate::multiply_add::MultiplyAdd;
 use crate::polynomial::polynomial;
-use std::f64::consts::FRAC_1_SQRT_2;
+use std::f64::consts::{FRAC_1_SQRT_2, LN_2};
 use std::hint::select_unpredictable;
 
 /// 2 atanh(s) / s / ln 2 over s² for |s| <= 0.1717; relative error 2^-45.
@@ -55,6 +55,12 @@ pub(crate) fn special(x: f64, result: f64) -> f64 {
     let result = select_unpredictable(x <= f64::MAX, result, x);
     let result = select_unpredictable(x == 0.0, f64::NEG_INFINITY, result);
     select_unpredictable(x < 0.0, f64::NAN, result)
+}
+
+/// log(x) of a positive number.
+#[inline(always)]
+pub(crate) fn log_narrow(x: f64) -> f64 {
+    log2_narrow(x) * LN_2
 }
 
 /// (log(1 + f) - f) / f² for 1 + f in [√½, √2]; relative error of the logarithm 2^-24.9.

@@ -86,7 +86,7 @@ const TAN_SINGLE: [f32; 7] =
 struct Single {
     quadrant: u32,
     rest: f32,
-    /// What the rest misses, for tangents: near π/4 they err by 1.6 times as much.
+    /// What the rest misses, for half turns, and for tangents: near π/4 they err by 1.6 times as much.
     low: f32,
 }
 

@@ -117,7 +117,7 @@ unsafe fn fetch_by<C: Component>(
     let inside = is_exact || !sampler.has_border();
     let Position([x, y, z]) = position;
     let layout = Layout::of::<C>(image);
-    // SAFETY: a position is inside of the image, which the caller promises to be readable.
+    // SAFETY: a position is inside of the image, which the caller promises to be readable, and its path says what it is like.
     let colour = unsafe {
         match path {
             Path::Words => texel::load_rgba(C::WORD, position.address(image, 16)),
@@ -131,7 +131,7 @@ unsafe fn fetch_by<C: Component>(
     let border = match path {
         Path::Words | Path::Bytes => [C::ZERO; 4],
         Path::Word | Path::Byte => [C::ZERO, C::ZERO, C::ZERO, C::ONE],
-        _ => layout.border(),
+        _ => texel::border(image),
     };
     if inside { colour } else { border }
 }
@@ -184,7 +184,7 @@ unsafe fn encode<C: Component>(image: &ImageDescriptor, x: i32, y: i32, z: i32, 
 unsafe fn write<C: Component>(image: &ImageDescriptor, at: [i32; 3], extent: Extent, colour: [C; 4]) {
     let (position @ Position([x, y, z]), true) = Position::nearest(at, extent) else { return };
     let layout = Layout::of::<C>(image);
-    // SAFETY: a position is inside of the image, which the caller promises to be writable.
+    // SAFETY: a position is inside of the image, which the caller promises to be writable, and its path says what it is like.
     unsafe {
         match Path::of::<C>(image) {
             Path::Words => texel::store_rgba(C::WORD, position.address(image, 16), colour),

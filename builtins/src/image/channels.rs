@@ -4,21 +4,21 @@
 
 use super::ImageDescriptor;
 use super::component::Component;
-use super::format::{A, ARGB, BGRA, INTENSITY, LUMINANCE, R, RA, RG, RGBA};
+use super::format::{A, ARGB, BGRA, DEPTH, INTENSITY, LUMINANCE, R, RA, RG, RGBA, RGX, RX};
 
 /// The channel of a component that the format lacks, which is 0 or 1.
 const ZERO: u32 = 0xFE;
 const ONE: u32 = 0xFF;
 
-/// Which channel of a texel each component is, red in the low byte. 0 if this is no order of such texels.
+/// Which channel of a texel each component is, red in the low byte; of other orders, as of RGBA.
 #[inline(always)]
 fn channels_read(order: u32) -> u32 {
     match order {
-        R => 0xFF_FE_FE_00,
+        R | RX | DEPTH => 0xFF_FE_FE_00,
         A => 0x00_FE_FE_FE,
         INTENSITY => 0x00_00_00_00,
         LUMINANCE => 0xFF_00_00_00,
-        RG => 0xFF_FE_01_00,
+        RG | RGX => 0xFF_FE_01_00,
         RA => 0x01_FE_FE_00,
         BGRA => 0x03_00_01_02,
         ARGB => 0x00_03_02_01,
@@ -36,8 +36,8 @@ fn channels_written(order: u32) -> u32 {
 #[inline(always)]
 fn count(order: u32) -> u32 {
     match order {
-        R | A | INTENSITY | LUMINANCE => 1,
-        RG | RA => 2,
+        R | RX | A | INTENSITY | LUMINANCE | DEPTH => 1,
+        RG | RGX | RA => 2,
         _ => 4,
     }
 }
@@ -65,8 +65,11 @@ impl Layout {
     /// Whether there is such a layout.
     #[inline(always)]
     pub fn is_regular(self) -> bool {
-        let known = matches!(self.order, R | A | INTENSITY | LUMINANCE | RG | RA | RGBA | BGRA | ARGB);
-        known & (self.size - 1 < 8)
+        let known = matches!(
+            self.order,
+            R | RX | A | INTENSITY | LUMINANCE | DEPTH | RG | RGX | RA | RGBA | BGRA | ARGB
+        );
+        known & (1..=8).contains(&self.size)
     }
 
     /// Bytes of a texel.
@@ -78,7 +81,7 @@ impl Layout {
     /// The colour of a texel.
     ///
     /// # Safety
-    /// The texel must be readable.
+    /// The layout must be regular, and the texel readable.
     #[inline(always)]
     pub unsafe fn load<C: Component>(self, texel: *const u8) -> [C; 4] {
         // SAFETY: the caller's promise; each arm reads a texel.
@@ -106,7 +109,7 @@ impl Layout {
     /// Writes a colour to a texel.
     ///
     /// # Safety
-    /// The texel must be writable.
+    /// The layout must be regular, and the texel writable.
     #[inline(always)]
     pub unsafe fn store<C: Component>(self, texel: *mut u8, colour: [C; 4]) {
         let channels = components(channels_written(self.order));
@@ -128,13 +131,6 @@ impl Layout {
                 _ => texel.cast::<u64>().write_unaligned(u64::from(high) << 32 | u64::from(low)),
             }
         }
-    }
-
-    /// What a read outside the image gives under CLAMP: transparent black, opaque for orders without alpha.
-    #[inline(always)]
-    pub fn border<C: Component>(self) -> [C; 4] {
-        let is_opaque = matches!(self.order, R | RG | LUMINANCE);
-        [C::ZERO, C::ZERO, C::ZERO, if is_opaque { C::ONE } else { C::ZERO }]
     }
 }
 

@@ -30,8 +30,11 @@ pub(super) const BGRA: u32 = 0x10B6;
 pub(super) const ARGB: u32 = 0x10B7;
 pub(super) const INTENSITY: u32 = 0x10B8;
 pub(super) const LUMINANCE: u32 = 0x10B9;
+/// CL_Rx.
+pub(super) const RX: u32 = 0x10BA;
 pub(super) const RGX: u32 = 0x10BB;
 pub(super) const RGBX: u32 = 0x10BC;
+pub(super) const DEPTH: u32 = 0x10BD;
 pub(super) const SRGBX: u32 = 0x10C0;
 pub(super) const SRGBA: u32 = 0x10C1;
 pub(super) const SBGRA: u32 = 0x10C2;

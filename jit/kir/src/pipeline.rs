@@ -155,7 +155,7 @@ pub const PASSES: [Pass; 24] = [
     },
     Pass {
         name: "narrow-conversions",
-        reason: "behind `saturation`, whose bounded values need no more",
+        reason: "behind `saturation`, which makes some",
         run: Run::Function(|function, _| transform::widen_narrow_conversions(function)),
     },
     Pass {

@@ -207,8 +207,8 @@ pub(crate) fn refuse(step: Step, word: &str) -> crate::Error {
     status.because(format!("unknown option: {shown}{}", suggestion(step, &shown)))
 }
 
-/// Words as a shell would see them: quotes keep spaces, a backslash keeps the next character. But a single character in single
-/// quotes within a word is one of C's: `-DCLASS='A'`.
+/// Words as a shell would see them: quotes keep spaces, a backslash keeps the next character. But what is defined as a
+/// character of C's keeps its quotes: `-DCLASS='A'`.
 fn split(text: &str) -> Vec<String> {
     let (mut words, mut word, mut quote) = (Vec::new(), None::<String>, None);
     let mut characters = text.chars();
@@ -216,9 +216,12 @@ fn split(text: &str) -> Vec<String> {
         match (character, quote) {
             ('\\', _) => word.get_or_insert_default().extend(characters.next()),
             (_, Some(open)) if character == open => quote = None,
-            ('\'', None) if word.is_some() && begins_with_character(characters.as_str()) => {
-                word.get_or_insert_default().push(character);
-                word.get_or_insert_default().extend(characters.by_ref().take(2));
+            ('\'', None)
+                if let Some(word) = word.as_mut().filter(|word| word.ends_with('='))
+                    && let Some(count) = character_constant(characters.as_str()) =>
+            {
+                word.push(character);
+                word.extend(characters.by_ref().take(count));
             }
             ('"' | '\'', None) => {
                 quote = Some(character);
@@ -232,10 +235,15 @@ fn split(text: &str) -> Vec<String> {
     words
 }
 
-/// Whether a single character comes first, and then the quote that ends it.
-fn begins_with_character(rest: &str) -> bool {
+/// How many characters are left of one of C's constants behind its first quote, such as `A'` and `\n'`, if it is one.
+fn character_constant(rest: &str) -> Option<usize> {
     let mut characters = rest.chars();
-    characters.next().is_some_and(|first| first != '\\') && characters.next() == Some('\'')
+    let length = match characters.next()? {
+        '\'' => return None,
+        '\\' => characters.next().map(|_| 3)?,
+        _ => 2,
+    };
+    (characters.next() == Some('\'')).then_some(length)
 }
 
 #[cfg(test)]
@@ -250,10 +258,9 @@ mod tests {
     fn words_are_split_like_a_shells() {
         assert_eq!(split(" -D a='b c'  \"-I x\" d\\ e\t"), ["-D", "a=b c", "-I x", "d e"]);
         assert_eq!(split("  "), [""; 0]);
-        assert_eq!(
-            split("-DCLASS='A' -D B='x y' 'C' -DE='' -DF='\\''"),
-            ["-DCLASS='A'", "-D", "B=x y", "C", "-DE=", "-DF='"]
-        );
+        let text = "-DCLASS='A' -D B='x y' 'C' -DE='' -D F='\\n' -DG='\\'' -I'.'";
+        let words = ["-DCLASS='A'", "-D", "B=x y", "C", "-DE=", "-D", "F='\\n'", "-DG='\\''", "-I."];
+        assert_eq!(split(text), words);
     }
 
     #[test]

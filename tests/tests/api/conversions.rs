@@ -305,7 +305,6 @@ pub fn nearest_half(x: f64, mode: &str) -> f64 {
     }
 }
 
-/// Packs saturate, and narrow, in their own way.
 /// What a narrow integer can't hold is undefined. C's programs on this processor get the last bits, and so do ours, in any code.
 fn beyond_the_range() -> Outcome {
     let setup = setup()?;
@@ -338,6 +337,7 @@ fn beyond_the_range() -> Outcome {
     Ok(())
 }
 
+/// Packs have code of their own.
 fn in_packs() -> Outcome {
     for lanes in ["4", "16"] {
         let settings = [("SPIRULA_TIER", "optimized"), ("SPIRULA_VECTOR_WIDTH", lanes)];

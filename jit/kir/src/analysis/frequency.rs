@@ -108,7 +108,10 @@ impl Frequencies {
 /// By which of the edges out of a node control goes.
 fn shares(function: &Function, edges: &[Edge], leaving: Option<&Vec<bool>>) -> Vec<f64> {
     let leaves = |number: usize| leaving.is_some_and(|leaving| leaving[number]);
-    let weight = |(number, edge)| if leaves(number) { LEAVES_LOOP } else { weight(function, edge) };
+    let weight = |(number, edge)| {
+        let weight = weight(function, edge);
+        if leaves(number) { weight.min(LEAVES_LOOP) } else { weight }
+    };
     let weights: Vec<f64> = edges.iter().enumerate().map(weight).collect();
     let sum: f64 = weights.iter().sum();
     weights.into_iter().map(|weight| weight / sum.max(f64::MIN_POSITIVE)).collect()
@@ -153,10 +156,9 @@ fn weight(function: &Function, edge: &Edge) -> f64 {
         return SHARE_MEMORY;
     }
     let calls = || data.insts.iter().any(|&inst| matches!(function.op(inst), Op::Call { .. }));
-    match (&data.terminator, edge.to) {
-        (Terminator::Unreachable, _) => 0.0001,
-        (_, To::Out(_)) => LEAVES_LOOP,
-        (Terminator::Exit(_) | Terminator::Return(_), _) if data.insts.is_empty() => ENDS,
+    match data.terminator {
+        Terminator::Unreachable => 0.0001,
+        Terminator::Exit(_) | Terminator::Return(_) if data.insts.is_empty() => ENDS,
         _ if calls() => CALLS,
         _ => 1.0,
     }
@@ -285,5 +287,8 @@ mod tests {
                     b5:\n  %6: i32 = add %2, 2:i32\n  jump b1(%6)\nb6:\n  return\n}";
         let blocks = frequencies(text).0;
         assert!(blocks[2] < 0.1 && blocks[3] > 0.9 && blocks[5] > 0.9, "{blocks:?}");
+        // What is not reached is rarer than a way out.
+        let never = frequencies(&text.replace("return", "unreachable")).0;
+        assert!(never[5] > 0.999 && blocks[5] < 0.99, "{never:?} {blocks:?}");
     }
 }

@@ -3,9 +3,9 @@
 //! be one item wide.
 
 use crate::analysis::{
-    ControlFlow, Frequencies, Leaps, Loops, MemoryShape, Shapes, sees_group, sees_sub_groups,
+    ControlFlow, Frequencies, Leaps, Loop, Loops, MemoryShape, Shapes, sees_group, sees_sub_groups,
 };
-use crate::{AddressSpace, Function, Op, Scalar, Type, Value, WorkItemQuery};
+use crate::{AddressSpace, Block, Function, Op, Scalar, Type, Value, WorkItemQuery};
 use fixedbitset::FixedBitSet;
 
 /// Shorter rows hold no pack worth a choice.
@@ -77,10 +77,12 @@ fn accesses(kernel: &Function, flow: &ControlFlow, loops: &Loops, frequencies: &
         let turns = around.map(|id| frequencies.iterations(id).map_or(TURNS, |turns| turns as f64));
         let often = frequencies.of(block) * turns.product::<f64>();
         let stride = |pointer| shapes.shape_at(pointer, block).stride();
+        let strips = loops.innermost(block).is_some_and(|id| may_have_strips(kernel, loops.get(id)));
         let each = kernel.block(block).insts.iter().map(|&inst| match *kernel.op(inst) {
             Op::Load { pointer, .. } => kernel.result(inst).map_or(0.0, |value| {
                 let ty = kernel.ty(value);
-                let most = if leaps.walk_at(block, pointer, ty.size()) { WALKED } else { SCATTERED };
+                let is_walked = strips && leaps.walk_at(block, pointer, ty.size());
+                let most = if is_walked { WALKED } else { SCATTERED };
                 access(kernel, pointer, stride(pointer), ty).min(most)
             }),
             Op::Store { pointer, value, .. } => access(kernel, pointer, stride(pointer), kernel.ty(value)),
@@ -89,6 +91,14 @@ fn accesses(kernel: &Function, flow: &ControlFlow, loops: &Loops, frequencies: &
         cost += often * each.sum::<f64>();
     }
     cost
+}
+
+/// Whether a loop is a test and a block without effects, as those are for which strips of rows are loaded.
+fn may_have_strips(kernel: &Function, found: &Loop) -> bool {
+    let mut blocks = found.blocks.ones();
+    let has_effect =
+        |number| kernel.block(Block(number as u32)).insts.iter().any(|&inst| kernel.op(inst).has_effect());
+    found.blocks.count_ones(..) == 2 && !blocks.any(has_effect)
 }
 
 /// Iterations of a loop.

@@ -61,13 +61,8 @@ fn converted(builder: &mut Builder, x: Value, to: &Type, bounds: Bounds) -> Valu
     let below = builder.compare_floats(FloatPredicate::Olt, bounded, limit);
     let other = if is_exact { limit } else { least };
     let bounded = builder.select(below, bounded, other);
-    let is_short = bounds.bits < 32;
-    let whole = if is_short { to.with_scalar(Scalar::Int(32)) } else { to.clone() };
-    let op = if is_short || bounds.is_signed { CastOp::FpToSi } else { CastOp::FpToUi };
-    let mut value = builder.cast(op, whole, bounded);
-    if is_short {
-        value = builder.cast(CastOp::Trunc, to.clone(), value);
-    }
+    let op = if bounds.is_signed { CastOp::FpToSi } else { CastOp::FpToUi };
+    let mut value = builder.cast(op, to.clone(), bounded);
     if !is_exact {
         let largest = number(builder, to, Constant::Int(bounds.largest as u128));
         let is_beyond = builder.compare_floats(FloatPredicate::Oge, x, limit);
