@@ -57,6 +57,7 @@ fn moderate(x: f64) -> Angle {
     // Exact: both have no bits below 2^-53 and the difference is below 1.
     let first = (-turns).fused(FRAC_PI_2, x);
     let second = product(turns, PI_2_SECOND);
+    // The parts may overlap, where `hi` is as small as what it misses: sine and cosine are linear in `lo`.
     let Pair { hi, lo } = sum(first, -second.hi);
     Angle { quadrant: k as u32, rest: Pair { hi, lo: (-turns).mad(PI_2_THIRD, lo - second.lo) } }
 }

@@ -278,7 +278,7 @@ mod tests {
 
     #[test]
     fn ways_out_by_way_of_the_last_branch() {
-        // b2 leaves for b4, which goes on or leaves as it is told, and b6 comes there by way of b5.
+        // b2 goes out by way of b4, which goes on or leaves as it is told.
         let text = "kernel \"k\"(%0: ptr(global) @ 0, %1: i32 @ 8) {\nb0:\n  jump b1(0:i32)\n\
                     b1(%2: i32):\n  %3: i1 = icmp eq %2, %1\n  branch %3, b2, b3\n\
                     b2:\n  store %0, %2, align 4\n  jump b4(0:i1)\n\
