@@ -89,8 +89,8 @@ impl Allocation {
         // SAFETY: the layout's size isn't zero.
         let start = NonNull::new(unsafe { alloc(layout) })?;
         if huge {
-            // SAFETY: the memory is ours, and nothing is in it yet.
-            unsafe { pages::ask_for_huge(start, padded) };
+            // SAFETY: the memory is ours, begins with a page, and nothing is in it yet.
+            unsafe { pages::choose(start, padded) };
         }
         Some(Allocation { start, size, owner: Owner::Heap(start, layout) })
     }

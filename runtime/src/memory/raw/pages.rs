@@ -1,66 +1,86 @@
-//! Huge pages, where they pay: fewer translations to look up, and one fault for 512. But a virtual machine whose free memory went
-//! back to its host gets a huge page from there, piece by piece, while the system has small ones in stock: then they take several
-//! times as long as those. Some of an allocation's first ones tell, before there are more.
+//! Huge pages, where they pay: fewer translations to look up, and one fault for 512. They may not where a virtual machine tells its host
+//! which of its memory is free (virtio 1.2, 5.5.6.7, free page reporting): the host takes that away after a while, and whoever is given
+//! such a huge page next waits for milliseconds until it is back, while the system has small ones in stock. There each one is
+//! touched at once, until they get slow.
 
 #![allow(unsafe_code)]
 
 use super::PAGE;
 use rustix::mm::{Advice, madvise};
+use std::fs;
+use std::path::Path;
 use std::ptr::NonNull;
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 /// Bytes of a huge page.
 pub(super) const HUGE_PAGE: usize = 2 << 20;
-/// From this size on memory is asked for in huge pages: two to try, and small ones to compare with.
+/// From this size on memory is asked for in huge pages.
 pub(super) const LEAST: usize = 4 * HUGE_PAGE;
-/// Of so many one is tried, and not more: what was given back last comes first, and is quick.
-const TRIED_OF: usize = 16;
-const MOST_TRIED: usize = 8;
-/// Small pages that are tried.
+/// Huge pages that are touched at most: an application need not use all that it asks for.
+const MOST_TOUCHED: usize = 512;
+/// Small pages that they are compared with.
 const SMALL: usize = 16;
 /// Having a page cleared takes so long at least.
 const LEAST_FAULT: Duration = Duration::from_nanos(200);
 
-/// Whether huge pages were found to be slow; they are as long as the process lives.
-static ARE_SLOW: AtomicBool = AtomicBool::new(false);
-
-/// Has fresh memory, from a multiple of `HUGE_PAGE` on, in huge pages unless these are slow.
+/// Has fresh memory in huge pages, or in small ones where those are quicker.
 ///
 /// # Safety
-/// The caller must own `bytes` from `start` on, `LEAST` or more of them, whose contents are not needed.
-pub(super) unsafe fn ask_for_huge(start: NonNull<u8>, bytes: usize) {
-    let pages = bytes / PAGE * PAGE;
-    if ARE_SLOW.load(Ordering::Relaxed) {
-        // SAFETY: whole pages of the caller's memory; the advice changes no contents, and that it fails costs only speed.
-        let _ = unsafe { madvise(start.as_ptr().cast(), pages, Advice::LinuxNoHugepage) };
-        return;
-    }
-    let all = bytes / HUGE_PAGE * HUGE_PAGE;
-    let last = all - HUGE_PAGE;
-    let tried = (all / HUGE_PAGE / TRIED_OF).clamp(2, MOST_TRIED);
-    // SAFETY: all of it are whole pages of the caller's memory; as above.
+/// The caller must own `bytes` from `start` on, a page's start and `LEAST` or more of them, whose contents are not needed.
+pub(super) unsafe fn choose(start: NonNull<u8>, bytes: usize) {
+    static LOSES_FREE_MEMORY: OnceLock<bool> = OnceLock::new();
+    /// As long as the process lives.
+    static ARE_SLOW: AtomicBool = AtomicBool::new(false);
+    let loses = *LOSES_FREE_MEMORY.get_or_init(|| loses_free_memory(Path::new("/sys/bus/virtio/devices")));
+    // SAFETY: the caller's promise.
     unsafe {
-        let _ = madvise(start.as_ptr().cast(), last, Advice::LinuxHugepage);
-        let _ = madvise(start.as_ptr().add(last).cast(), HUGE_PAGE, Advice::LinuxNoHugepage);
-        let huge = (0..tried).map(|page| time_to_touch(start.add(page * HUGE_PAGE))).collect();
-        let small = (0..SMALL).map(|page| time_to_touch(start.add(last + page * PAGE))).sum();
-        if are_slow(huge, small) {
-            ARE_SLOW.store(true, Ordering::Relaxed);
-            let rest = tried * HUGE_PAGE;
-            let _ = madvise(start.as_ptr().add(rest).cast(), pages - rest, Advice::LinuxNoHugepage);
+        if loses && !ARE_SLOW.load(Ordering::Relaxed) {
+            ARE_SLOW.store(!touched_in_time(start, bytes), Ordering::Relaxed);
         } else {
-            let _ = madvise(start.as_ptr().cast(), pages, Advice::LinuxHugepage);
+            advise(start, 0..bytes, if loses { Advice::LinuxNoHugepage } else { Advice::LinuxHugepage });
         }
     }
 }
 
-/// Whether two huge pages or more take clearly longer than as many small ones as each stands for, given the time of `SMALL` of them.
-fn are_slow(mut huge: Vec<Duration>, small: Duration) -> bool {
-    huge.sort_unstable_by(|a, b| b.cmp(a));
+/// Touches one huge page after the other while they come in time; what is left behind a slow one is in small ones. Whether all came so.
+///
+/// # Safety
+/// As for [`choose`].
+unsafe fn touched_in_time(start: NonNull<u8>, bytes: usize) -> bool {
+    let last = bytes / HUGE_PAGE - 1;
+    // SAFETY: all of it are whole pages of the caller's memory.
+    unsafe {
+        advise(start, last * HUGE_PAGE..bytes, Advice::LinuxNoHugepage);
+        advise(start, 0..last * HUGE_PAGE, Advice::LinuxHugepage);
+        let small = (0..SMALL).map(|page| time_to_touch(start.add(last * HUGE_PAGE + page * PAGE))).sum();
+        let mut pages =
+            (0..last.min(MOST_TOUCHED)).map(|page| (page, time_to_touch(start.add(page * HUGE_PAGE))));
+        // A single one may have been interrupted.
+        let second = pages.by_ref().filter(|&(_, huge)| is_slow(huge, small)).nth(1);
+        if let Some((slow, _)) = second {
+            advise(start, (slow + 1) * HUGE_PAGE..last * HUGE_PAGE, Advice::LinuxNoHugepage);
+        } else {
+            advise(start, last * HUGE_PAGE..bytes, Advice::LinuxHugepage);
+        }
+        second.is_none()
+    }
+}
+
+/// Whether a huge page took clearly longer than as many small ones as it stands for, given the time of `SMALL` of them.
+fn is_slow(huge: Duration, small: Duration) -> bool {
     let instead = small * (HUGE_PAGE / PAGE / SMALL) as u32;
     // Small ones that were there before tell nothing.
-    small >= LEAST_FAULT * SMALL as u32 && huge.get(1).is_some_and(|&huge| 2 * huge > 3 * instead)
+    small >= LEAST_FAULT * SMALL as u32 && 2 * huge > 3 * instead
+}
+
+/// # Safety
+/// The caller must own the bytes in `range` behind `start`, which it begins with a page of.
+unsafe fn advise(start: NonNull<u8>, range: std::ops::Range<usize>, advice: Advice) {
+    let pages = range.len() / PAGE * PAGE;
+    // SAFETY: whole pages of the caller's memory; the advice changes no contents, and that it fails costs only speed.
+    let _ = unsafe { madvise(start.as_ptr().add(range.start).cast(), pages, advice) };
 }
 
 /// # Safety
@@ -72,20 +92,50 @@ unsafe fn time_to_touch(page: NonNull<u8>) -> Duration {
     begin.elapsed()
 }
 
+/// Whether this is a virtual machine whose host takes what is free. `devices` is where the system lists virtio's devices.
+fn loses_free_memory(devices: &Path) -> bool {
+    let Ok(devices) = fs::read_dir(devices) else { return false };
+    devices.flatten().any(|device| is_reporting_balloon(&device.path()).unwrap_or(false))
+}
+
+/// Whether a device is a memory balloon that free pages are reported to. None if it doesn't say.
+fn is_reporting_balloon(device: &Path) -> Option<bool> {
+    const BALLOON: &str = "0x0005";
+    /// VIRTIO_BALLOON_F_REPORTING.
+    const REPORTING: usize = 5;
+    let said = |what| fs::read_to_string(device.join(what)).ok();
+    // The features are digits, the first bit first.
+    Some(said("device")?.trim() == BALLOON && said("features")?.as_bytes().get(REPORTING) == Some(&b'1'))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
     fn huge_pages_are_slow_only_beside_small_ones() {
-        let micros = |times: &[u64]| times.iter().copied().map(Duration::from_micros).collect();
-        let are_slow = |huge: &[u64], small| are_slow(micros(huge), Duration::from_micros(small));
-        // A machine that clears a huge page in 150 us and a small one in 0.6 us; one that gets huge pages from its host, after some
-        // that it had; and one that was busy with something else for a moment.
-        assert!(!are_slow(&[150, 150], 10));
-        assert!(are_slow(&[1500, 1200], 20) && are_slow(&[110, 120, 100, 2500, 1200], 20));
-        assert!(!are_slow(&[900, 900], 20) && !are_slow(&[120, 9000, 120], 20));
-        // Memory that had pages before.
-        assert!(!are_slow(&[1, 1], 0) && !are_slow(&[150, 150], 1));
+        let is_slow = |huge, small| is_slow(Duration::from_micros(huge), Duration::from_micros(small));
+        // A machine that clears a huge page in 150 us and a small one in 0.6 us, and one that gets huge pages from its host.
+        assert!(!is_slow(150, 10) && is_slow(1200, 20));
+        // Memory that had small pages before.
+        assert!(!is_slow(150, 0) && !is_slow(150, 1));
+    }
+
+    #[test]
+    fn balloons_say_whether_free_memory_is_taken() {
+        let devices = tempfile::tempdir().unwrap();
+        let add = |name, device, features| {
+            let path = devices.path().join(name);
+            fs::create_dir(&path).unwrap();
+            fs::write(path.join("device"), device).unwrap();
+            fs::write(path.join("features"), features).unwrap();
+        };
+        assert!(!loses_free_memory(&devices.path().join("none")), "no virtual machine");
+        add("virtio0", "0x0001\n", "1111111100000000\n");
+        add("virtio1", "0x0005\n", "0110000000000000\n");
+        fs::create_dir(devices.path().join("virtio2")).unwrap();
+        assert!(!loses_free_memory(devices.path()));
+        add("virtio3", "0x0005\n", "0110010000000000\n");
+        assert!(loses_free_memory(devices.path()));
     }
 }
