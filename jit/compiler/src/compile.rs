@@ -249,7 +249,7 @@ fn specialized(
         return None;
     }
     let mut body = body.clone();
-    if let Groups::Sized(local_size) = wanted.groups {
+    if let Some(local_size) = wanted.groups.size() {
         body.required_work_group_size = Some(local_size);
         // Smaller groups run the general code.
         body.remainder_groups = false;
@@ -307,6 +307,7 @@ fn lower(
         PassError::SubGroups { .. } => CompileError::Failed(format!("error: the kernel `{name}`: {error}\n")),
         _ => fault(&format!("the kernel `{name}`"), &error),
     })?;
+    let local_size = wanted_groups(inputs).size();
     let code = KernelCode {
         symbol,
         tier,
@@ -314,12 +315,14 @@ fn lower(
         private_size: lowered.group.private_size,
         scratch_per_item: lowered.group.scratch_per_item,
         scratch_fixed: lowered.group.scratch_fixed,
-        sees_group: lowered.sees_group,
+        // A size that is a constant is asked for no more, and still matters.
+        sees_group: lowered.sees_group || local_size.is_some(),
         any_order: lowered.any_order,
         lanes: lowered.lanes,
         row_dimension: lowered.row_dimension,
         wants_filled: lowered.group.rest.is_some(),
         wants_disjoint: lowered.group.rest_overlaps,
+        local_size,
         // What checks find is told by the lanes in which it is found.
         alternatives: if inputs.settings.checks.any() { Vec::new() } else { lowered.alternatives.clone() },
         operations,

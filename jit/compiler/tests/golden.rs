@@ -96,7 +96,11 @@ fn passes_alone() {
             verify: true,
             explain: false,
             linear_memory: false,
-            usual: ["overlaps", "rows"].contains(&file).then_some(Usual { rows: 16, disjoint: true }),
+            usual: ["overlaps", "rows"].contains(&file).then_some(Usual {
+                rows: 16,
+                disjoint: true,
+                size: None,
+            }),
         };
         let form = passes.iter().fold(Form::Function(function), |form, name| {
             let pass = Pass::named(name).unwrap_or_else(|| panic!("no pass is called {name}"));

@@ -47,6 +47,17 @@ pub enum Groups {
     Sized([u32; 3]),
 }
 
+impl Groups {
+    /// The only size that there is to be code for.
+    pub fn size(self) -> Option<[u32; 3]> {
+        match self {
+            Groups::Any => None,
+            Groups::Usual(usual) => usual.size,
+            Groups::Sized(size) => Some(size),
+        }
+    }
+}
+
 /// What a kernel's launches had in common until now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Usual {
@@ -54,11 +65,13 @@ pub struct Usual {
     pub rows: u32,
     /// Whether no two buffers of a launch had memory in common.
     pub disjoint: bool,
+    /// Their groups' size, where there was one only and the kernel sees it: code is for that alone.
+    pub size: Option<[u32; 3]>,
 }
 
 impl Usual {
     /// Nothing in common: code of which all runs fast.
-    pub const NOTHING: Usual = Usual { rows: 1, disjoint: false };
+    pub const NOTHING: Usual = Usual { rows: 1, disjoint: false, size: None };
 }
 
 /// Why a compilation yielded nothing.

@@ -152,6 +152,8 @@ pub struct KernelCode {
     pub wants_filled: bool,
     /// Whether launches do that whose buffers may have memory in common.
     pub wants_disjoint: bool,
+    /// The local size that it was made for: groups of others, and smaller ones at the ends of a range, can't run in it.
+    pub local_size: Option<[u32; 3]>,
     /// What might have been made instead and be as fast, by the cost model's estimates; the likeliest first. Nothing where the program
     /// could tell, or the user decided.
     pub alternatives: Vec<Alternative>,
@@ -189,6 +191,7 @@ impl KernelCode {
             row_dimension: 0,
             wants_filled: false,
             wants_disjoint: false,
+            local_size: None,
             alternatives: Vec::new(),
             operations: 0,
             sub_group_size: 1,
@@ -196,11 +199,13 @@ impl KernelCode {
         }
     }
 
-    /// Whether that launch runs in the code that it is worth having for; see [`KernelCode::wants_filled`].
+    /// Whether that launch runs in it, and in the code that it is worth having for; see [`KernelCode::wants_filled`].
     pub fn is_for(&self, launch: &Launch) -> bool {
         let row = launch.local_size.get(usize::from(self.row_dimension)).copied().unwrap_or(0);
         let fills = row.is_multiple_of(self.lanes.max(1).into());
-        (fills || !self.wants_filled) && (launch.disjoint_buffers != 0 || !self.wants_disjoint)
+        let sizes = [launch.local_size, launch.enqueued_local_size];
+        let is_size = self.local_size.is_none_or(|size| sizes == [size.map(u64::from); 2]);
+        is_size && (fills || !self.wants_filled) && (launch.disjoint_buffers != 0 || !self.wants_disjoint)
     }
 
     /// Work-items in all sub-groups but the last of a work-group of that size: a pack, unless rows of it end within packs. Of a

@@ -117,8 +117,8 @@ pub fn lower(group: &WorkGroup, name: &str, how: How) -> WorkGroupFunction {
     }
 }
 
-/// Whether there is code for packs, and beside it such as no launch runs that is like others. (Of required sizes it is known which runs;
-/// and what is left of a row is a sub-group as well.)
+/// Whether there is code for packs, and beside it such as no launch runs that is like others. (Of sizes that a kernel requires it is known
+/// which runs; and what is left of a row is a sub-group as well.)
 fn has_rest(group: &WorkGroup, usual: Usual) -> bool {
     let is_free = |body: &Function| body.required_work_group_size.is_none();
     let mut lanes = group.regions.iter().filter_map(|region| Some(region.wide.as_ref()?.lanes)).peekable();
@@ -126,7 +126,7 @@ fn has_rest(group: &WorkGroup, usual: Usual) -> bool {
         && lanes.all(|lanes| usual.rows.is_multiple_of(lanes))
         && (usual.disjoint || !has_versions(group))
         && group.sub_group_size <= 1
-        && is_free(&group.regions[0].body)
+        && (usual.size.is_some() || is_free(&group.regions[0].body))
 }
 
 /// Whether there are versions of loops for buffers that have no memory in common.

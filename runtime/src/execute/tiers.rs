@@ -4,11 +4,14 @@
 //!
 //! A launch takes what is best when it begins, and again between chunks of its work-groups. It never waits for code.
 
+mod common;
+
 use crate::execute::background;
 use crate::execute::company::Company;
 use crate::execute::compile_time;
 use crate::execute::launch::{Code, Invocation};
 use crate::execute::pace::Pace;
+use crate::execute::tiers::common::Common;
 use crate::execute::tuning::{self, Tuning};
 use crate::execute::variants::{self, Variants};
 use crate::log;
@@ -78,10 +81,8 @@ pub(crate) struct Tiers {
     maker: Option<Box<dyn Maker>>,
     /// Whether it was looked for what was made before.
     looked: AtomicBool,
-    /// The lengths of rows of launches until then, or-ed: what their last bits are of is what all are multiples of.
-    rows: AtomicU64,
-    /// Whether one of them may have had buffers with memory in common.
-    overlap: AtomicBool,
+    /// What launches had in common until then.
+    common: Common,
     /// In baseline code.
     spent_ns: AtomicU64,
     /// Whether optimized code was asked for.
@@ -125,8 +126,7 @@ impl Tiers {
             optimized: if settled { OnceLock::from(None) } else { OnceLock::new() },
             maker,
             looked: AtomicBool::new(false),
-            rows: AtomicU64::new(0),
-            overlap: AtomicBool::new(false),
+            common: Common::default(),
             spent_ns: AtomicU64::new(0),
             begun: AtomicBool::new(false),
             making: AtomicBool::new(false),
@@ -160,10 +160,7 @@ impl Tiers {
     pub(crate) fn choose(self: &Arc<Tiers>, invocation: &Invocation) -> Version {
         self.look_once();
         if !self.is_settled() {
-            let dimension = usize::from(self.first.info.code.row_dimension);
-            let row = invocation.launch.local_size.get(dimension).copied().unwrap_or(1);
-            self.rows.fetch_or(row, Ordering::Relaxed);
-            self.overlap.fetch_or(invocation.launch.disjoint_buffers == 0, Ordering::Relaxed);
+            self.common.see(&invocation.launch, self.first.info.code.row_dimension);
         }
         let newest = self.newest();
         if newest.tier() == Tier::Optimized
@@ -266,11 +263,12 @@ impl Tiers {
         }
     }
 
-    /// What launches had in common until now.
+    /// What launches had in common until now, as far as code can be the better for it.
     fn usual(&self) -> Usual {
-        let rows = self.rows.load(Ordering::Relaxed);
-        let rows = 1 << rows.trailing_zeros().min(MOST_LANES.ilog2());
-        Usual { rows, disjoint: !self.overlap.load(Ordering::Relaxed) }
+        let KernelInfo { code, signature } = &*self.first.info;
+        let may_be_sized = code.sees_group && signature.required_work_group_size.is_none();
+        let usual = self.common.usual(MOST_LANES);
+        Usual { size: usual.size.filter(|_| may_be_sized), ..usual }
     }
 
     /// Has the optimized code made, once.
@@ -324,6 +322,10 @@ impl Tiers {
     pub(super) fn known(&self, groups: Groups) -> Option<Version> {
         let known = self.maker.as_ref()?.known(groups)?;
         let version = Some(known).filter(|version| self.is_same_launch(version))?;
+        let groups = match groups {
+            Groups::Usual(usual) => Groups::Usual(Usual { size: version.info.code.local_size, ..usual }),
+            groups => groups,
+        };
         let what = variants::described(groups);
         log::debug(format_args!("kernel {}: {what} was made before", self.name()));
         Some(tuning::begin(version, groups))
@@ -336,9 +338,9 @@ impl Tiers {
 
     /// The same in so many lanes, or in as many as the compiler chooses.
     pub(super) fn make_in_lanes(&self, groups: Groups, lanes: Option<u32>) -> Option<Version> {
-        let begun = Instant::now();
+        let (begun, expected) = (Instant::now(), Duration::from_nanos(self.making_ns()));
         let mut span = trace::span("build", || format!("{} of {}", variants::described(groups), self.name()));
-        span.note("expected to take", format_args!("{:.1?}", Duration::from_nanos(self.making_ns())));
+        span.note("expected to take", format_args!("{expected:.1?}"));
         let made = self.maker.as_ref()?.make(groups, lanes).and_then(|version| {
             let right = self.is_same_launch(&version);
             right.then_some(version).ok_or_else(|| "it is called in another way than the first code".into())
@@ -352,7 +354,10 @@ impl Tiers {
                 let what = variants::described(groups);
                 let lanes = version.info.code.lanes;
                 let time = begun.elapsed();
-                log::debug(format_args!("kernel {}: {what} in {time:.1?}, {lanes} lanes", self.name()));
+                log::debug(format_args!(
+                    "kernel {}: {what} in {time:.1?} ({expected:.1?} expected), {lanes} lanes",
+                    self.name()
+                ));
             }
             Err(error) => self.warn(groups, error),
         }

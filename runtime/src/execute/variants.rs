@@ -41,7 +41,9 @@ impl Variants {
         let is_for = info.code.is_for(launch);
         let general =
             (!is_for).then(|| self.code(tiers, Groups::Any, expected_ns, WORTH_BUILDING_NS)).flatten();
-        if !info.code.sees_group || info.signature.required_work_group_size.is_some() {
+        let is_sized =
+            info.signature.required_work_group_size.is_some() || is_for && info.code.local_size.is_some();
+        if !info.code.sees_group || is_sized {
             return general;
         }
         let fits = info.code.lanes < 2 || fills_packs(launch.local_size, info.code.lanes);
@@ -230,6 +232,23 @@ mod tests {
         let blind = tiers(blind, |_| Err("of the test".into()));
         assert!(variant(&blind, &launch([8, 4, 1]), u64::MAX).is_none());
         assert!(blind.variants().lock().is_empty());
+    }
+
+    #[test]
+    fn code_for_one_size_gets_company_for_others() {
+        let first = version(Tier::Optimized, empty, |info| {
+            (info.code.lanes, info.code.local_size) = (16, Some([64, 1, 1]));
+        });
+        let kernel = tiers(first, |groups| {
+            let general = || version(Tier::Optimized, empty, |info| info.code.symbol = "general".into());
+            (groups == Groups::Any).then(general).ok_or_else(|| "of the test".into())
+        });
+        assert!(variant(&kernel, &launch([64, 1, 1]), u64::MAX).is_none());
+        assert!(kernel.variants().lock().is_empty(), "it is what it is for");
+        let other = launch([32, 1, 1]);
+        variant(&kernel, &other, WORTH_BUILDING_NS);
+        wait_until(|| variant(&kernel, &other, 0).is_some());
+        assert_eq!(variant(&kernel, &other, 0).unwrap().info.code.symbol, "general");
     }
 
     #[test]

@@ -380,7 +380,7 @@ fn what_packs_are_not_for_is_baseline_code() {
     );
     let mut inputs = host_inputs();
     for (rows, wants_filled) in [(64, true), (1, false)] {
-        let groups = Groups::Usual(Usual { rows, disjoint: true });
+        let groups = Groups::Usual(Usual { rows, disjoint: true, size: None });
         inputs.options.specialization = Some(Specialization { kernel: "scale".into(), groups, lanes: None });
         let program = built(&text, &inputs).unwrap();
         let code = &program.kernels[0].code;
@@ -394,6 +394,29 @@ fn what_packs_are_not_for_is_baseline_code() {
             let all = ran_in_groups(&kernels[0].info, kernels[0].entry, (data, factor), size);
             assert_eq!(all, expected, "{rows} {factor} {size}");
         }
+    }
+}
+
+/// Code for launches of one size is for no other, and leaves buffers that overlap to the baseline as well.
+#[test]
+fn code_for_one_size_is_for_no_other() {
+    let mut inputs = host_inputs();
+    let size = Some([64, 1, 1]);
+    let groups = Groups::Usual(Usual { rows: 64, disjoint: true, size });
+    inputs.options.specialization = Some(Specialization { kernel: "scale".into(), groups, lanes: None });
+    let program = built(SCALE, &inputs).unwrap();
+    let code = &program.kernels[0].code;
+    assert_eq!((code.local_size, code.sees_group), (size, true));
+    assert!(code.wants_filled && code.is_for(&launch(4, 64)));
+    assert!(!code.is_for(&launch(2, 128)) && !code.is_for(&launch(256, 1)));
+    let end = Launch { enqueued_local_size: [128, 1, 1], ..launch(1, 64) };
+    assert!(!code.is_for(&end), "a smaller group at the end of a range");
+    let variables = std::sync::Arc::new(spirula_service::Variables::new(&program.data, None).unwrap());
+    let kernels = spirula_service::load(&program, &variables).unwrap();
+    for factor in [7, (1 << 30) + 3] {
+        let data: Vec<i32> = (0..256).collect();
+        let expected: Vec<i32> = data.iter().map(|value: &i32| value.wrapping_mul(factor)).collect();
+        assert_eq!(ran_in_groups(&kernels[0].info, kernels[0].entry, (data, factor), 64), expected);
     }
 }
 

@@ -134,10 +134,11 @@ impl<'i> Worker<'i> {
 
     /// Goes on in that code, unless there is no memory for it.
     fn take(&mut self, newest: &Version) {
-        if self.has_room_for(newest) {
+        let newest = newest.champion();
+        if self.has_room_for(&newest) {
             self.learn();
             (self.groups, self.since) = (0, timer());
-            self.version = newest.champion();
+            self.version = newest;
             self.begin_tuning();
         }
     }

@@ -103,9 +103,13 @@ fn run_for(kernel: &Arc<Tiers>, ns: u64) {
 
 #[test]
 fn optimized_code_is_for_what_launches_have() {
-    for (rows, disjoint, multiple) in
-        [(&[128, 192][..], true, 64), (&[48, 64], false, 16), (&[64, 7], true, 1), (&[], true, 1 << 6)]
-    {
+    for (rows, disjoint, multiple) in [
+        (&[128, 192][..], true, 64),
+        (&[48, 64], false, 16),
+        (&[64, 7], true, 1),
+        (&[], true, 1 << 6),
+        (&[40], true, 8),
+    ] {
         let asked = Arc::new(Mutex::new(Vec::new()));
         let told = asked.clone();
         let kernel = tiers(baseline(), move |groups| {
@@ -121,7 +125,12 @@ fn optimized_code_is_for_what_launches_have() {
         }
         kernel.begin();
         wait_until(|| kernel.is_settled());
-        assert_eq!(*asked.lock().unwrap(), [Groups::Usual(Usual { rows: multiple, disjoint })], "{rows:?}");
+        let size = (rows.len() == 1).then_some([rows.first().map_or(0, |&row| row as u32), 1, 1]);
+        assert_eq!(
+            *asked.lock().unwrap(),
+            [Groups::Usual(Usual { rows: multiple, disjoint, size })],
+            "{rows:?}"
+        );
     }
 }
 
