@@ -5,7 +5,7 @@
 
 use crate::execute::background;
 use crate::execute::tiers::{Better, Tiers, Version};
-use spirula_interface::options::Groups;
+use spirula_interface::options::{Groups, Usual};
 use spirula_interface::program::Launch;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -139,6 +139,9 @@ fn begin(tiers: &Arc<Tiers>, groups: Groups) -> bool {
 /// Optimized code for such groups, in the log's words.
 pub(super) fn described(groups: Groups) -> String {
     match groups {
+        Groups::Usual(Usual { size: Some(local), .. }) => {
+            format!("optimized code for work-groups of {local:?}")
+        }
         Groups::Usual(_) => "optimized code".into(),
         Groups::Any => "code for all launches".into(),
         Groups::Sized(local) => format!("code for work-groups of {local:?}"),
