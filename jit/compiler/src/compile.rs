@@ -215,6 +215,9 @@ fn import(
         transform::infer_spaces(function);
         transform::decide_contraction(function, &facts);
         transform::expand_minima(function);
+        transform::expand_reciprocal_roots(function, &facts);
+        transform::expand_scales(function, &facts);
+        transform::widen_narrow_conversions(function);
         if options.addresses.is_linear() {
             transform::enter_linear_memory(function, None);
             if settings.verify {

@@ -1,7 +1,7 @@
 //! Kernels: what they say of themselves and their arguments, setting arguments, launch checks.
 
 use crate::faults::machine_of;
-use crate::setup::{Setup, status, tests};
+use crate::setup::{Setup, again_with, status, tests};
 use spirula_tests::call;
 use spirula_tests::cl::sys::*;
 use spirula_tests::cl::{Buffer, Device, Event, Kernel, NdRange, Object, Sampler};
@@ -23,6 +23,7 @@ tests![
     global_without_local,
     private_size,
     stacks_of_functions_that_stay_calls,
+    functions_that_stay_calls_compute_the_same,
     sizes_that_get_code_of_their_own,
     groups_that_nobody_sees,
 ];
@@ -323,6 +324,43 @@ fn stacks_of_functions_that_stay_calls() -> Outcome {
         machine.queues[0].read(&buffer, &mut got)?;
         // inner: 1000 + (500 + 2 n); outer: 1000 + 2 n more.
         assert_eq!(got, [2500, 2504, 2508, 2512]);
+    }
+    Ok(())
+}
+
+/// What the processor has an instruction for is no reason to inline a function, and is the same in one that stays a call.
+fn functions_that_stay_calls_compute_the_same() -> Outcome {
+    let body = "float y = exp(x) + rsqrt(x + 200.0f) + exp10(x * 0.25f); return y + (uchar)(x * 100.0f);";
+    let source = format!(
+        "__attribute__((noinline)) float far(float x) {{ {body} }}
+        float near(float x) {{ {body} }}
+        kernel void k(global float *p, global float *q) {{
+            size_t i = get_global_id(0); float x = p[i]; p[i] = far(x); q[i] = near(x); }}"
+    );
+    for tier in ["baseline", "optimized"] {
+        if std::env::var("SPIRULA_TIER").as_deref() != Ok(tier) {
+            let test = "kernels::functions_that_stay_calls_compute_the_same";
+            if std::env::var_os("SPIRULA_TIER").is_none() {
+                again_with(test, &[("SPIRULA_TIER", tier)]);
+            }
+            continue;
+        }
+        let machine = machine_of(&source, "")?;
+        let kernel = Kernel::new(&machine.program, "k")?;
+        let x: Vec<f32> = (0..256).map(|i| i as f32 * 0.37 - 40.0).collect();
+        let (far, near) = (Buffer::copy_of(&machine.context, &x)?, Buffer::copy_of(&machine.context, &x)?);
+        kernel.set_object(0, Some(&far))?;
+        kernel.set_object(1, Some(&near))?;
+        machine.queues[0].launch(&kernel, NdRange::new(&[256], &[64]))?;
+        let (mut by_call, mut inlined) = ([0.0_f32; 256], [0.0_f32; 256]);
+        machine.queues[0].read(&far, &mut by_call)?;
+        machine.queues[0].read(&near, &mut inlined)?;
+        assert_eq!(by_call.map(f32::to_bits), inlined.map(f32::to_bits));
+        let exact = f64::from(x[200]);
+        let exact = exact.exp() + 1.0 / (exact + 200.0).sqrt() + 10.0_f64.powf(exact * 0.25);
+        assert!(
+            (f64::from(by_call[200]) / (exact + f64::from((x[200] * 100.0) as i32 as u8)) - 1.0).abs() < 1e-6
+        );
     }
     Ok(())
 }

@@ -162,6 +162,22 @@ pub(super) mod tests {
     }
 
     #[test]
+    fn what_only_computes_is_bound_to_no_kernel() {
+        let text = NESTED
+            .replace(
+                "%y = mul i32 %x, %x",
+                "%f = bitcast i32 %x to float\n %r = call float @spirula.reciprocal_root.f32(float %f)\n \
+                %s = call float @spirula.scale.f32(float %r, float %f)\n %y = bitcast float %s to i32",
+            )
+            .replace(
+                "declare void @spirula.barrier",
+                "declare float @spirula.reciprocal_root.f32(float)\n\
+                declare float @spirula.scale.f32(float, float)\ndeclare void @spirula.barrier",
+            );
+        assert!(cleaned(&text, true).contains("call i32 @far"));
+    }
+
+    #[test]
     fn large_functions_are_inlined_into_optimized_code_only() {
         let loads: String =
             (0..2_100).map(|i| format!("%l{i} = load volatile i32, ptr addrspace(1) %p\n ")).collect();

@@ -11,6 +11,7 @@ mod memory;
 mod tests;
 mod types;
 
+pub(super) use call::only_computes;
 pub(super) use data::place_in_variable;
 
 use super::CleanModule;

@@ -5,9 +5,11 @@
 use super::call_graph::CallGraph;
 use super::cleanup::{Effort, is_of_values};
 use super::harden::kernel_symbol;
+use super::import::only_computes;
 use super::limits;
 use crate::llvm::attribute::Attribute;
 use crate::llvm::{self, Edit, Function, Instruction, Layout, LlvmError, Module, View};
+use inkwell::llvm_sys::LLVMOpcode;
 use inkwell::targets::TargetMachine;
 use spirula_interface::check::Checks;
 use spirula_interface::program::KernelSignature;
@@ -115,8 +117,10 @@ fn of_small_kernels<'m>(
 /// Functions that work only as a part of their kernel: they ask for a work-item's place, synchronize, or name local
 /// memory, which each kernel lays out for itself.
 pub(super) fn bound_to_kernels<'m>(module: View<'m>, graph: &CallGraph<'m>) -> HashSet<Function<'m>> {
-    let primitives = module.functions().into_iter().filter(|f| f.name().starts_with("spirula."));
-    let primitives = primitives.filter(|f| f.is_declaration());
+    let primitives = module.functions().into_iter().filter(|function| {
+        let name = function.name();
+        function.is_declaration() && name.starts_with("spirula.") && !only_computes(&name)
+    });
     let local = module.globals().into_iter().filter(|global| global.ty().address_space() == 3);
     graph.reaching(primitives.chain(local.flat_map(|global| global.using_functions())))
 }
@@ -131,8 +135,22 @@ fn has_large_frame<'m>(function: Function<'m>, layout: Layout<'m>) -> bool {
         let count = alloca.operand(0).and_then(|count| count.constant_bits()).unwrap_or(u64::MAX);
         limits::bytes(layout, ty).unwrap_or(u64::MAX).saturating_mul(count)
     };
-    let sum = function.instructions().into_iter().map(bytes).fold(0_u64, u64::saturating_add);
-    sum > MAX_FRAME
+    let kept = function.instructions().into_iter().filter(|inst| !becomes_values(*inst));
+    kept.map(bytes).fold(0_u64, u64::saturating_add) > MAX_FRAME
+}
+
+/// Whether a variable is no part of a frame in the end: it is only ever read and written as a whole. Code without optimization keeps
+/// all that it computes in such ones, whose sum says nothing.
+fn becomes_values<'m>(alloca: Instruction<'m>) -> bool {
+    let is_access = |user: Instruction<'m>| match user.opcode() {
+        LLVMOpcode::LLVMLoad => !user.is_volatile(),
+        LLVMOpcode::LLVMStore => !user.is_volatile() && user.operand(0) != Some(*alloca),
+        LLVMOpcode::LLVMCall => {
+            user.called_function().is_some_and(|f| f.name().starts_with("llvm.lifetime."))
+        }
+        _ => false,
+    };
+    alloca.users().into_iter().all(|user| user.as_instruction().is_some_and(is_access))
 }
 
 /// Whether a function is to stay a call, by what its author says.
@@ -220,6 +238,35 @@ mod tests {
     fn all_kernels_together_have_a_limit() {
         assert!(called(&[1; 3], [30_000, 0]).is_empty());
         assert_eq!(called(&[1; 5], [30_000, 0]), ["f"]);
+    }
+
+    /// What is called stays a call where its own variables take no room, or little.
+    #[test]
+    fn frames_are_of_what_stays_in_memory() {
+        let called = |variables: &str| {
+            let load = "%l = load volatile i32, ptr null\n ".replace("%l", "%l{}");
+            let loads: String = (0..2_100).map(|i| load.replace("{}", &i.to_string())).collect();
+            let text = format!(
+                "define internal i32 @f(i32 %x) {{\n {variables} {loads} ret i32 %x\n}}
+                define void @spirula.kernel.k(i32 %x) {{\n %a = call i32 @f(i32 %x)\n ret void\n}}"
+            );
+            let session = Session::new();
+            let machine = llvm::machine(&llvm::host(), true).unwrap();
+            let mut module = testing::module(&session, &text);
+            llvm::set_target(&mut module, &machine, Default::default());
+            mark(&mut module, &[], &machine, Effort::Quick).unwrap();
+            !module.view().function_named("f").unwrap().has_attribute("alwaysinline")
+        };
+        let scalars: String = (0..400)
+            .map(|i| {
+                format!("%v{i} = alloca i64\n store i64 {i}, ptr %v{i}\n %r{i} = load i64, ptr %v{i}\n ")
+            })
+            .collect();
+        assert!(called(&scalars));
+        assert!(!called(
+            "%v = alloca [400 x i64]\n %p = getelementptr i64, ptr %v, i32 %x\n store i64 1, ptr %p\n"
+        ));
+        assert!(!called(&scalars.replace(" = load i64", " = load volatile i64")));
     }
 
     #[test]

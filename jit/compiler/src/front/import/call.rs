@@ -33,6 +33,12 @@ fn of_primitive(name: &str) -> Option<Intrinsic> {
     }
 }
 
+/// Whether the function of that name is a primitive that only computes something of numbers: that may be done anywhere.
+pub(in crate::front) fn only_computes(name: &str) -> bool {
+    let intrinsic = name.strip_prefix("spirula.").and_then(of_primitive);
+    intrinsic.is_some_and(|intrinsic| !matches!(intrinsic, Intrinsic::IsLocal | Intrinsic::IsPrivate))
+}
+
 impl<'m> Importer<'m, '_> {
     pub(super) fn call(&mut self, source: Value<'m>) -> Import<Option<kir::Value>> {
         let Some(callee) = source.as_call().and_then(Call::called_function) else {
