@@ -10,6 +10,7 @@ mod groups;
 mod leaps;
 mod liveness;
 mod loops;
+mod magnitude;
 mod masks;
 mod shape;
 mod streams;

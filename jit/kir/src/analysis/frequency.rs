@@ -1,7 +1,7 @@
 //! Analysis: how often blocks are run, guessed from their shape (after Ball and Larus, "Branch Prediction for Free", 1993), and
 //! how often loops are, where constants say so.
 
-use super::{ControlFlow, Edge, Level, LoopId, Loops, Node, To};
+use super::{ControlFlow, Edge, Level, LoopId, Loops, Node, To, magnitude};
 use crate::{
     BinaryOp, Block, Function, IntPredicate, Op, Predicate, Terminator, Value, ValueDef, WorkItemQuery,
 };
@@ -21,6 +21,9 @@ const CALLS: f64 = 0.01;
 
 /// Buffers have memory in common in so few launches.
 const SHARE_MEMORY: f64 = 0.02;
+
+/// Numbers are as large as a condition says in so few cases.
+const LARGE: f64 = 0.005;
 
 /// So many go at once where a branch leads to the end: a check of bounds.
 const ENDS: f64 = 0.1;
@@ -155,6 +158,11 @@ fn weight(function: &Function, edge: &Edge) -> f64 {
     if edge.target == 1 && asks_for_disjoint_buffers(function, edge.from) {
         return SHARE_MEMORY;
     }
+    let condition = function.block(edge.from).terminator.condition();
+    let seldom = condition.and_then(|condition| magnitude::seldom(function, condition));
+    if seldom.is_some_and(|seldom| seldom == (edge.target == 0)) {
+        return LARGE;
+    }
     let calls = || data.insts.iter().any(|&inst| matches!(function.op(inst), Op::Call { .. }));
     match data.terminator {
         Terminator::Unreachable => 0.0001,
@@ -274,6 +282,29 @@ mod tests {
                     b2:\n  call @\"slow\"(%1)\n  jump b3\nb3:\n  store %0, %1, align 4\n  jump b4\nb4:\n  return\n}";
         let blocks = frequencies(text).0;
         assert!(blocks[2] < 0.02 && blocks[1] > 0.9 && blocks[3] > 0.9, "{blocks:?}");
+    }
+
+    #[test]
+    fn large_numbers_are_rare() {
+        let is_rare = |condition: &str| {
+            let text = format!(
+                "kernel \"k\"(%0: ptr(global) @ 0, %1: f32 @ 8) {{\nb0:\n  %2: f32 = intrinsic fabs(%1)\n  {condition}\n\
+                 b1:\n  store %0, %2, align 4\n  jump b2\nb2:\n  store %0, %1, align 4\n  return\n}}"
+            );
+            frequencies(&text).0[1] < 0.01
+        };
+        let compared =
+            |comparison: &str, way: &str| is_rare(&format!("%3: i1 = fcmp {comparison}\n  branch %3, {way}"));
+        assert!(compared("ogt %2, 0x47800000:f32", "b1, b2") && compared("ult %2, 0x47800000:f32", "b2, b1"));
+        assert!(!compared("olt %2, 0x47800000:f32", "b1, b2"));
+        assert!(!compared("ogt %1, 0x47800000:f32", "b1, b2"), "of any sign");
+        assert!(!compared("ogt %2, 0x3f800000:f32", "b1, b2"), "one");
+        let both = |op: &str| {
+            is_rare(&format!(
+                "%3: i1 = fcmp ogt %2, 0x47800000:f32\n  %4: i1 = fcmp ogt %1, 0x0:f32\n  %5: i1 = {op} %3, %4\n  branch %5, b1, b2"
+            ))
+        };
+        assert!(both("and") && !both("or"));
     }
 
     #[test]
