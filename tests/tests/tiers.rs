@@ -205,22 +205,28 @@ impl Setup {
     /// A kernel that sees its groups, for rows that fill packs and others, again and again until there is optimized code for both.
     fn rows(&self) -> cl::Result<u64> {
         // Each has its own launches to go by.
-        let [other, kernel] = [(); 2].map(|()| Kernel::new(&self.program("bench/scan", SPIR12)?, "scan"));
-        let (other, kernel) = (other?, kernel?);
-        let expected = [64, 24, 1].map(|local| self.scan(&other, 500, local));
+        let kernel = |options: &str| Kernel::new(&self.program("bench/scan", options)?, "scan");
+        let (other, sizes) = (kernel(SPIR12)?, [64, 128, 24, 1]);
+        let expected = sizes.map(|local| self.scan(&other, 500, local));
         let expected = expected.into_iter().collect::<cl::Result<Vec<_>>>()?;
-        let run = |local| self.scan(&kernel, 500, local);
-        for (local, until) in
-            [(64, "kernel scan: optimized code in "), (24, "kernel scan: code for all launches in ")]
-        {
-            let right = expected[usize::from(local == 24)];
-            // Scalar code, if somebody wants it, has no packs to be filled.
-            while !self.log().contains(until) && !self.log().contains(", 1 lanes") {
-                assert_eq!(run(local)?, right, "{local}");
-                assert!(!self.log().contains("kernel scan: no "), "{}", self.log());
-            }
-            for (&expected, local) in std::iter::zip(&expected, [64, 24, 1]) {
-                assert_eq!(run(local)?, expected, "{local}");
+        // Launches of one size, and of two that packs fill; then of one that they don't.
+        let firsts = [(1, "optimized code for work-groups of [64, 1, 1] in "), (2, "optimized code in ")];
+        for (number, (first, made)) in (1..).zip(firsts) {
+            // What was made for the one before is not for it.
+            let kernel = kernel(&[SPIR12, " -cl-mad-enable"][..number].concat())?;
+            let stages = [(0..first, made, 1), (2..3, "code for all launches in ", number)];
+            for (launched, made, times) in stages {
+                let is_made = |log: &str| log.matches(&format!("kernel scan: {made}")).count() >= times;
+                // Scalar code, if somebody wants it, has no packs to be filled.
+                while !is_made(&self.log()) && !self.log().contains(", 1 lanes") {
+                    for at in launched.clone() {
+                        assert_eq!(self.scan(&kernel, 500, sizes[at])?, expected[at], "{}", sizes[at]);
+                    }
+                    assert!(!self.log().contains("kernel scan: no "), "{}", self.log());
+                }
+                for (&expected, local) in std::iter::zip(&expected, sizes) {
+                    assert_eq!(self.scan(&kernel, 500, local)?, expected, "{local}");
+                }
             }
         }
         Ok(expected[0])
