@@ -24,6 +24,7 @@ tests![
     private_size,
     stacks_of_functions_that_stay_calls,
     functions_that_stay_calls_compute_the_same,
+    functions_that_stay_calls_in_each_tier,
     sizes_that_get_code_of_their_own,
     groups_that_nobody_sees,
 ];
@@ -337,30 +338,27 @@ fn functions_that_stay_calls_compute_the_same() -> Outcome {
         kernel void k(global float *p, global float *q) {{
             size_t i = get_global_id(0); float x = p[i]; p[i] = far(x); q[i] = near(x); }}"
     );
+    let machine = machine_of(&source, "")?;
+    let kernel = Kernel::new(&machine.program, "k")?;
+    let x: Vec<f32> = (0..256).map(|i| i as f32 * 0.37 - 40.0).collect();
+    let (far, near) = (Buffer::copy_of(&machine.context, &x)?, Buffer::copy_of(&machine.context, &x)?);
+    kernel.set_object(0, Some(&far))?;
+    kernel.set_object(1, Some(&near))?;
+    machine.queues[0].launch(&kernel, NdRange::new(&[256], &[64]))?;
+    let (mut by_call, mut inlined) = ([0.0_f32; 256], [0.0_f32; 256]);
+    machine.queues[0].read(&far, &mut by_call)?;
+    machine.queues[0].read(&near, &mut inlined)?;
+    assert_eq!(by_call.map(f32::to_bits), inlined.map(f32::to_bits));
+    let exact = f64::from(x[200]);
+    let exact = exact.exp() + 1.0 / (exact + 200.0).sqrt() + 10.0_f64.powf(exact * 0.25);
+    let exact = exact + f64::from((x[200] * 100.0) as i32 as u8);
+    assert!((f64::from(by_call[200]) / exact - 1.0).abs() < 1e-6);
+    Ok(())
+}
+
+fn functions_that_stay_calls_in_each_tier() -> Outcome {
     for tier in ["baseline", "optimized"] {
-        if std::env::var("SPIRULA_TIER").as_deref() != Ok(tier) {
-            let test = "kernels::functions_that_stay_calls_compute_the_same";
-            if std::env::var_os("SPIRULA_TIER").is_none() {
-                again_with(test, &[("SPIRULA_TIER", tier)]);
-            }
-            continue;
-        }
-        let machine = machine_of(&source, "")?;
-        let kernel = Kernel::new(&machine.program, "k")?;
-        let x: Vec<f32> = (0..256).map(|i| i as f32 * 0.37 - 40.0).collect();
-        let (far, near) = (Buffer::copy_of(&machine.context, &x)?, Buffer::copy_of(&machine.context, &x)?);
-        kernel.set_object(0, Some(&far))?;
-        kernel.set_object(1, Some(&near))?;
-        machine.queues[0].launch(&kernel, NdRange::new(&[256], &[64]))?;
-        let (mut by_call, mut inlined) = ([0.0_f32; 256], [0.0_f32; 256]);
-        machine.queues[0].read(&far, &mut by_call)?;
-        machine.queues[0].read(&near, &mut inlined)?;
-        assert_eq!(by_call.map(f32::to_bits), inlined.map(f32::to_bits));
-        let exact = f64::from(x[200]);
-        let exact = exact.exp() + 1.0 / (exact + 200.0).sqrt() + 10.0_f64.powf(exact * 0.25);
-        assert!(
-            (f64::from(by_call[200]) / (exact + f64::from((x[200] * 100.0) as i32 as u8)) - 1.0).abs() < 1e-6
-        );
+        again_with("kernels::functions_that_stay_calls_compute_the_same", &[("SPIRULA_TIER", tier)]);
     }
     Ok(())
 }

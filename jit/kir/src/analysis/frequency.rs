@@ -299,12 +299,6 @@ mod tests {
         assert!(!compared("olt %2, 0x47800000:f32", "b1, b2"));
         assert!(!compared("ogt %1, 0x47800000:f32", "b1, b2"), "of any sign");
         assert!(!compared("ogt %2, 0x3f800000:f32", "b1, b2"), "one");
-        let both = |op: &str| {
-            is_rare(&format!(
-                "%3: i1 = fcmp ogt %2, 0x47800000:f32\n  %4: i1 = fcmp ogt %1, 0x0:f32\n  %5: i1 = {op} %3, %4\n  branch %5, b1, b2"
-            ))
-        };
-        assert!(both("and") && !both("or"));
     }
 
     #[test]

@@ -10,21 +10,13 @@ const LARGE: f64 = 64.0;
 
 /// Which of the two a condition seldom is, if it says so.
 pub(super) fn seldom(function: &Function, condition: Value) -> Option<bool> {
-    match *function.defining_op(condition)? {
-        Op::Compare { predicate: Predicate::Float(predicate), lhs, rhs, .. } => {
-            let is_large = is_magnitude(function, lhs) && float(function, rhs)? >= LARGE;
-            is_large.then_some(predicate).and_then(is_above)
-        }
-        // Both hold as seldom as each does.
-        Op::Binary { op: BinaryOp::And, lhs, rhs, .. } => either(function, [lhs, rhs], true),
-        Op::Binary { op: BinaryOp::Or, lhs, rhs, .. } => either(function, [lhs, rhs], false),
-        _ => None,
-    }
-}
-
-/// `value`, if one of the conditions is seldom that, and both together therefore.
-fn either(function: &Function, conditions: [Value; 2], value: bool) -> Option<bool> {
-    conditions.into_iter().any(|condition| seldom(function, condition) == Some(value)).then_some(value)
+    let Op::Compare { predicate: Predicate::Float(predicate), lhs, rhs, .. } =
+        *function.defining_op(condition)?
+    else {
+        return None;
+    };
+    let is_large = is_magnitude(function, lhs) && float(function, rhs)? >= LARGE;
+    is_large.then_some(predicate).and_then(is_above)
 }
 
 /// Whether it holds for what is above; None where it says nothing of that.

@@ -26,7 +26,7 @@ impl Common {
         self.overlap.fetch_or(launch.disjoint_buffers == 0, Ordering::Relaxed);
         let size = number(launch).unwrap_or(SEVERAL);
         if let Err(before) = self.size.compare_exchange(0, size, Ordering::Relaxed, Ordering::Relaxed)
-            && before != size
+            && ![size, SEVERAL].contains(&before)
         {
             self.size.store(SEVERAL, Ordering::Relaxed);
         }

@@ -135,6 +135,22 @@ fn optimized_code_is_for_what_launches_have() {
 }
 
 #[test]
+fn code_is_for_one_size_only_where_that_matters() {
+    for (sees_group, required) in [(true, None), (false, None), (true, Some([64, 1, 1]))] {
+        let first = version(Tier::Baseline, empty, |info| {
+            (info.code.sees_group, info.signature.required_work_group_size) = (sees_group, required);
+        });
+        let kernel = tiers(first, |_| Err("of the test".into()));
+        let mut launched = invocation(&kernel, 1, [0; 2]);
+        crate::execute::launch::prepare(&mut launched).launch =
+            Launch::whole(1, [0; 3], [64, 1, 1], [64, 1, 1]);
+        kernel.choose(&launched);
+        let is_sized = kernel.usual().size == Some([64, 1, 1]);
+        assert_eq!(is_sized, sees_group && required.is_none());
+    }
+}
+
+#[test]
 fn launches_do_not_run_what_their_rows_do_not_fill() {
     let kernel = tiers(baseline(), |_| Err("of the test".into()));
     let filled = version(Tier::Optimized, empty, |info| {

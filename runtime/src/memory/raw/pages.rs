@@ -37,7 +37,8 @@ pub(super) unsafe fn choose(start: NonNull<u8>, bytes: usize) {
     // SAFETY: the caller's promise.
     unsafe {
         if loses && !ARE_SLOW.load(Ordering::Relaxed) {
-            ARE_SLOW.store(!touched_in_time(start, bytes), Ordering::Relaxed);
+            // Another thread may have found out meanwhile.
+            ARE_SLOW.fetch_or(!touched_in_time(start, bytes), Ordering::Relaxed);
         } else {
             advise(start, 0..bytes, if loses { Advice::LinuxNoHugepage } else { Advice::LinuxHugepage });
         }
@@ -55,17 +56,20 @@ unsafe fn touched_in_time(start: NonNull<u8>, bytes: usize) -> bool {
         advise(start, last * HUGE_PAGE..bytes, Advice::LinuxNoHugepage);
         advise(start, 0..last * HUGE_PAGE, Advice::LinuxHugepage);
         let small = (0..SMALL).map(|page| time_to_touch(start.add(last * HUGE_PAGE + page * PAGE))).sum();
-        let mut pages =
-            (0..last.min(MOST_TOUCHED)).map(|page| (page, time_to_touch(start.add(page * HUGE_PAGE))));
-        // A single one may have been interrupted.
-        let second = pages.by_ref().filter(|&(_, huge)| is_slow(huge, small)).nth(1);
-        if let Some((slow, _)) = second {
+        let times = (0..last.min(MOST_TOUCHED)).map(|page| time_to_touch(start.add(page * HUGE_PAGE)));
+        let slow = second_slow(times, small);
+        if let Some(slow) = slow {
             advise(start, (slow + 1) * HUGE_PAGE..last * HUGE_PAGE, Advice::LinuxNoHugepage);
         } else {
             advise(start, last * HUGE_PAGE..bytes, Advice::LinuxHugepage);
         }
-        second.is_none()
+        slow.is_none()
     }
+}
+
+/// The second of the huge pages that was slow, with which asking for more ends. A single one may have been interrupted.
+fn second_slow(huge: impl Iterator<Item = Duration>, small: Duration) -> Option<usize> {
+    huge.enumerate().filter(|&(_, huge)| is_slow(huge, small)).map(|(page, _)| page).nth(1)
 }
 
 /// Whether a huge page took clearly longer than as many small ones as it stands for, given the time of `SMALL` of them.
@@ -119,6 +123,19 @@ mod tests {
         assert!(!is_slow(150, 10) && is_slow(1200, 20));
         // Memory that had small pages before.
         assert!(!is_slow(150, 0) && !is_slow(150, 1));
+    }
+
+    #[test]
+    fn no_more_are_touched_behind_the_second_slow_one() {
+        let small = Duration::from_micros(20);
+        let mut touched = 0;
+        let mut second = |times: &[u64]| {
+            touched = 0;
+            let times = times.iter().inspect(|_| touched += 1).map(|&time| Duration::from_micros(time));
+            (second_slow(times, small), touched)
+        };
+        assert_eq!(second(&[110, 2500, 100, 1200, 5000, 5000]), (Some(3), 4));
+        assert_eq!(second(&[110, 9000, 120]), (None, 3), "busy with something else for a moment");
     }
 
     #[test]
