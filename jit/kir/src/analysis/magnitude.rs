@@ -1,9 +1,7 @@
 //! Analysis: conditions that say something of a float's magnitude. Most numbers that programs compute with are around one; what is much
 //! larger has a way of its own in the library's functions and in careful programs, which is seldom gone.
 
-use crate::{
-    BinaryOp, Constant, FloatPredicate, Function, Intrinsic, Op, Predicate, Scalar, Value, ValueDef,
-};
+use crate::{Constant, FloatPredicate, Function, Intrinsic, Op, Predicate, Scalar, Value, ValueDef};
 
 /// Magnitudes from here on are rare.
 const LARGE: f64 = 64.0;
