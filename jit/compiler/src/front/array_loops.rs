@@ -77,8 +77,8 @@ pub(super) fn mark<'e>(edit: Edit<'e>, function: Function<'e>, sizes: &mut Sizes
     left_out
 }
 
-/// The elements of the private array that an instruction addresses by what isn't constant, and the indices.
-fn indexed<'m>(inst: Instruction<'m>) -> Option<(u64, Vec<Value<'m>>)> {
+/// The elements of the private array, structure or vector that an instruction addresses by what isn't constant, and the indices.
+pub(super) fn indexed<'m>(inst: Instruction<'m>) -> Option<(u64, Vec<Value<'m>>)> {
     if inst.opcode() != LLVMOpcode::LLVMGetElementPtr {
         return None;
     }
@@ -91,7 +91,7 @@ fn indexed<'m>(inst: Instruction<'m>) -> Option<(u64, Vec<Value<'m>>)> {
     loop {
         let inst = base.as_instruction()?;
         if let Some(ty) = inst.allocated_type() {
-            return (ty.kind() == LLVMArrayTypeKind).then(|| (elements(ty), indices));
+            return Some((elements(ty), indices)).filter(|&(count, _)| count > 1);
         }
         match inst.opcode() {
             LLVMOpcode::LLVMGetElementPtr | LLVMOpcode::LLVMAddrSpaceCast => base = inst.operand(0)?,

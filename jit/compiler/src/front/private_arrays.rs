@@ -9,7 +9,7 @@ use super::harden::kernel_symbol;
 use super::inlining::Sizes;
 use super::postponed;
 use crate::llvm::attribute::Attribute;
-use crate::llvm::{self, Edit, Function, LlvmError, Module, View};
+use crate::llvm::{self, Edit, Function, LlvmError, Module, Type, View};
 use inkwell::llvm_sys::LLVMTypeKind::LLVMArrayTypeKind;
 use inkwell::targets::TargetMachine;
 use spirula_interface::program::KernelSignature;
@@ -27,8 +27,10 @@ pub(super) fn has_arrays(module: View) -> bool {
 }
 
 fn has_array(function: Function) -> bool {
-    let mut types = function.instructions().into_iter().filter_map(|inst| inst.allocated_type());
-    types.any(|ty| ty.kind() == LLVMArrayTypeKind)
+    // Structures and vectors are not unless they are indexed: nearly every function has some before they become values.
+    let is_array = |ty: Type| ty.kind() == LLVMArrayTypeKind;
+    let mut all = function.instructions().into_iter();
+    all.any(|inst| inst.allocated_type().is_some_and(is_array) || array_loops::indexed(inst).is_some())
 }
 
 /// Keeps from being inlined what only computes. Yields the functions' names, for [`resume`](super::postponed::resume).
@@ -142,6 +144,15 @@ mod tests {
         for fill in [SQUARE, CALL] {
             let text = cleaned(&kernel(8, fill), true);
             assert!(!text.contains("alloca") && !text.contains("phi") && !text.contains("@far"), "{text}");
+        }
+    }
+
+    #[test]
+    fn arrays_in_structures_and_vectors_by_element_become_values() {
+        for ty in ["{ [8 x float], i32 }", "<8 x float>"] {
+            let text =
+                cleaned(&kernel(8, SQUARE).replace("alloca [8 x float]", &format!("alloca {ty}")), true);
+            assert!(!text.contains("alloca") && !text.contains("phi"), "{ty}: {text}");
         }
     }
 

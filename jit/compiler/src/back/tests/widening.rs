@@ -247,6 +247,60 @@ b2:
     });
 }
 
+/// A slot for pairs of words, which are accessed as such, as one number and at the lane's own places: its lanes are interleaved by pairs.
+#[test]
+fn private_arrays_of_pairs_that_are_numbers() {
+    let body = "  slot $0: 64 align 8
+b0:
+  %3: i64 = global_id 0
+  %4: ptr(global) = address %0 + %3*4 + 0
+  %5: i32 = load %4, align 4
+  %6: ptr(private) = slot_address $0
+  %7: i64 = zext %5
+  %8: i64 = and %7, 7:i64
+  jump b1(0:i64)
+b1(%9: i64):
+  %10: ptr(private) = address %6 + %9*8 + 0
+  %11: i32 = trunc %9
+  %12: i32 = add %11, %5
+  %13: <2 x i32> = insert_element zero:<2 x i32>, %11, 0:i64
+  %14: <2 x i32> = insert_element %13, %12, 1:i64
+  store %10, %14, align 8
+  %15: i64 = add %9, 1:i64
+  %16: i1 = icmp ult %15, 8:i64
+  branch %16, b1(%15), b2
+b2:
+  %17: ptr(private) = address %6 + %8*8 + 0
+  %18: <2 x i32> = load %17, align 8
+  %19: i32 = extract_element %18, 0:i64
+  %20: i32 = extract_element %18, 1:i64
+  %21: i1 = icmp ult %19, 4:i32
+  branch %21, b3, b4
+b3:
+  %22: i64 = load %17, align 8
+  %23: i64 = lshr %22, 32:i64
+  %24: i64 = xor %23, 5:i64
+  store %17, %24, align 8
+  jump b4
+b4:
+  %25: <2 x i32> = load %17, align 8
+  %26: i32 = extract_element %25, 0:i64
+  %27: ptr(private) = address %6 + 40
+  %28: i64 = load %27, align 8
+  %29: i64 = lshr %28, 32:i64
+  %30: i32 = trunc %29
+  %31: i32 = xor %26, %30
+  %32: i32 = add %31, %20
+  store %4, %32, align 4
+  return";
+    check(body, |before, i| {
+        let x = before[i];
+        let (place, second) = (x & 7, (x & 7).wrapping_add(x));
+        let first = if place < 4 { second ^ 5 } else { place };
+        (first ^ x.wrapping_add(5)).wrapping_add(second)
+    });
+}
+
 /// Neighbours, every second, backwards, and anywhere, under a mask.
 #[test]
 fn lanes_touch_only_what_is_theirs() {

@@ -61,7 +61,7 @@ impl Neighbours {
 impl Widener<'_> {
     fn pattern(&mut self, pointer: Value, elements: Elements) -> Pattern {
         let size = elements.size;
-        let interleaved = self.facts.slots.is_interleaved(pointer);
+        let interleaved = self.facts.slots.is_interleaved_by(pointer, size);
         let plane = if interleaved { size * i64::from(self.lanes) } else { size };
         if let Shape::Affine { stride, .. } = self.shape(pointer) {
             let first = self.first_lane(pointer);

@@ -1,9 +1,11 @@
-//! Widening: where the lanes' private memory lies. A slot whose accesses are all of one element size is interleaved:
-//! element by element, each for all lanes, so that lanes with the same index access neighbours. Other slots lie lane after lane.
+//! Widening: where the lanes' private memory lies. A slot whose accesses are all of one element size, some perhaps of such elements as
+//! vectors of smaller ones, is interleaved: element by element, each for all lanes, so that lanes with the same index access neighbours.
+//! Other slots lie lane after lane.
 
 use crate::analysis::Divisors;
 use crate::{AddressSpace, CastOp, Function, Op, Scalar, Slot, SlotData, Terminator, Type, Value};
 use fixedbitset::FixedBitSet;
+use std::collections::HashMap;
 
 /// The slots of a widened body.
 pub(super) struct SlotPlan {
@@ -13,6 +15,8 @@ pub(super) struct SlotPlan {
     pub slots: Vec<SlotData>,
     /// The pointers into interleaved slots.
     pub interleaved: FixedBitSet,
+    /// Bytes of these slots' elements.
+    elements: HashMap<Value, u64>,
 }
 
 impl SlotPlan {
@@ -21,6 +25,7 @@ impl SlotPlan {
             strides: Vec::new(),
             slots: Vec::new(),
             interleaved: FixedBitSet::with_capacity(body.value_count()),
+            elements: HashMap::new(),
         };
         if body.slots.is_empty() {
             return plan;
@@ -30,6 +35,8 @@ impl SlotPlan {
             let align = u64::from(slot.align.max(1));
             let (stride, size) = match uses.element_size(body, Slot(i as u32)) {
                 Some((element, pointers)) => {
+                    let pointed = pointers.ones().map(|pointer| (Value(pointer as u32), element));
+                    plan.elements.extend(pointed);
                     plan.interleaved.union_with(&pointers);
                     (element, slot.size.next_multiple_of(element))
                 }
@@ -47,6 +54,11 @@ impl SlotPlan {
     /// Whether a pointer leads into an interleaved slot.
     pub fn is_interleaved(&self, pointer: Value) -> bool {
         self.interleaved.contains(pointer.index())
+    }
+
+    /// Whether the components that a lane accesses lie apart, each among those of the other lanes: not those within an element.
+    pub fn is_interleaved_by(&self, pointer: Value, component_bytes: i64) -> bool {
+        self.elements.get(&pointer).is_some_and(|&element| element as i64 == component_bytes)
     }
 }
 
@@ -74,9 +86,10 @@ impl Uses {
         uses
     }
 
-    /// The size of the elements as which alone a slot is accessed, and the pointers that do; none if there are several.
+    /// The size of the elements as which alone a slot is accessed, be it as vectors of smaller ones, and the pointers that do; none if
+    /// there are several.
     fn element_size(&self, body: &Function, slot: Slot) -> Option<(u64, FixedBitSet)> {
-        let mut size = None;
+        let mut accessed: Vec<(u64, u64)> = Vec::new();
         let mut pointers = FixedBitSet::with_capacity(body.value_count());
         let addresses = body.blocks.iter().flat_map(|b| &b.insts);
         let mut work: Vec<Value> = addresses
@@ -90,7 +103,7 @@ impl Uses {
             }
             pointers.insert(pointer.index());
             for &user in &self.by[pointer.index()] {
-                let accessed = match body.op(user) {
+                let ty = match body.op(user) {
                     Op::Address { base, index, scale, offset, .. }
                         if *base == pointer && *index != Some(pointer) =>
                     {
@@ -106,14 +119,13 @@ impl Uses {
                     }
                     _ => None,
                 };
-                let element = access_size(accessed?)?;
-                if *size.get_or_insert(element) != element {
-                    return None;
-                }
+                let component = access_size(ty?)?;
+                accessed.push((component, component * u64::from(ty?.lanes())));
             }
         }
-        let size = size?;
-        steps.iter().all(|step| step % size as i64 == 0).then_some((size, pointers))
+        let size = accessed.iter().map(|&(component, _)| component).max()?;
+        let fits = accessed.iter().all(|&(component, whole)| component == size || whole == size);
+        (fits && steps.iter().all(|step| step % size as i64 == 0)).then_some((size, pointers))
     }
 }
 
