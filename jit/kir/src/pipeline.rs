@@ -2,7 +2,7 @@
 
 use crate::analysis::{any_order, sees_group, sees_sub_groups};
 use crate::lower::{How, WorkGroupFunction, lower};
-use crate::transform::widen::{Wanted, alternatives, choose, choose_sub_groups, described};
+use crate::transform::widen::{Wanted, alternatives, choose, choose_sub_groups, described, usual_sub_groups};
 use crate::transform::{self, WorkGroup};
 use crate::{Function, verify};
 use spirula_interface::options::Usual;
@@ -336,7 +336,7 @@ pub fn run(
     let mut decisions = Vec::new();
     let mut remarks = Vec::new();
     let (mut lanes, mut alternatives, mut sub_group_size, mut row_dimension) = (1, Vec::new(), 1, 0);
-    let required = kernel.required_sub_group_size.map(|size| (size, sees_sub_groups(&kernel)));
+    let (required, sees_sub_groups) = (kernel.required_sub_group_size, sees_sub_groups(&kernel));
     let mut form = Form::Function(kernel);
     if options.verify {
         verify_form(&form).map_err(|rule| PassError::Broken { pass: "import", rule })?;
@@ -355,12 +355,12 @@ pub fn run(
         }
     }
     match required {
-        Some((wanted, true)) if wanted != sub_group_size => {
+        Some(wanted) if sees_sub_groups && wanted != sub_group_size => {
             return Err(PassError::SubGroups { wanted, reason: decisions.join("; ") });
         }
-        // Nothing in it could tell.
-        Some((wanted, false)) => sub_group_size = wanted,
-        _ => {}
+        _ if sees_sub_groups => {}
+        // Nothing in it could tell. SYCL's programs choose their work-groups by it: of one work-item, they would be small.
+        wanted => sub_group_size = wanted.unwrap_or(usual_sub_groups(&options.facts)),
     }
     remarks.extend(decisions.iter().map(|decision| format!("kernel {name}: {decision}")));
     match form {

@@ -15,6 +15,7 @@ use std::ptr::null_mut;
 tests![
     division,
     division_in_packs_of_four,
+    kernels_without_sub_groups_have_usual_ones,
     division_as_asked_for,
     sizes_that_there_are_not,
     together,
@@ -122,6 +123,20 @@ fn division() -> Outcome {
     }
     let none: cl::Result<[usize; 1]> = info(&setup, &kernel, CL_KERNEL_MAX_SUB_GROUP_SIZE_FOR_NDRANGE, &[]);
     assert_eq!(status(none), "CL_INVALID_VALUE");
+    Ok(())
+}
+
+/// SYCL's programs choose their work-groups by the answer, also for kernels that don't use sub-groups.
+fn kernels_without_sub_groups_have_usual_ones() -> Outcome {
+    let setup = setup()?;
+    let program =
+        built(&setup, &format!("{ITEM} kernel void k(global uint *out) {{ out[item()] = 1; }}"), OPTIONS)?;
+    let kernel = Kernel::new(&program, "k")?;
+    let [size] = info(&setup, &kernel, CL_KERNEL_MAX_SUB_GROUP_SIZE_FOR_NDRANGE, &[4096, 1, 1])?;
+    let sizes: Vec<usize> = setup.device.info_list(CL_DEVICE_SUB_GROUP_SIZES_INTEL)?;
+    assert!(sizes.contains(&size), "{size}");
+    let [count] = info(&setup, &kernel, CL_KERNEL_SUB_GROUP_COUNT_FOR_NDRANGE, &[4096, 1, 1])?;
+    assert_eq!(count * size, 4096);
     Ok(())
 }
 

@@ -35,7 +35,7 @@ mod whole;
 mod wrapping;
 
 pub use alternatives::{alternatives, described};
-pub use choice::{Choice, Wanted, choose, choose_sub_groups};
+pub use choice::{Choice, Wanted, choose, choose_sub_groups, usual_sub_groups};
 
 use super::{ContextKind, Region};
 use crate::analysis::{ControlFlow, LoopId, Loops, Mask, Masks, MemoryShape, Node, Shape, Shapes};

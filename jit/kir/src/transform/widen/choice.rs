@@ -209,6 +209,11 @@ fn odd_context(region: &Region, context: &[ContextKind]) -> Option<&'static str>
     insts.any(odd_context).then_some("keeps structures over a barrier")
 }
 
+/// Work-items in a sub-group where nobody asks for a number: as many 32-bit numbers as a vector register holds.
+pub fn usual_sub_groups(facts: &TargetFacts) -> u32 {
+    (facts.vector_bits / 32).max(1)
+}
+
 /// Decides for all regions of a kernel that uses sub-groups, which are packs: of one size, and also at the end of a row, where less
 /// than a pack is left. What can't be widened has sub-groups of one work-item. Yields the size, and why for the build log.
 pub fn choose_sub_groups(
@@ -217,7 +222,7 @@ pub fn choose_sub_groups(
     forced_lanes: Option<u32>,
 ) -> (u32, String) {
     let required = group.regions.iter().find_map(|region| region.body.required_sub_group_size);
-    let lanes = required.or(forced_lanes).unwrap_or(facts.vector_bits / 32);
+    let lanes = required.or(forced_lanes).unwrap_or(usual_sub_groups(facts));
     if lanes < 2 {
         return (1, "sub-groups of 1 work-item, as asked for".into());
     }
