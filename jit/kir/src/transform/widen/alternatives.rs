@@ -11,8 +11,8 @@ use std::collections::HashSet;
 pub struct Estimates {
     /// By the cost model.
     pub chosen: u32,
-    /// Each number of lanes, and how long a work-item takes then; 1 for scalar code.
-    pub of_each: Vec<(u32, f64)>,
+    /// Each number of lanes, how long a work-item takes then, and how long if lanes happen to go the same ways; 1 for scalar code.
+    pub of_each: Vec<(u32, f64, f64)>,
 }
 
 impl Estimates {
@@ -21,13 +21,15 @@ impl Estimates {
         preferred.filter(|preferred| self.time(*preferred).is_some()).unwrap_or(self.chosen)
     }
 
-    fn time(&self, lanes: u32) -> Option<f64> {
-        self.of_each.iter().find(|(other, _)| *other == lanes).map(|(_, time)| *time)
+    fn time(&self, lanes: u32) -> Option<[f64; 2]> {
+        self.of_each.iter().find(|(other, ..)| *other == lanes).map(|&(_, time, together)| [time, together])
     }
 }
 
 /// What is thought to take longer, in percent of what is made, is not worth a try. Estimates are wrong by so much where loops stand behind
 /// branches of which nobody knows how often they are taken: a random generator that makes its next 624 numbers when those are used up.
+/// They are wrong by more where all lanes take one of several ways that the model lets them part on: what would be faster then is tried
+/// last.
 const MOST_PERCENT: f64 = 400.0;
 
 /// What else might be made of a kernel with these regions, where so many lanes are preferred; the likeliest first.
@@ -35,21 +37,22 @@ pub fn alternatives(regions: &[Estimates], preferred: Option<u32>) -> Vec<Altern
     let made = |preferred: Option<u32>| -> Vec<u32> {
         regions.iter().map(|region| region.made(preferred)).collect()
     };
-    let time = |lanes: &[u32]| -> f64 {
+    let time = |lanes: &[u32]| -> [f64; 2] {
         let times = std::iter::zip(regions, lanes).map(|(region, lanes)| region.time(*lanes));
-        times.map(|time| time.unwrap_or(f64::INFINITY)).sum()
+        times.map(|time| time.unwrap_or([f64::INFINITY; 2])).fold([0.0; 2], |[a, b], [c, d]| [a + c, b + d])
     };
     let own = made(preferred);
     let own_time = time(&own);
     let mut seen = HashSet::from([own]);
     let mut widths: Vec<u32> =
-        regions.iter().flat_map(|region| region.of_each.iter().map(|(lanes, _)| *lanes)).collect();
+        regions.iter().flat_map(|region| region.of_each.iter().map(|(lanes, ..)| *lanes)).collect();
     widths.sort();
     widths.dedup();
     let all = [None].into_iter().chain(widths.into_iter().map(Some));
     let others = all.filter_map(|lanes| {
         let made = made(lanes);
-        let percent = 100.0 * time(&made) / own_time;
+        let [percent, together] = std::array::from_fn(|i| 100.0 * time(&made)[i] / own_time[i]);
+        let percent = if together < 100.0 { percent.min(MOST_PERCENT) } else { percent };
         let is_new = seen.insert(made);
         (is_new && percent <= MOST_PERCENT).then(|| Alternative { lanes, percent: percent.round() as u32 })
     });
@@ -77,7 +80,7 @@ mod tests {
     use super::*;
 
     fn region(chosen: u32, of_each: &[(u32, f64)]) -> Estimates {
-        Estimates { chosen, of_each: of_each.to_vec() }
+        Estimates { chosen, of_each: of_each.iter().map(|&(lanes, time)| (lanes, time, time)).collect() }
     }
 
     fn found(regions: &[Estimates], preferred: Option<u32>) -> Vec<(Option<u32>, u32)> {
@@ -90,6 +93,13 @@ mod tests {
         assert_eq!(found(&one, None), [(Some(32), 90), (Some(8), 150)]);
         assert_eq!(found(&one, Some(32)), [(None, 111), (Some(8), 167)]);
         assert_eq!(found(&one, Some(4)), found(&one, None), "nothing to be had");
+    }
+
+    #[test]
+    fn what_would_be_faster_if_lanes_go_the_same_ways_is_one_too() {
+        let one = |together| Estimates { chosen: 1, of_each: vec![(16, 9.0, together), (1, 1.0, 1.0)] };
+        assert_eq!(found(&[one(0.5)], None), [(Some(16), 400)]);
+        assert_eq!(found(&[one(1.5)], None), []);
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use super::adjacent::merge_adjacent;
 use super::alternatives::Estimates;
-use super::cost::{Cost, cost, longest};
+use super::cost::{Cost, cost, cost_together, longest};
 use super::quotients::with_quotients;
 use super::{Facts, WideBody, widen};
 use crate::analysis::{Liveness, Shape};
@@ -40,6 +40,15 @@ const LEAST_GAIN: f64 = 1.0;
 
 /// More lanes must be so much faster than fewer: they fill more registers, and take longer to build.
 const MORE_LANES_GAIN: f64 = 1.08;
+
+/// How long a work-item takes.
+struct Times {
+    scalar: f64,
+    /// In packs.
+    pack: f64,
+    /// The same if their lanes happen to go the same ways.
+    together: f64,
+}
 
 /// Larger bodies stay scalar: their vectors would not stay in registers, and building takes its time.
 const MAX_INSTRUCTIONS: usize = 30_000;
@@ -95,7 +104,7 @@ pub fn choose(
     let widths =
         widths.filter(|&lanes| lanes <= widest || stays_in_registers(region, context, (lanes, facts)));
     let tried = widths.filter_map(|lanes| Some((lanes, times(region, context, (lanes, facts), row)?)));
-    let tried: Vec<(u32, Cost)> = tried.collect();
+    let tried: Vec<(u32, Times)> = tried.collect();
     let better = |best: (u32, f64), new: (u32, f64)| {
         let least = if new.0 > widest { MORE_REGISTERS_GAIN } else { MORE_LANES_GAIN };
         if new.1 > least * best.1 { new } else { best }
@@ -108,8 +117,8 @@ pub fn choose(
         chosen: if gain > LEAST_GAIN { lanes } else { 1 },
         of_each: tried
             .iter()
-            .map(|(lanes, times)| (*lanes, times.pack))
-            .chain([(1, tried[0].1.scalar)])
+            .map(|(lanes, times)| (*lanes, times.pack, times.together))
+            .chain([(1, tried[0].1.scalar, tried[0].1.scalar)])
             .collect(),
     });
     let spent = |lanes| if wanted.explained { spent(region, context, (lanes, facts)) } else { String::new() };
@@ -286,15 +295,20 @@ fn times(
     context: &[ContextKind],
     (lanes, target): (u32, &TargetFacts),
     row: Option<u32>,
-) -> Option<Cost> {
-    let facts = Facts::new(&region.body, context, lanes)?;
-    let mut cost = cost(&region.body, &facts, context, lanes, target);
-    if let Some((_, part)) = with_quotients(region, &facts, context, (lanes, target)) {
-        cost.pack *= part;
-    }
+) -> Option<Times> {
+    let body = &region.body;
+    let facts = Facts::new(body, context, lanes)?;
+    let Cost { scalar, pack } = cost(body, &facts, context, lanes, target);
+    let parts = body.block_ids().any(|block| facts.shapes.is_divergent_branch(block));
+    let together = if parts { cost_together(body, &facts, context, (lanes, target)) } else { pack };
+    let split = with_quotients(region, &facts, context, (lanes, target));
+    let part = split.map_or(1.0, |(_, part)| part);
     let (packs, rest) = row.map_or((1, 0), |row| (row / lanes, row % lanes));
-    let time = f64::from(packs) * cost.pack.max(1.0) + f64::from(rest) * cost.scalar;
-    Some(Cost { scalar: cost.scalar, pack: time / f64::from(packs * lanes + rest) })
+    let of_item = |pack: f64| {
+        let time = f64::from(packs) * (part * pack).max(1.0) + f64::from(rest) * scalar;
+        time / f64::from(packs * lanes + rest)
+    };
+    Some(Times { scalar, pack: of_item(pack), together: of_item(together) })
 }
 
 /// What packs of so many lanes spend most of their time on, for the build log.

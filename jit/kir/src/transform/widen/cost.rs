@@ -74,6 +74,19 @@ pub(super) fn cost_of_alike(
     model.whole().pack
 }
 
+/// What a pack costs if its lanes happen to go the same ways.
+pub(super) fn cost_together(
+    body: &Function,
+    facts: &Facts,
+    context: &[ContextKind],
+    (lanes, target): (u32, &TargetFacts),
+) -> f64 {
+    let mut model = Model::new(body, facts, context, (lanes, target));
+    model.of_pack = Frequencies::new(body, &facts.flow, &facts.loops);
+    model.go_together = true;
+    model.whole().pack
+}
+
 /// What a pack spends most of that on, in words.
 pub(super) fn longest(
     body: &Function,
@@ -99,6 +112,8 @@ struct Model<'a> {
     spills: Vec<f64>,
     /// Whether loops are thought to be equally long, whoever leaves them when.
     are_alike: bool,
+    /// Whether lanes are thought to stay in loops equally long.
+    go_together: bool,
 }
 
 impl<'a> Model<'a> {
@@ -121,8 +136,20 @@ impl<'a> Model<'a> {
         let parts = |block: Block| facts.shapes.is_divergent_branch(block);
         let of_pack = Frequencies::of_pack(body, &facts.flow, &facts.loops, lanes, &parts);
         let spills = pressure::spills(&prices);
-        let are_alike = false;
-        Model { body, facts, lanes, costs, prices, insts, frequencies, of_pack, spills, are_alike }
+        let (are_alike, go_together) = (false, false);
+        Model {
+            body,
+            facts,
+            lanes,
+            costs,
+            prices,
+            insts,
+            frequencies,
+            of_pack,
+            spills,
+            are_alike,
+            go_together,
+        }
     }
 
     fn whole(&self) -> Cost {
@@ -162,7 +189,8 @@ impl<'a> Model<'a> {
             let overlap = (self.costs.window / (busy * iterations).max(1.0)).max(1.0);
             iterations * busy.max(chain / overlap)
         };
-        let longer = if self.facts.shapes.is_divergent_loop(id) { LONGEST } else { 1.0 };
+        let part = self.facts.shapes.is_divergent_loop(id) && !self.go_together;
+        let longer = if part { LONGEST } else { 1.0 };
         Cost { scalar: time(busy.scalar, chain.scalar), pack: longer * time(busy.pack, chain.pack) }
     }
 
