@@ -41,12 +41,16 @@ const LEAST_GAIN: f64 = 1.0;
 /// More lanes must be so much faster than fewer: they fill more registers, and take longer to build.
 const MORE_LANES_GAIN: f64 = 1.08;
 
+/// Of packs that take so many times as long as scalar code it is asked what they would take if lanes went the same ways: others are tried
+/// anyhow.
+const SLOW: f64 = 2.0;
+
 /// How long a work-item takes.
 struct Times {
     scalar: f64,
     /// In packs.
     pack: f64,
-    /// The same if their lanes happen to go the same ways.
+    /// The same if their lanes happen to go the same ways, where that matters.
     together: f64,
 }
 
@@ -299,14 +303,17 @@ fn times(
     let body = &region.body;
     let facts = Facts::new(body, context, lanes)?;
     let Cost { scalar, pack } = cost(body, &facts, context, lanes, target);
-    let parts = body.block_ids().any(|block| facts.shapes.is_divergent_branch(block));
-    let together = if parts { cost_together(body, &facts, context, (lanes, target)) } else { pack };
     let split = with_quotients(region, &facts, context, (lanes, target));
     let part = split.map_or(1.0, |(_, part)| part);
     let (packs, rest) = row.map_or((1, 0), |row| (row / lanes, row % lanes));
     let of_item = |pack: f64| {
         let time = f64::from(packs) * (part * pack).max(1.0) + f64::from(rest) * scalar;
         time / f64::from(packs * lanes + rest)
+    };
+    let may_part = || body.block_ids().any(|block| facts.shapes.is_divergent_branch(block));
+    let together = match of_item(pack) > SLOW * scalar && may_part() {
+        true => cost_together(body, &facts, context, (lanes, target)),
+        false => pack,
     };
     Some(Times { scalar, pack: of_item(pack), together: of_item(together) })
 }

@@ -316,6 +316,28 @@ mod tests {
     }
 
     #[test]
+    fn packs_whose_lanes_go_together_go_one_way() {
+        let gather = |n: u32, at: &str| {
+            format!("  %{n}: ptr(global) = address %0 + {at}*4 + 0\n  %{}: i32 = load %{n}, align 4\n", n + 1)
+        };
+        let text = format!(
+            "kernel \"k\"(%0: ptr(global) @ 0) {{\nb0:\n  %1: i64 = global_id 0\n  %2: ptr(global) = address %0 + %1*4 + 0\n  \
+             %3: i32 = load %2, align 4\n  %4: i64 = zext %3\n  %5: i1 = icmp ult %3, 9:i32\n  branch %5, b1, b2\n\
+             b1:\n{}  jump b3(%7)\nb2:\n{}{}  jump b3(%11)\nb3(%12: i32):\n  store %2, %12, align 4\n  return\n}}",
+            gather(6, "%4"),
+            "  %8: i64 = xor %4, 5:i64\n  %9: i64 = add %8, 1:i64\n",
+            gather(10, "%9"),
+        );
+        let group = form_regions(parse(&text).unwrap_or_else(|e| panic!("{e}\n{text}")));
+        let body = &group.regions[0].body;
+        let facts = Facts::new(body, &group.context, 16).unwrap();
+        let target = TargetFacts::with_vectors(512);
+        let Cost { pack, .. } = cost(body, &facts, &group.context, 16, &target);
+        let together = cost_together(body, &facts, &group.context, (16, &target));
+        assert!(together < 0.7 * pack, "{together} {pack}");
+    }
+
+    #[test]
     fn what_is_not_used_meanwhile_costs_nothing_in_memory() {
         // So many words are kept while something else is computed, or are used all the time.
         let gain = |kept: usize, used: bool| {
