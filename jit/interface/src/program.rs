@@ -160,7 +160,8 @@ pub struct KernelCode {
     /// Operations of the kernel before it was lowered, or about as many as optimized code would be made of: how long it takes to make
     /// that goes by them.
     pub operations: u32,
-    /// Work-items in a sub-group, where [`KernelCode::sub_group_size_in`] finds that they are packs; a power of two up to 64.
+    /// Work-items in a sub-group, where [`KernelCode::sub_group_size_in`] finds that they are packs, or would be in a kernel that could tell; a power
+    /// of two up to 64.
     pub sub_group_size: u32,
     /// Whether the kernel asked for that size: rows may then end within packs.
     pub is_sub_group_size_required: bool,

@@ -51,7 +51,8 @@ pub fn alternatives(regions: &[Estimates], preferred: Option<u32>) -> Vec<Altern
     let all = [None].into_iter().chain(widths.into_iter().map(Some));
     let others = all.filter_map(|lanes| {
         let made = made(lanes);
-        let [percent, together] = std::array::from_fn(|i| 100.0 * time(&made)[i] / own_time[i]);
+        let times = time(&made);
+        let [percent, together] = std::array::from_fn(|i| 100.0 * times[i] / own_time[i]);
         let percent = if together < 100.0 { percent.min(MOST_PERCENT) } else { percent };
         let is_new = seen.insert(made);
         (is_new && percent <= MOST_PERCENT).then(|| Alternative { lanes, percent: percent.round() as u32 })

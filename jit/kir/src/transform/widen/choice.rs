@@ -2,7 +2,7 @@
 
 use super::adjacent::merge_adjacent;
 use super::alternatives::Estimates;
-use super::cost::{Cost, cost, cost_together, longest};
+use super::cost::{Assumed, Cost, cost, cost_if, longest};
 use super::quotients::with_quotients;
 use super::{Facts, WideBody, widen};
 use crate::analysis::{Liveness, Shape};
@@ -312,7 +312,7 @@ fn times(
     };
     let may_part = || body.block_ids().any(|block| facts.shapes.is_divergent_branch(block));
     let together = match of_item(pack) > SLOW * scalar && may_part() {
-        true => cost_together(body, &facts, context, (lanes, target)),
+        true => cost_if(Assumed::Together, body, &facts, context, (lanes, target)),
         false => pack,
     };
     Some(Times { scalar, pack: of_item(pack), together: of_item(together) })
@@ -398,6 +398,32 @@ mod tests {
         choose(&group.regions[0], &group.context, &TargetFacts::with_vectors(512), Wanted::default(), false)
             .wide
             .map(|wide| wide.lanes)
+    }
+
+    /// Words are looked up in one of four ways.
+    #[test]
+    fn slow_packs_are_thought_of_as_going_together_as_well() {
+        let look_up = |n: u32, way: u32| {
+            let [at, to, word] = [1, 2, 3].map(|part| 100 * way + 10 * n + part);
+            format!(
+                "  %{at}: i64 = xor %4, {at}:i64\n  %{to}: ptr(global) = address %0 + %{at}*4 + 0\n  \
+                 %{word}: i32 = load %{to}, align 4\n  store %2, %{word}, align 4\n"
+            )
+        };
+        let way =
+            |way| format!("b{way}:\n{}  jump b7\n", (0..8).map(|n| look_up(n, way)).collect::<String>());
+        let text = format!(
+            "kernel \"k\"(%0: ptr(global) @ 0) {{\nb0:\n  %1: i64 = global_id 0\n  %2: ptr(global) = address %0 + %1*4 + 0\n  \
+             %3: i32 = load %2, align 4\n  %4: i64 = zext %3\n  %5: i1 = icmp ult %3, 9:i32\n  %6: i1 = icmp ult %3, 5:i32\n  \
+             branch %5, b1, b2\nb1:\n  branch %6, b3, b4\nb2:\n  branch %6, b5, b6\n{}b7:\n  return\n}}",
+            (3..7).map(way).collect::<String>()
+        );
+        let group = form_regions(parse(&text).unwrap_or_else(|e| panic!("{e}\n{text}")));
+        let facts = TargetFacts::with_vectors(512);
+        let choice = choose(&group.regions[0], &group.context, &facts, Wanted::default(), false);
+        let of_each = choice.estimates.unwrap().of_each;
+        let &(_, time, together) = of_each.iter().find(|(lanes, ..)| *lanes == 16).unwrap();
+        assert!(together < 0.6 * time, "{of_each:?}");
     }
 
     #[test]

@@ -61,29 +61,30 @@ pub(super) fn cost(
     Model::new(body, facts, context, (lanes, target)).whole()
 }
 
-/// What a pack costs if all loops of which nothing is known are equally long: to compare bodies that compute the same, in which lanes leave
-/// them together or one by one.
-pub(super) fn cost_of_alike(
-    body: &Function,
-    facts: &Facts,
-    context: &[ContextKind],
-    (lanes, target): (u32, &TargetFacts),
-) -> f64 {
-    let mut model = Model::new(body, facts, context, (lanes, target));
-    model.are_alike = true;
-    model.whole().pack
+/// What is taken for granted of a pack's lanes.
+#[derive(Clone, Copy, PartialEq)]
+pub(super) enum Assumed {
+    Nothing,
+    /// All loops of which nothing is known are equally long, whoever leaves them when: to compare bodies that compute the same, in which
+    /// lanes leave them together or one by one.
+    LoopsAlike,
+    /// Lanes happen to go the same ways.
+    Together,
 }
 
-/// What a pack costs if its lanes happen to go the same ways.
-pub(super) fn cost_together(
+/// What a pack costs if that is so.
+pub(super) fn cost_if(
+    assumed: Assumed,
     body: &Function,
     facts: &Facts,
     context: &[ContextKind],
     (lanes, target): (u32, &TargetFacts),
 ) -> f64 {
     let mut model = Model::new(body, facts, context, (lanes, target));
-    model.of_pack = Frequencies::new(body, &facts.flow, &facts.loops);
-    model.go_together = true;
+    model.assumed = assumed;
+    if assumed == Assumed::Together {
+        model.of_pack = Frequencies::new(body, &facts.flow, &facts.loops);
+    }
     model.whole().pack
 }
 
@@ -110,10 +111,7 @@ struct Model<'a> {
     of_pack: Frequencies,
     /// What a pack spends in each block on values that find no register.
     spills: Vec<f64>,
-    /// Whether loops are thought to be equally long, whoever leaves them when.
-    are_alike: bool,
-    /// Whether lanes are thought to stay in loops equally long.
-    go_together: bool,
+    assumed: Assumed,
 }
 
 impl<'a> Model<'a> {
@@ -136,20 +134,8 @@ impl<'a> Model<'a> {
         let parts = |block: Block| facts.shapes.is_divergent_branch(block);
         let of_pack = Frequencies::of_pack(body, &facts.flow, &facts.loops, lanes, &parts);
         let spills = pressure::spills(&prices);
-        let (are_alike, go_together) = (false, false);
-        Model {
-            body,
-            facts,
-            lanes,
-            costs,
-            prices,
-            insts,
-            frequencies,
-            of_pack,
-            spills,
-            are_alike,
-            go_together,
-        }
+        let assumed = Assumed::Nothing;
+        Model { body, facts, lanes, costs, prices, insts, frequencies, of_pack, spills, assumed }
     }
 
     fn whole(&self) -> Cost {
@@ -189,13 +175,13 @@ impl<'a> Model<'a> {
             let overlap = (self.costs.window / (busy * iterations).max(1.0)).max(1.0);
             iterations * busy.max(chain / overlap)
         };
-        let part = self.facts.shapes.is_divergent_loop(id) && !self.go_together;
+        let part = self.facts.shapes.is_divergent_loop(id) && self.assumed != Assumed::Together;
         let longer = if part { LONGEST } else { 1.0 };
         Cost { scalar: time(busy.scalar, chain.scalar), pack: longer * time(busy.pack, chain.pack) }
     }
 
     fn iterations(&self, id: LoopId) -> f64 {
-        let is_own = self.are_alike || self.facts.shapes.is_divergent_loop(id);
+        let is_own = self.assumed == Assumed::LoopsAlike || self.facts.shapes.is_divergent_loop(id);
         let guess = if is_own { OWN_ITERATIONS } else { ITERATIONS };
         self.frequencies.iterations(id).map_or(guess, |n| n as f64)
     }
@@ -333,7 +319,7 @@ mod tests {
         let facts = Facts::new(body, &group.context, 16).unwrap();
         let target = TargetFacts::with_vectors(512);
         let Cost { pack, .. } = cost(body, &facts, &group.context, 16, &target);
-        let together = cost_together(body, &facts, &group.context, (16, &target));
+        let together = cost_if(Assumed::Together, body, &facts, &group.context, (16, &target));
         assert!(together < 0.7 * pack, "{together} {pack}");
     }
 

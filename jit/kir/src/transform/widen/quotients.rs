@@ -12,7 +12,7 @@ mod split;
 mod tests;
 
 use super::Facts;
-use super::cost::cost_of_alike;
+use super::cost::{Assumed, cost_if};
 use crate::analysis::{ControlFlow, LoopId, Loops, Shape};
 use crate::transform::{ContextKind, Region};
 use crate::{Block, Function, Op};
@@ -92,7 +92,8 @@ pub(super) fn with_quotients(
     if ways.is_empty() {
         return None;
     }
-    let time = |body: &Function, facts: &Facts| cost_of_alike(body, facts, context, (lanes, target));
+    let time =
+        |body: &Function, facts: &Facts| cost_if(Assumed::LoopsAlike, body, facts, context, (lanes, target));
     let anywhere = time(body, facts);
     let timed = |Quotients { body, straight, share, .. }| {
         let within = time(&straight, &Facts::new(&straight, context, lanes)?);

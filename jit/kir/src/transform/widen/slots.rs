@@ -149,3 +149,29 @@ pub(super) fn access_size(ty: &Type) -> Option<u64> {
     let (Type::Scalar(s) | Type::Vector(s, _)) = ty else { return None };
     matches!(s.bits(), 8 | 16 | 32 | 64).then(|| s.bits() / 8)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::parse;
+
+    /// What counts as an element of a slot that is accessed as these.
+    fn element(accessed: &[&str]) -> Option<u64> {
+        let load = |(n, ty): (usize, &&str)| format!("  %{}: {ty} = load %1, align 1\n", n + 2);
+        let loads: String = accessed.iter().enumerate().map(load).collect();
+        let text = format!(
+            "kernel \"k\"(%0: ptr(global) @ 0) {{\n  slot $0: 64 align 8\nb0:\n  %1: ptr(private) = slot_address $0\n{loads}  return\n}}"
+        );
+        let body = parse(&text).unwrap_or_else(|e| panic!("{e}\n{text}"));
+        let plan = SlotPlan::new(&body, 16);
+        plan.elements.into_values().next()
+    }
+
+    #[test]
+    fn elements_are_as_large_as_the_largest_that_is_accessed() {
+        assert_eq!(element(&["i32", "<4 x i32>"]), Some(4));
+        assert_eq!(element(&["<2 x i32>", "i64"]), Some(8));
+        assert_eq!(element(&["<8 x i8>", "<2 x f64>", "i64"]), Some(8));
+        assert_eq!([element(&["i32", "i64"]), element(&["<4 x i32>", "i64"])], [None, None]);
+    }
+}
