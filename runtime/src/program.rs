@@ -1,6 +1,5 @@
 //! Programs: what was given, what was built of it, and the logs.
 
-mod background;
 mod container;
 mod il;
 mod options;
@@ -16,7 +15,6 @@ use crate::execute::tiers::{Maker, Tiers, Version};
 use crate::log;
 use crate::platform::device::Device;
 use crate::trace;
-use background::Background;
 use container::Contents;
 use il::Il;
 use options::{Options, Step};
@@ -27,12 +25,6 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex, MutexGuard, Once, PoisonError};
 use std::time::Instant;
 use steps::{Built, Failure};
-
-/// Called when an asynchronous build, compilation or link has ended.
-pub type BuildNotify = Box<dyn FnOnce() + Send>;
-
-/// As [`BuildNotify`], with the program that clLinkProgram made.
-pub type LinkNotify = Box<dyn FnOnce(&Arc<Program>) + Send>;
 
 /// A `cl_program`, for devices of one kind.
 #[derive(Debug)]
@@ -120,11 +112,6 @@ fn unpoisoned<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// A build's callback as a link's.
-fn without_program(notify: BuildNotify) -> LinkNotify {
-    Box::new(move |_| notify())
-}
-
 impl Program {
     fn new(
         (context, device): (&Arc<Context>, &Arc<Device>),
@@ -200,10 +187,9 @@ impl Program {
         Ok(Arc::new(Program::new((context, device), None, kind, modules)))
     }
 
-    /// clBuildProgram. With `notify` it returns at once and works in the background; the errors about arguments and state
-    /// come directly. Errors: CL_INVALID_BUILD_OPTIONS, CL_INVALID_OPERATION (kernels exist, or a build is running),
+    /// clBuildProgram. Errors: CL_INVALID_BUILD_OPTIONS, CL_INVALID_OPERATION (kernels exist, or a build is running),
     /// CL_INVALID_BINARY, CL_COMPILER_NOT_AVAILABLE, CL_BUILD_PROGRAM_FAILURE.
-    pub fn build(self: &Arc<Program>, options: &str, notify: Option<BuildNotify>) -> Result<()> {
+    pub fn build(&self, options: &str) -> Result<()> {
         let parsed = self.parse(options, Step::Build)?;
         let failed = Status::BuildProgramFailure;
         let (translation, modules, loadable) = {
@@ -226,21 +212,12 @@ impl Program {
                 steps::build(modules, &parsed.compile, &device.info, &place, failed)
             }),
         };
-        self.perform(
-            Step::Build,
-            move || work().map(|built| built.after(remarks)),
-            notify.map(without_program),
-        )
+        self.perform(Step::Build, || work().map(|built| built.after(remarks)))
     }
 
     /// clCompileProgram; the headers are source programs by the names that they are included by. Errors as `build`'s, with
     /// CL_INVALID_COMPILER_OPTIONS and CL_COMPILE_PROGRAM_FAILURE.
-    pub fn compile(
-        self: &Arc<Program>,
-        options: &str,
-        headers: &[(String, Arc<Program>)],
-        notify: Option<BuildNotify>,
-    ) -> Result<()> {
+    pub fn compile(&self, options: &str, headers: &[(String, Arc<Program>)]) -> Result<()> {
         let parsed = self.parse(options, Step::Compile)?;
         let failed = Status::CompileProgramFailure;
         let binary = matches!(self.binary_type(), BinaryType::Library | BinaryType::Executable);
@@ -258,7 +235,7 @@ impl Program {
             source::and_then(translation, modules, failed, |modules| steps::compile(modules, &parsed.compile))
                 .map(|built| built.after(parsed.remarks()))
         };
-        self.perform(Step::Compile, work, notify.map(without_program))
+        self.perform(Step::Compile, work)
     }
 
     /// clLinkProgram. The outer error is about arguments (CL_INVALID_LINKER_OPTIONS, CL_INVALID_OPERATION): no program.
@@ -268,7 +245,6 @@ impl Program {
         device: &Arc<Device>,
         options: &str,
         inputs: &[Arc<Program>],
-        notify: Option<LinkNotify>,
     ) -> Result<(Arc<Program>, Result<()>)> {
         let mut parsed = options::parse(options, Step::Link)?;
         parsed.compile.addresses = device.info.addresses;
@@ -305,7 +281,7 @@ impl Program {
                 steps::build(modules, &merged, &device.info, &place, failed)
             }
         };
-        let result = program.perform(Step::Link, work, notify);
+        let result = program.perform(Step::Link, work);
         Ok((program, result))
     }
 
@@ -364,31 +340,8 @@ impl Program {
         Ok((state, translation))
     }
 
-    /// Does the work of a build here, or on a thread that then notifies.
-    fn perform(
-        self: &Arc<Program>,
-        step: Step,
-        work: impl FnOnce() -> Result<Built, Failure> + Send + 'static,
-        notify: Option<LinkNotify>,
-    ) -> Result<()> {
-        let Some(notify) = notify else { return self.end(step, work) };
-        static BACKGROUND: Background = Background::new();
-        let program = self.clone();
-        let begun = BACKGROUND.run(Box::new(move || {
-            // No function can return the error any more.
-            if let Err(error) = program.end(step, work) {
-                program.context.report(format_args!("{} in the background: {error}", step.function()));
-            }
-            Box::new(move || notify(&program))
-        }));
-        begun.map_err(|error| {
-            self.state().status = BuildStatus::Error;
-            Status::OutOfHostMemory.because(format!("no thread to build on: {error}"))
-        })
-    }
-
     /// Runs a build's work and takes in the result.
-    fn end(&self, step: Step, work: impl FnOnce() -> Result<Built, Failure>) -> Result<()> {
+    fn perform(&self, step: Step, work: impl FnOnce() -> Result<Built, Failure>) -> Result<()> {
         let (begun, given) = (Instant::now(), self.given());
         let mut span = trace::span("build", || step.function());
         let result = catch_unwind(AssertUnwindSafe(work))

@@ -11,10 +11,10 @@ use opencl_sys as cl;
 use spirula_runtime::context::Context as CoreContext;
 use spirula_runtime::error::{Error as CoreError, Status as CoreStatus};
 use spirula_runtime::platform::device::Device as CoreDevice;
-use spirula_runtime::program::{BinaryType, BuildNotify, BuildStatus, Program as Core};
+use spirula_runtime::program::{BinaryType, BuildStatus, Program as Core};
 use std::ffi::{c_char, c_void};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, OnceLock};
 
 /// A `cl_program`.
 pub struct Program {
@@ -90,14 +90,16 @@ impl Program {
         std::iter::successors(Some(device), |device| device.parent()).any(was_listed)
     }
 
-    /// Does a build for these devices; all if there are none. One that could not begin leaves the others' state alone. If there are
-    /// several kinds of devices, `build` does it for one after the other before `notify` is called.
+    /// Does a build for these devices; all if there are none. One that could not begin leaves the others' state alone.
+    ///
+    /// It has ended, and `notify` was called, when this returns: applications free what their callback takes after clBuildProgram, or
+    /// create kernels, though the specification lets a build with a callback go on.
     fn for_devices(
         &self,
         num_devices: u32,
         device_list: &Handles<Device>,
-        notify: Option<BuildNotify>,
-        build: impl Fn(&Arc<Core>, Option<BuildNotify>) -> Result<(), CoreError>,
+        notify: impl FnOnce(),
+        build: impl Fn(&Arc<Core>) -> Result<(), CoreError>,
     ) -> Status {
         self.check_devices(num_devices, device_list)?;
         let listed = device_list.get(num_devices)?;
@@ -114,11 +116,7 @@ impl Program {
         let is_of_kind =
             |core: &&Arc<Core>| self.devices.iter().any(|own| is_meant(own) && is_for_kind(core, &own.core));
         let cores: Vec<&Arc<Core>> = self.cores().filter(is_of_kind).collect();
-        let done = match cores[..] {
-            [core] => build(core, notify),
-            _ => one_by_one(&cores, notify, |core| build(core, None)),
-        };
-        done.map_err(Error::from).inspect_err(|error| {
+        one_by_one(&cores, notify, build).map_err(Error::from).inspect_err(|error| {
             if error.code == cl::CL_INVALID_OPERATION {
                 for asked in &meant {
                     asked.fetch_sub(1, Ordering::Relaxed);
@@ -171,37 +169,34 @@ impl Program {
     }
 }
 
-/// Builds for several kinds of devices. The error is the first one; it is no reason not to build for the others, unless nothing
-/// could begin.
+/// Builds for one kind of devices after the other. The error is the first one; it is no reason not to build for the others and to
+/// notify, unless nothing could begin.
 fn one_by_one(
     cores: &[&Arc<Core>],
-    notify: Option<BuildNotify>,
+    notify: impl FnOnce(),
     build: impl Fn(&Arc<Core>) -> Result<(), CoreError>,
 ) -> Result<(), CoreError> {
+    use CoreStatus::{InvalidBuildOptions, InvalidCompilerOptions, InvalidOperation};
     let mut first = Ok(());
     for core in cores {
-        use CoreStatus::{BuildProgramFailure, CompileProgramFailure, InvalidBinary};
         let result = build(core);
-        let has_begun = result.as_ref().err().is_none_or(|error| {
-            [BuildProgramFailure, CompileProgramFailure, InvalidBinary].contains(&error.status)
-        });
+        let status = result.as_ref().err().map(|error| error.status);
         first = first.and(result);
-        if !has_begun {
+        if let Some(InvalidBuildOptions | InvalidCompilerOptions | InvalidOperation) = status {
             return first;
         }
     }
-    notify.into_iter().for_each(|notify| notify());
+    notify();
     first
 }
 
-/// A build's callback, which keeps the program's handle live until it was called.
-fn build_notify(program: &Ref<Program>, pfn: ObjectNotify, user_data: Opaque) -> Status<Option<BuildNotify>> {
-    let Some(callback) = pfn.bind(program.handle(), user_data) else { return Ok(None) };
-    let program = program.link()?;
-    Ok(Some(Box::new(move || {
-        callback();
+/// Calls a build's callback, during which the program's handle is live whatever the application releases.
+fn notifying(program: &Ref<Program>, pfn: ObjectNotify, user_data: Opaque) -> Status<impl FnOnce()> {
+    let (callback, program) = (pfn.bind(program.handle(), user_data), program.link()?);
+    Ok(move || {
+        callback.into_iter().for_each(|callback| callback());
         drop(program);
-    })))
+    })
 }
 
 /// clCreateProgramWithSource.
@@ -305,10 +300,9 @@ pub fn build(
 ) -> Status {
     let program = program.get()?;
     check_notify(pfn_notify.is_null(), user_data)?;
-    let notify = build_notify(&program, pfn_notify, user_data)?;
+    let notify = notifying(&program, pfn_notify, user_data)?;
     // CL_INVALID_BINARY, CL_INVALID_BUILD_OPTIONS, CL_INVALID_OPERATION, CL_COMPILER_NOT_AVAILABLE, CL_BUILD_PROGRAM_FAILURE.
-    program
-        .for_devices(num_devices, &device_list, notify, |core, notify| core.build(&options.string(), notify))
+    program.for_devices(num_devices, &device_list, notify, |core| core.build(&options.string()))
 }
 
 /// clCompileProgram.
@@ -337,15 +331,10 @@ pub fn compile(
     let headers: Vec<_> = input_headers.get(num_input_headers)?;
     let headers: Vec<_> =
         names.iter().zip(headers).map(|(name, header)| (name.string(), header.core().clone())).collect();
-    let notify = build_notify(&program, pfn_notify, user_data)?;
+    let notify = notifying(&program, pfn_notify, user_data)?;
     // CL_INVALID_COMPILER_OPTIONS, CL_INVALID_OPERATION, CL_COMPILER_NOT_AVAILABLE, CL_COMPILE_PROGRAM_FAILURE.
-    program.for_devices(num_devices, &device_list, notify, |core, notify| {
-        core.compile(&options.string(), &headers, notify)
-    })
+    program.for_devices(num_devices, &device_list, notify, |core| core.compile(&options.string(), &headers))
 }
-
-/// A link's callback.
-type LinkNotify = Box<dyn FnOnce(&Arc<Core>) + Send>;
 
 /// What clLinkProgram returns: a program even if the link failed, for the sake of its log.
 pub struct Linked(*mut c_void, Option<Error>);
@@ -380,41 +369,20 @@ pub fn link(
     // CL_INVALID_PROGRAM if programs specified in input_programs are not valid program objects.
     let inputs = input_programs.get(num_input_programs)?;
     check_notify(pfn_notify.is_null(), user_data)?;
-    // The callback may come before this function has returned; whoever is first makes the handle.
-    let handle: Arc<OnceLock<Opaque>> = Arc::default();
     let listed: Vec<Opaque> =
         device_list.get(num_devices)?.iter().map(|device| Opaque::new(device.handle())).collect();
     let kinds = kinds_to_link(&context, &listed, &inputs)?;
-    let publish = {
-        let context = context.link()?;
-        move |cores: Vec<Arc<Core>>| {
-            let make = || Opaque::new(Program::publish_linked(cores, context.clone(), &listed).into_raw());
-            handle.get_or_init(make).get()
-        }
-    };
-    let called = move |handle| pfn_notify.bind(handle, user_data).into_iter().for_each(|callback| callback());
-    let link = |(device, inputs): &ToLink, notify: Option<LinkNotify>| {
-        // CL_INVALID_LINKER_OPTIONS, CL_INVALID_OPERATION, CL_LINKER_NOT_AVAILABLE: no program. CL_LINK_PROGRAM_FAILURE.
-        Core::link(&context.core, device, &options.string(), inputs, notify)
-    };
-    if let [kind] = &kinds[..] {
-        let notify = (!pfn_notify.is_null()).then(|| -> LinkNotify {
-            let publish = publish.clone();
-            Box::new(move |core| called(publish(vec![core.clone()])))
-        });
-        let (core, linked) = link(kind, notify)?;
-        return Ok(Linked(publish(vec![core]), linked.err().map(Error::from)));
-    }
-    // For one kind of devices after the other, before the callback is called.
     let mut cores = Vec::new();
     let mut result = Ok(());
-    for kind in &kinds {
-        let (core, linked) = link(kind, None)?;
+    for (device, inputs) in &kinds {
+        // CL_INVALID_LINKER_OPTIONS, CL_INVALID_OPERATION, CL_LINKER_NOT_AVAILABLE: no program. CL_LINK_PROGRAM_FAILURE.
+        let (core, linked) = Core::link(&context.core, device, &options.string(), inputs)?;
         cores.push(core);
         result = result.and(linked);
     }
-    let handle = publish(cores);
-    called(handle);
+    let handle = Program::publish_linked(cores, context.link()?, &listed).into_raw();
+    // Before this returns, as a build's.
+    pfn_notify.bind(handle, user_data).into_iter().for_each(|callback| callback());
     Ok(Linked(handle, result.err().map(Error::from)))
 }
 

@@ -232,13 +232,13 @@ fn programs_with_kernels_are_not_rebuilt() {
     assert_eq!(program.kernel_names().unwrap(), ["a"]);
     assert_eq!(status(Kernel::new(&program, "b")), Status::InvalidKernelName);
     let kernels = [Kernel::new(&program, "a").unwrap()];
-    assert_eq!(program.build("", None).unwrap_err().status, Status::InvalidOperation);
+    assert_eq!(program.build("").unwrap_err().status, Status::InvalidOperation);
     let clone = kernels[0].duplicate();
     drop(kernels);
-    assert_eq!(program.build("", None).unwrap_err().status, Status::InvalidOperation);
+    assert_eq!(program.build("").unwrap_err().status, Status::InvalidOperation);
     drop(clone);
     // Now it is only the empty module that is wrong.
-    let status = program.build("-spir-std=7", None).unwrap_err().status;
+    let status = program.build("-spir-std=7").unwrap_err().status;
     assert_eq!(status, Status::BuildProgramFailure);
     assert_eq!(super::tests::status(program.kernel_names()), Status::InvalidProgramExecutable);
 }

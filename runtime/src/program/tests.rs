@@ -26,9 +26,9 @@ fn sources_are_refused_with_a_log() {
     let context = context();
     let program = Program::with_source(&context, context.device(), "#error no".into());
     let status = |result: Result<()>| result.unwrap_err().status;
-    assert_eq!(status(program.build("-cl-nonsense", None)), Status::InvalidBuildOptions);
-    assert_eq!(status(program.build("-x spir", None)), Status::InvalidBuildOptions);
-    assert_eq!(status(program.compile("-spir-std=1.2", &[], None)), Status::InvalidCompilerOptions);
+    assert_eq!(status(program.build("-cl-nonsense")), Status::InvalidBuildOptions);
+    assert_eq!(status(program.build("-x spir")), Status::InvalidBuildOptions);
+    assert_eq!(status(program.compile("-spir-std=1.2", &[])), Status::InvalidCompilerOptions);
     assert_eq!((program.build_status(), &*program.build_options()), (BuildStatus::Error, "-spir-std=1.2"));
     assert!(
         program.build_log().contains("-spir-std, for a program that is a source"),
@@ -39,7 +39,7 @@ fn sources_are_refused_with_a_log() {
         Some(_) => (Status::BuildProgramFailure, "source.cl:1:2: error: no"),
         None => (Status::CompilerNotAvailable, "clang"),
     };
-    assert_eq!(status(program.build("-w", None)), built);
+    assert_eq!(status(program.build("-w")), built);
     assert!(program.build_log().contains(log), "{}", program.build_log());
     assert_eq!((program.build_status(), program.binary_type()), (BuildStatus::Error, BinaryType::None));
     assert!(program.build_options() == "-w" && program.binary().is_empty());
@@ -49,12 +49,12 @@ fn sources_are_refused_with_a_log() {
 fn only_objects_and_libraries_are_linked() {
     let context = context();
     let link = |inputs: &[Arc<Program>]| {
-        Program::link(&context, context.device(), "", inputs, None).map(|_| ()).unwrap_err().status
+        Program::link(&context, context.device(), "", inputs).map(|_| ()).unwrap_err().status
     };
     let spir = Program::with_binary(&context, context.device(), b"BC\xC0\xDE").unwrap();
     assert_eq!(link(&[]), Status::InvalidValue);
     assert_eq!(link(&[spir]), Status::InvalidOperation);
-    let linked = Program::link(&context, context.device(), "-w", &[], None).map(|_| ());
+    let linked = Program::link(&context, context.device(), "-w", &[]).map(|_| ());
     assert_eq!(linked.unwrap_err().status, Status::InvalidLinkerOptions);
 }
 
@@ -65,16 +65,5 @@ fn a_library_comes_back_from_its_binary() {
     let program = Program::with_binary(&context, context.device(), &contents.encode().unwrap()).unwrap();
     assert_eq!(program.binary_type(), BinaryType::Library);
     assert_eq!(*program.binary(), *contents.encode().unwrap());
-    assert_eq!(program.compile("", &[], None).unwrap_err().status, Status::InvalidOperation);
-}
-
-#[test]
-fn a_build_in_the_background_notifies_and_fails_its_program() {
-    let context = context();
-    let program = Program::with_binary(&context, context.device(), b"BC\xC0\xDE").unwrap();
-    let (sender, receiver) = std::sync::mpsc::channel();
-    program.build("-x spir -spir-std=3.0", Some(Box::new(move || sender.send(()).unwrap()))).unwrap();
-    receiver.recv_timeout(std::time::Duration::from_secs(10)).unwrap();
-    assert_eq!(program.build_status(), BuildStatus::Error);
-    assert!(program.build_log().contains("3.0"));
+    assert_eq!(program.compile("", &[]).unwrap_err().status, Status::InvalidOperation);
 }

@@ -9,8 +9,6 @@ use spirula_tests::isolate::Outcome;
 use spirula_tests::{call, create, fixtures};
 use std::ffi::c_char;
 use std::ptr::{null, null_mut};
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::{Duration, Instant};
 
 tests![
     sources_and_binaries,
@@ -325,27 +323,64 @@ fn no_rebuild_under_kernels() -> Outcome {
     assert_runs(&setup, &program)
 }
 
+/// What a callback of a build was called with and found; it creates a kernel of the program.
+#[derive(Default)]
+struct Told {
+    program: usize,
+    thread: Option<std::thread::ThreadId>,
+    kernel: Option<String>,
+}
+
+extern "C" fn tell(program: cl_program, data: *mut c_void) {
+    // SAFETY: the tests here pass a `Told` that lives until the call that builds has returned.
+    let told = unsafe { &mut *data.cast::<Told>() };
+    let kernel = create!(clCreateKernel(program, c"vadd".as_ptr()));
+    told.kernel = Some(status(kernel.map(Kernel::from_raw)));
+    (told.program, told.thread) = (program as usize, Some(std::thread::current().id()));
+}
+
+/// Builds with a callback have ended when the call returns, and the callback with them: what it takes may be gone then.
 fn build_callback() -> Outcome {
-    static CALLS: AtomicUsize = AtomicUsize::new(0);
-    extern "C" fn built(program: cl_program, data: *mut c_void) {
-        CALLS.store(program as usize ^ data as usize, Ordering::SeqCst);
-    }
     let setup = Setup::new();
-    for fixture in ["spir12/vadd.bc64", "spir12/unresolved.bc64"] {
-        let program = setup.load(fixture)?;
-        CALLS.store(0, Ordering::SeqCst);
-        let options = std::ffi::CString::new(SPIR12)?;
-        let data = 0x1234 as *mut c_void;
-        // The call's own status is open: the build may have ended before it returns, or not.
-        let _ = call!(clBuildProgram(program.raw(), 0, null(), options.as_ptr(), Some(built), data));
-        let start = Instant::now();
-        while CALLS.load(Ordering::SeqCst) == 0 && start.elapsed() < Duration::from_secs(20) {
-            std::thread::sleep(Duration::from_millis(1));
-        }
-        assert_eq!(CALLS.load(Ordering::SeqCst), program.raw() as usize ^ 0x1234, "{fixture}");
-        let state = program.build_info::<cl_build_status>(setup.device, CL_PROGRAM_BUILD_STATUS)?;
-        assert_eq!(state, if fixture.contains("vadd") { CL_BUILD_SUCCESS } else { CL_BUILD_ERROR });
+    let options = std::ffi::CString::new(SPIR12)?;
+    let check = |told: Told, program: &Program, kernel: &str, what: &str| {
+        assert_eq!(told.program, program.raw() as usize, "{what}");
+        assert_eq!(told.thread, Some(std::thread::current().id()), "{what}");
+        assert_eq!(told.kernel.as_deref(), Some(kernel), "{what}");
+    };
+    let fates = [
+        ("spir12/vadd.bc64", "CL_SUCCESS", "CL_SUCCESS", CL_BUILD_SUCCESS),
+        (
+            "spir12/unresolved.bc64",
+            "CL_BUILD_PROGRAM_FAILURE",
+            "CL_INVALID_PROGRAM_EXECUTABLE",
+            CL_BUILD_ERROR,
+        ),
+    ];
+    for (fixture, built, kernel, state) in fates {
+        let (program, mut told) = (setup.load(fixture)?, Told::default());
+        let data = (&raw mut told).cast();
+        let result = call!(clBuildProgram(program.raw(), 0, null(), options.as_ptr(), Some(tell), data));
+        assert_eq!(status(result), built, "{fixture}");
+        check(told, &program, kernel, fixture);
+        assert_eq!(program.build_info::<cl_build_status>(setup.device, CL_PROGRAM_BUILD_STATUS)?, state);
     }
+    // What could not begin has no end to be told of.
+    let (program, mut told) = (setup.load("spir12/vadd.bc64")?, Told::default());
+    let data = (&raw mut told).cast();
+    let result = call!(clBuildProgram(program.raw(), 0, null(), c"-no".as_ptr(), Some(tell), data));
+    assert_eq!((status(result).as_str(), told.program), ("CL_INVALID_BUILD_OPTIONS", 0));
+
+    let (device, mut told, text) = (null(), Told::default(), options.as_ptr());
+    let data = (&raw mut told).cast();
+    let (headers, names) = (null(), null_mut());
+    call!(clCompileProgram(program.raw(), 0, device, text, 0, headers, names, Some(tell), data))?;
+    check(told, &program, "CL_INVALID_PROGRAM_EXECUTABLE", "compiled");
+
+    let (context, input, mut told) = (setup.context.raw(), program.raw(), Told::default());
+    let data = (&raw mut told).cast();
+    let linked = create!(clLinkProgram(context, 0, device, null(), 1, &input, Some(tell), data))?;
+    check(told, &Program::from_raw(linked), "CL_SUCCESS", "linked");
     Ok(())
 }
 
