@@ -278,7 +278,7 @@ extern "C" fn count_build(_: cl_program, data: *mut c_void) {
     count_event(null_mut(), 0, data);
 }
 
-/// Asynchronous builds, of good and of bad binaries.
+/// Builds with a callback, of good and of bad binaries.
 fn builds(stage: &Stage, random: &mut Random) -> Done {
     let names = ["spir12/vadd.bc64", "spir12/barriers.bc64", "bench/scan.bc64", "bench/empty.bc64"];
     let mut binary = fixtures::load(names[random.below(names.len())]);

@@ -98,7 +98,7 @@ impl Program {
         &self,
         num_devices: u32,
         device_list: &Handles<Device>,
-        notify: impl FnOnce(),
+        notify: Notify,
         build: impl Fn(&Arc<Core>) -> Result<(), CoreError>,
     ) -> Status {
         self.check_devices(num_devices, device_list)?;
@@ -116,13 +116,15 @@ impl Program {
         let is_of_kind =
             |core: &&Arc<Core>| self.devices.iter().any(|own| is_meant(own) && is_for_kind(core, &own.core));
         let cores: Vec<&Arc<Core>> = self.cores().filter(is_of_kind).collect();
-        one_by_one(&cores, notify, build).map_err(Error::from).inspect_err(|error| {
-            if error.code == cl::CL_INVALID_OPERATION {
-                for asked in &meant {
-                    asked.fetch_sub(1, Ordering::Relaxed);
+        one_by_one(&cores, build, |result| notify.tell(&self.context, result))
+            .map_err(Error::from)
+            .inspect_err(|error| {
+                if error.code == cl::CL_INVALID_OPERATION {
+                    for asked in &meant {
+                        asked.fetch_sub(1, Ordering::Relaxed);
+                    }
                 }
-            }
-        })
+            })
     }
 
     /// Whether it is associated with a device.
@@ -169,12 +171,12 @@ impl Program {
     }
 }
 
-/// Builds for one kind of devices after the other. The error is the first one; it is no reason not to build for the others and to
-/// notify, unless nothing could begin.
+/// Builds for one kind of devices after the other. The error is the first one; it is no reason not to build for the others, nor not to
+/// tell of the end, unless nothing could begin.
 fn one_by_one(
     cores: &[&Arc<Core>],
-    notify: impl FnOnce(),
     build: impl Fn(&Arc<Core>) -> Result<(), CoreError>,
+    tell: impl FnOnce(Result<(), CoreError>) -> Result<(), CoreError>,
 ) -> Result<(), CoreError> {
     use CoreStatus::{InvalidBuildOptions, InvalidCompilerOptions, InvalidOperation};
     let mut first = Ok(());
@@ -186,17 +188,31 @@ fn one_by_one(
             return first;
         }
     }
-    notify();
-    first
+    tell(first)
 }
 
-/// Calls a build's callback, during which the program's handle is live whatever the application releases.
-fn notifying(program: &Ref<Program>, pfn: ObjectNotify, user_data: Opaque) -> Status<impl FnOnce()> {
-    let (callback, program) = (pfn.bind(program.handle(), user_data), program.link()?);
-    Ok(move || {
-        callback.into_iter().for_each(|callback| callback());
-        drop(program);
-    })
+/// The callback of a build, a compilation or a link.
+struct Notify {
+    /// Whose it is.
+    function: &'static str,
+    callback: Option<Box<dyn FnOnce() + Send>>,
+}
+
+impl Notify {
+    fn new(function: &'static str, pfn: ObjectNotify, object: *mut c_void, user_data: Opaque) -> Self {
+        Notify { function, callback: pfn.bind(object, user_data) }
+    }
+
+    /// Says how it ended to the callback, if there is one, else to the caller. Never to both: applications take an error for a build
+    /// that did not begin, whose callback's data is still theirs to free.
+    fn tell(self, context: &Context, result: Result<(), CoreError>) -> Result<(), CoreError> {
+        let Some(callback) = self.callback else { return result };
+        if let Err(error) = result {
+            context.core.report(format_args!("{}: {error}", self.function));
+        }
+        callback();
+        Ok(())
+    }
 }
 
 /// clCreateProgramWithSource.
@@ -300,7 +316,9 @@ pub fn build(
 ) -> Status {
     let program = program.get()?;
     check_notify(pfn_notify.is_null(), user_data)?;
-    let notify = notifying(&program, pfn_notify, user_data)?;
+    // Live for the callback, whatever the application releases.
+    let _live = program.link()?;
+    let notify = Notify::new("clBuildProgram", pfn_notify, program.handle(), user_data);
     // CL_INVALID_BINARY, CL_INVALID_BUILD_OPTIONS, CL_INVALID_OPERATION, CL_COMPILER_NOT_AVAILABLE, CL_BUILD_PROGRAM_FAILURE.
     program.for_devices(num_devices, &device_list, notify, |core| core.build(&options.string()))
 }
@@ -331,7 +349,9 @@ pub fn compile(
     let headers: Vec<_> = input_headers.get(num_input_headers)?;
     let headers: Vec<_> =
         names.iter().zip(headers).map(|(name, header)| (name.string(), header.core().clone())).collect();
-    let notify = notifying(&program, pfn_notify, user_data)?;
+    // Live for the callback, whatever the application releases.
+    let _live = program.link()?;
+    let notify = Notify::new("clCompileProgram", pfn_notify, program.handle(), user_data);
     // CL_INVALID_COMPILER_OPTIONS, CL_INVALID_OPERATION, CL_COMPILER_NOT_AVAILABLE, CL_COMPILE_PROGRAM_FAILURE.
     program.for_devices(num_devices, &device_list, notify, |core| core.compile(&options.string(), &headers))
 }
@@ -381,8 +401,7 @@ pub fn link(
         result = result.and(linked);
     }
     let handle = Program::publish_linked(cores, context.link()?, &listed).into_raw();
-    // Before this returns, as a build's.
-    pfn_notify.bind(handle, user_data).into_iter().for_each(|callback| callback());
+    let result = Notify::new("clLinkProgram", pfn_notify, handle, user_data).tell(&context, result);
     Ok(Linked(handle, result.err().map(Error::from)))
 }
 

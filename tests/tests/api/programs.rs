@@ -348,20 +348,15 @@ fn build_callback() -> Outcome {
         assert_eq!(told.thread, Some(std::thread::current().id()), "{what}");
         assert_eq!(told.kernel.as_deref(), Some(kernel), "{what}");
     };
+    // A failure is told to the callback, not to the caller as well.
     let fates = [
-        ("spir12/vadd.bc64", "CL_SUCCESS", "CL_SUCCESS", CL_BUILD_SUCCESS),
-        (
-            "spir12/unresolved.bc64",
-            "CL_BUILD_PROGRAM_FAILURE",
-            "CL_INVALID_PROGRAM_EXECUTABLE",
-            CL_BUILD_ERROR,
-        ),
+        ("spir12/vadd.bc64", "CL_SUCCESS", CL_BUILD_SUCCESS),
+        ("spir12/unresolved.bc64", "CL_INVALID_PROGRAM_EXECUTABLE", CL_BUILD_ERROR),
     ];
-    for (fixture, built, kernel, state) in fates {
+    for (fixture, kernel, state) in fates {
         let (program, mut told) = (setup.load(fixture)?, Told::default());
         let data = (&raw mut told).cast();
-        let result = call!(clBuildProgram(program.raw(), 0, null(), options.as_ptr(), Some(tell), data));
-        assert_eq!(status(result), built, "{fixture}");
+        call!(clBuildProgram(program.raw(), 0, null(), options.as_ptr(), Some(tell), data))?;
         check(told, &program, kernel, fixture);
         assert_eq!(program.build_info::<cl_build_status>(setup.device, CL_PROGRAM_BUILD_STATUS)?, state);
     }
