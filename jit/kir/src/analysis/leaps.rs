@@ -72,6 +72,14 @@ impl<'a> Leaps<'a> {
         self.step(block, pointer) == Some(Step::By(size.into()))
     }
 
+    /// Whether a pointer changes within the innermost loop around a block, and only by what `is_uniform`: each lane goes through a place of
+    /// its own then, all at the same pace.
+    pub fn are_at_one_pace(&self, block: Block, pointer: Value, is_uniform: &dyn Fn(Value) -> bool) -> bool {
+        let Some(id) = self.loops.innermost(block) else { return false };
+        let search = Search { body: self.body, around: self.loops.get(id), places: &self.places };
+        search.is_inside(pointer) && search.is_at_one_pace(pointer, is_uniform, 0)
+    }
+
     fn step(&self, block: Block, pointer: Value) -> Option<Step> {
         let around = self.loops.get(self.loops.innermost(block)?);
         Some(Search { body: self.body, around, places: &self.places }.step(pointer, 0))
@@ -122,6 +130,22 @@ impl Search<'_> {
             }
             _ => Step::Any,
         }
+    }
+
+    fn is_at_one_pace(&self, value: Value, is_uniform: &dyn Fn(Value) -> bool, depth: u32) -> bool {
+        use BinaryOp::{Add, Mul, Or, Shl, Sub};
+        if !self.is_inside(value) || is_uniform(value) {
+            return true;
+        }
+        let made_of = match self.body.defining_op(value) {
+            Some(
+                op @ (Op::Address { .. }
+                | Op::Cast { .. }
+                | Op::Binary { op: Add | Or | Sub | Mul | Shl, .. }),
+            ) => op.operands(),
+            _ => return false,
+        };
+        depth < MOST_DEPTH && made_of.into_iter().all(|of| self.is_at_one_pace(of, is_uniform, depth + 1))
     }
 
     /// A parameter of the header, by what comes from the loop's end.
@@ -193,6 +217,30 @@ mod tests {
             store.filter_map(|op| if let Op::Store { pointer, .. } = op { Some(*pointer) } else { None });
         let pointers: Vec<Value> = pointer.collect();
         Leaps::new(&body, &loops).are_at(Block(1), pointers[0])
+    }
+
+    #[test]
+    fn places_of_lanes_are_gone_through_at_one_pace_or_not() {
+        let is_so = |place: &str, uniform: &[&str]| {
+            let text = format!(
+                "kernel \"k\"(%0: ptr(global) @ 0, %1: i64 @ 8) {{\nb0:\n  %2: i64 = global_id 0\n  %6: i64 = mul %2, %1\n  jump b1(0:i64)\n\
+                 b1(%3: i64):\n{place}  %9: ptr(global) = address %0 + %8*4 + 0\n  store %9, 0:i32, align 4\n  %4: i64 = add %3, 1:i64\n  \
+                 %5: i1 = icmp ult %4, %1\n  branch %5, b1(%4), b2\nb2:\n  return\n}}"
+            );
+            let body = parse(&text).unwrap_or_else(|error| panic!("{error}\n{text}"));
+            let loops = Loops::new(&ControlFlow::new(&body)).unwrap();
+            let store = body.block(Block(1)).insts.iter().find_map(|&inst| match body.op(inst) {
+                Op::Store { pointer, .. } => Some(*pointer),
+                _ => None,
+            });
+            let counter = body.block(Block(1)).params[0];
+            let is_uniform = |value: Value| value == counter && uniform.contains(&"%3");
+            Leaps::new(&body, &loops).are_at_one_pace(Block(1), store.unwrap(), &is_uniform)
+        };
+        let (row, mixed) = ("  %8: i64 = add %6, %3\n", "  %8: i64 = xor %6, %3\n");
+        assert!(is_so(row, &["%3"]));
+        assert!(!is_so(row, &[]), "each has a counter of its own");
+        assert!(!is_so(mixed, &["%3"]), "anywhere");
     }
 
     #[test]

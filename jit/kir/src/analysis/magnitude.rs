@@ -1,5 +1,5 @@
 //! Analysis: conditions that say something of a float's magnitude. Most numbers that programs compute with are around one; what is much
-//! larger has a way of its own in the library's functions and in careful programs, which is seldom gone.
+//! larger, or no number, has a way of its own in the library's functions and in careful programs, which is seldom gone.
 
 use crate::{Constant, FloatPredicate, Function, Intrinsic, Op, Predicate, Scalar, Value, ValueDef};
 
@@ -13,8 +13,14 @@ pub(super) fn seldom(function: &Function, condition: Value) -> Option<bool> {
     else {
         return None;
     };
-    let is_large = is_magnitude(function, lhs) && float(function, rhs)? >= LARGE;
-    is_large.then_some(predicate).and_then(is_above)
+    match predicate {
+        FloatPredicate::Uno => Some(true),
+        FloatPredicate::Ord => Some(false),
+        _ => {
+            let is_large = is_magnitude(function, lhs) && float(function, rhs)? >= LARGE;
+            is_large.then_some(predicate).and_then(is_above)
+        }
+    }
 }
 
 /// Whether it holds for what is above; None where it says nothing of that.

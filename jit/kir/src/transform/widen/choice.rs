@@ -400,14 +400,14 @@ mod tests {
             .map(|wide| wide.lanes)
     }
 
-    /// Words are looked up in one of four ways.
+    /// Bytes are looked up in one of four ways.
     #[test]
     fn slow_packs_are_thought_of_as_going_together_as_well() {
         let look_up = |n: u32, way: u32| {
-            let [at, to, word] = [1, 2, 3].map(|part| 100 * way + 10 * n + part);
+            let [at, to, byte] = [1, 2, 3].map(|part| 100 * way + 10 * n + part);
             format!(
-                "  %{at}: i64 = xor %4, {at}:i64\n  %{to}: ptr(global) = address %0 + %{at}*4 + 0\n  \
-                 %{word}: i32 = load %{to}, align 4\n  store %2, %{word}, align 4\n"
+                "  %{at}: i64 = xor %4, {at}:i64\n  %{to}: ptr(global) = address %0 + %{at}*1 + 0\n  \
+                 %{byte}: i8 = load %{to}, align 1\n  store %2, %{byte}, align 1\n"
             )
         };
         let way =

@@ -10,7 +10,9 @@ use super::super::wrapping::Wrapping;
 use super::Cost;
 use crate::analysis::{Leaps, Mask, Shape};
 use crate::transform::ContextKind;
-use crate::{BinaryOp, Block, CastOp, Function, Inst, Intrinsic, Op, Scalar, Type, UnaryOp, Value};
+use crate::{
+    AddressSpace, BinaryOp, Block, CastOp, Function, Inst, Intrinsic, Op, Scalar, Type, UnaryOp, Value,
+};
 use spirula_interface::target::Costs;
 
 /// Of one instruction.
@@ -237,7 +239,7 @@ impl Prices<'_> {
     fn access(&self, block: Block, pointer: Value, value: Value) -> Price {
         let ty = self.body.ty(value);
         let in_order = self.facts.aos.contains(value);
-        let Costs { access, scalar: simple, vector, gathered, latency, .. } = self.costs;
+        let Costs { access, scalar: simple, vector, latency, .. } = self.costs;
         let count = f64::from(ty.lanes());
         let mut scalar = access * self.scalar_registers(ty);
         let size = access_size(ty).unwrap_or(1) as i64;
@@ -264,10 +266,21 @@ impl Prices<'_> {
                 let bits = ty.scalar().map_or(64, |scalar| scalar.bits());
                 let words = (u64::from(self.lanes) * 32).div_ceil(u64::from(self.register_bits.max(1)));
                 let more = if bits < 32 { NARROW * vector * words as f64 } else { 0.0 };
-                (gathered * f64::from(self.lanes) * count + more, latency.gather)
+                (self.gathered(block, pointer, bits) * f64::from(self.lanes) * count + more, latency.gather)
             }
         };
         Price::new(Cost { scalar, pack: pack + asking }, Cost { scalar: latency.load, pack: wait })
+    }
+
+    /// One lane's part of a gather or scatter of elements of so many bits.
+    fn gathered(&self, block: Block, pointer: Value, bits: u64) -> f64 {
+        use AddressSpace::{Local, Private};
+        let is_near = matches!(self.body.ty(pointer), Type::Scalar(Scalar::Pointer(Local | Private)));
+        let is_uniform = |value| self.facts.shapes.shape_at(value, block) == Shape::Uniform;
+        match bits < 32 || (!is_near && self.leaps.are_at_one_pace(block, pointer, &is_uniform)) {
+            true => self.costs.gathered_slowly,
+            false => self.costs.gathered,
+        }
     }
 
     /// How a pointer's lanes lie, and what the code asks of an index for it.
