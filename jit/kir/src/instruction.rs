@@ -39,8 +39,12 @@ impl Flags {
     pub const NO_NANS: u16 = 1 << 1;
     /// A zero of either sign will do.
     pub const NO_SIGNED_ZEROS: u16 = 1 << 3;
+    /// A division may become a product with the reciprocal.
+    pub const RECIPROCAL: u16 = 1 << 4;
     /// Operations may become one that rounds once.
     pub const CONTRACT: u16 = 1 << 5;
+    /// A function may be approximated.
+    pub const APPROXIMATE: u16 = 1 << 6;
     /// No unsigned wrap.
     pub const NUW: u16 = 1 << 7;
     /// No signed wrap.

@@ -1,7 +1,7 @@
 //! The build options about arithmetic (OpenCL 1.2, 5.6.4.2 and 5.6.4.3), given for a SPIR binary: what they may do to its
 //! results, and what they may not.
 
-use crate::setup::{Setup, tests};
+use crate::setup::{Setup, again_with, tests};
 use crate::sources;
 use spirula_tests::cl::sys::*;
 use spirula_tests::cl::{self, Buffer, Kernel, NdRange, Program, SPIR12};
@@ -13,6 +13,8 @@ tests![
     unsafe_math,
     liberties_that_change_no_function,
     denormals,
+    reciprocal_roots_at_the_limits,
+    reciprocal_roots_of_each_level,
     the_same_bits_without_optimization
 ];
 
@@ -158,6 +160,41 @@ fn denormals() -> Outcome {
             let flushed = sum == 0.0 && !options.is_empty();
             assert!(sum == x + x || flushed, "{options}: {x:e} + {x:e} = {sum:e}");
         }
+    }
+    Ok(())
+}
+
+/// Whatever liberties a reciprocal root takes, it has its limits: programs leave them to arithmetic, or a `select`, that comes later.
+fn reciprocal_roots_at_the_limits() -> Outcome {
+    let setup = sources::setup()?;
+    let source = "kernel void f(global const float *x, global float *y) {
+        size_t i = get_global_id(0); y[i] = F; }";
+    let mut x = vec![0.0_f32; 64];
+    (x[1], x[2], x[3], x[5]) = (f32::INFINITY, 4.0, f32::MIN_POSITIVE, 1e-40);
+    let options = ["", "-cl-unsafe-math-optimizations", "-cl-mad-enable -cl-no-signed-zeros"];
+    for (function, options) in ["rsqrt(x[i])", "native_rsqrt(x[i])", "half_rsqrt(x[i])"]
+        .into_iter()
+        .flat_map(|function| options.map(|options| (function, options)))
+    {
+        let build = |function: &str| sources::built(&setup, source, &format!("{options} -DF={function}"));
+        let y = apply(&setup, &build(function)?, "f", &x)?;
+        assert_eq!(y[..2], [f32::INFINITY, 0.0], "{function} {options}");
+        assert!(
+            (y[2] - 0.5).abs() < 1e-6 && (y[3] / 2_f32.powi(63) - 1.0).abs() < 1e-6,
+            "{function} {options}: {y:?}"
+        );
+        assert!(y[5] == f32::INFINITY || (y[5] / 1e20 - 1.0).abs() < 1e-3, "{function} {options}: {}", y[5]);
+        // What OpenMM computes of a distance of 0.
+        let distance = apply(&setup, &build(&format!("native_recip({function})"))?, "f", &x)?;
+        assert_eq!(distance[0], 0.0, "{function} {options}");
+    }
+    Ok(())
+}
+
+fn reciprocal_roots_of_each_level() -> Outcome {
+    for level in ["x86-64-v4", "x86-64-v3", "x86-64-v2"] {
+        let settings = [("SPIRULA_CPU", level), ("SPIRULA_TIER", "optimized")];
+        again_with("math_options::reciprocal_roots_at_the_limits", &settings);
     }
     Ok(())
 }

@@ -214,10 +214,9 @@ fn close_reciprocal_root(e: &mut Emitter, call: &Call) -> Value {
     e.call(&name, x.ir, call.arguments, "memory(none) nounwind willreturn")
 }
 
-/// As LLVM does it for the processor when it may: on x86-64 an approximation and one step of Newton's, within 2.4 ULP, and
-/// NaN for zero and infinity.
+/// The same within 2.4 ULP, which may take denormals for zeros.
 fn quick_reciprocal_root(e: &mut Emitter, call: &Call) -> Value {
-    e.permit("reassoc arcp contract afn", |e| reciprocal_root(e, call))
+    e.permit("afn", |e| close_reciprocal_root(e, call))
 }
 
 /// The argument of the larger (smaller) magnitude, or fmax (fmin) of both.

@@ -1,6 +1,7 @@
 //! Transform: the primitive `spirula.reciprocal_root`, 1/sqrt(x) of float and double within 1.2 ULP. Where the processor has an
 //! approximation (AVX-512: 14 bits, denormals too), it is that and a step of Newton's, or two; elsewhere the quotient itself: the divider
-//! works beside what else a kernel does, and steps from an approximation of 12 bits would not.
+//! works beside what else a kernel does, and steps from an approximation of 12 bits would not. Where 2.4 ULP will do (`afn`), LLVM finds
+//! that approximation.
 
 use super::registers::{by_register, number};
 use crate::builder::{Builder, replace_results};
@@ -41,8 +42,10 @@ fn format(scalar: Option<Scalar>) -> Format {
 /// Replaces the primitive by what the processor has.
 pub fn expand_reciprocal_roots(function: &mut Function, facts: &TargetFacts) {
     replace_results(function, |builder, inst| {
-        let x = match builder.function.op(inst) {
-            Op::Intrinsic { intrinsic: Intrinsic::ReciprocalRoot, arguments, .. } => arguments[0],
+        let (x, is_quick) = match builder.function.op(inst) {
+            Op::Intrinsic { intrinsic: Intrinsic::ReciprocalRoot, arguments, flags } => {
+                (arguments[0], flags.0 & Flags::APPROXIMATE != 0)
+            }
             _ => return None,
         };
         let format = format(builder.ty(x).scalar());
@@ -51,12 +54,33 @@ pub fn expand_reciprocal_roots(function: &mut Function, facts: &TargetFacts) {
                 approximation(builder, parts[0], format.intrinsic)
             });
             (0..format.steps).fold(root, |root, _| improved(builder, x, root, &format))
+        } else if is_quick {
+            quick(builder, x, &format)
         } else {
             let one = number(builder, &builder.ty(x), format.one);
             let root = builder.intrinsic(Intrinsic::SquareRoot, &[x]);
             builder.binary(BinaryOp::FDiv, 0, one, root)
         })
     });
+}
+
+/// As LLVM does it where it may: on x86-64 an approximation and a step of Newton's, which is not a number for zeros, denormals and
+/// infinity. Programs mask these out, if at all, behind the function: they get the limits.
+fn quick(builder: &mut Builder, x: Value, format: &Format) -> Value {
+    const WITH: u16 = Flags::REASSOC | Flags::RECIPROCAL | Flags::CONTRACT | Flags::APPROXIMATE;
+    let ty = builder.ty(x);
+    let root = Op::Intrinsic { intrinsic: Intrinsic::SquareRoot, flags: Flags(WITH), arguments: vec![x] };
+    let root = builder.push(ty.clone(), root);
+    let one = number(builder, &ty, format.one.clone());
+    let quotient = builder.binary(BinaryOp::FDiv, WITH, one, root);
+    let float = |x: f32| Constant::Float(x.to_bits().into());
+    let [zero, least, infinity] =
+        [0.0, f32::MIN_POSITIVE, f32::INFINITY].map(|x| number(builder, &ty, float(x)));
+    let magnitude = builder.intrinsic(Intrinsic::FloatAbs, &[x]);
+    let is_small = builder.compare_floats(FloatPredicate::Olt, magnitude, least);
+    let is_large = builder.compare_floats(FloatPredicate::Oeq, x, infinity);
+    let quotient = builder.select(is_small, infinity, quotient);
+    builder.select(is_large, zero, quotient)
 }
 
 /// y + y/2 (1 - x y y) with sums that round once, as all processors with an approximation have them. A relative error of 2^-14

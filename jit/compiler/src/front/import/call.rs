@@ -8,7 +8,7 @@ use crate::llvm::{Call, Value};
 use inkwell::llvm_sys::LLVMValueKind;
 use spirula_kir as kir;
 use spirula_kir::transform::check::IMAGE_OUTSIDE;
-use spirula_kir::{Constant, Flags, Intrinsic, Op, ReduceOp, Shape, SubGroupOp, Type, WorkItemQuery};
+use spirula_kir::{Constant, Intrinsic, Op, ReduceOp, Shape, SubGroupOp, Type, WorkItemQuery};
 
 /// The primitives of work-group functions and sub-groups.
 const COLLECTIVES: [&str; 9] = [
@@ -53,7 +53,7 @@ impl<'m> Importer<'m, '_> {
             return match (of_primitive(primitive), is_collective) {
                 (Some(intrinsic), _) => {
                     let arguments = self.arguments(source)?;
-                    self.result(source, Op::Intrinsic { intrinsic, flags: Flags::NONE, arguments })
+                    self.result(source, Op::Intrinsic { intrinsic, flags: flags(source), arguments })
                 }
                 (None, true) => self.collective(primitive, source),
                 _ if primitive == "barrier" => {
