@@ -201,15 +201,15 @@ impl Program {
             state.kernels = None;
             (translation, state.modules.clone(), loadable)
         };
-        let (device, place) = (self.device.clone(), self.context.place.clone());
+        let (device, place) = (&self.device, &self.context.place);
         let remarks = parsed.remarks();
         let work = move || match loadable {
             Some((compiled, options)) if steps::will_do(&compiled, &options) => {
-                steps::load(compiled, modules, &options, &place, Status::InvalidBinary)
+                steps::load(compiled, modules, &options, place, Status::InvalidBinary)
             }
-            Some((_, options)) => steps::build(modules, &options, &device.info, &place, failed),
+            Some((_, options)) => steps::build(modules, &options, &device.info, place, failed),
             None => source::and_then(translation, modules, failed, |modules| {
-                steps::build(modules, &parsed.compile, &device.info, &place, failed)
+                steps::build(modules, &parsed.compile, &device.info, place, failed)
             }),
         };
         self.perform(Step::Build, || work().map(|built| built.after(remarks)))
@@ -273,12 +273,12 @@ impl Program {
             (state.status, state.options) = (BuildStatus::InProgress, options.to_string());
             state.modules.clone()
         };
-        let (device, place) = (device.clone(), context.place.clone());
+        let place = &context.place;
         let work = move || match parsed.create_library {
             true => steps::link(modules, &merged),
             false => {
                 let failed = Status::LinkProgramFailure;
-                steps::build(modules, &merged, &device.info, &place, failed)
+                steps::build(modules, &merged, &device.info, place, failed)
             }
         };
         let result = program.perform(Step::Link, work);

@@ -171,20 +171,22 @@ impl Program {
     }
 }
 
-/// Builds for one kind of devices after the other. The error is the first one; it is no reason not to build for the others, nor not to
-/// tell of the end, unless nothing could begin.
+/// Builds for one kind of devices after the other, and tells of the end. An error, the first one, ends neither, unless it is one of a
+/// build that could not begin.
 fn one_by_one(
     cores: &[&Arc<Core>],
     build: impl Fn(&Arc<Core>) -> Result<(), CoreError>,
     tell: impl FnOnce(Result<(), CoreError>) -> Result<(), CoreError>,
 ) -> Result<(), CoreError> {
-    use CoreStatus::{InvalidBuildOptions, InvalidCompilerOptions, InvalidOperation};
+    use CoreStatus::{CompilerNotAvailable, InvalidBuildOptions, InvalidCompilerOptions, InvalidOperation};
     let mut first = Ok(());
     for core in cores {
         let result = build(core);
         let status = result.as_ref().err().map(|error| error.status);
         first = first.and(result);
-        if let Some(InvalidBuildOptions | InvalidCompilerOptions | InvalidOperation) = status {
+        if let Some(CompilerNotAvailable | InvalidBuildOptions | InvalidCompilerOptions | InvalidOperation) =
+            status
+        {
             return first;
         }
     }

@@ -204,6 +204,8 @@ mod tests {
         assert_eq!((v3.cpu.as_str(), v3.threads, v3.facts().vector_bits), ("x86-64-v3", 3, 256));
         assert!(v3.has("avx2") && v3.has("sse2") && !v3.has("avx512f") && !v3.has("aes"));
         assert!(v3.features.ends_with("-avx512f,-avx512fp16,-aes"), "{}", v3.features);
+        let costs = v3.facts().costs;
+        assert!(costs.gathered == costs.gathered_slowly && costs.gathered > Costs::ZEN.gathered);
         let v2 = level("x86-64-v2").expect("it is one");
         assert_eq!((v2.facts().vector_bits, v2.facts().fuses), (128, false));
         assert_eq!(level("x86-64-v4"), None);

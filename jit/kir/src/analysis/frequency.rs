@@ -309,6 +309,18 @@ mod tests {
     }
 
     #[test]
+    fn packs_go_where_some_lane_goes_unless_they_go_together() {
+        let text = "kernel \"k\"(%0: ptr(global) @ 0, %1: i32 @ 8) {\nb0:\n  %2: i1 = icmp slt %1, 5:i32\n  branch %2, b1, b2\n\
+                    b1:\n  store %0, 1:i32, align 4\n  jump b3\nb2:\n  store %0, 2:i32, align 4\n  jump b3\nb3:\n  return\n}";
+        let function = parse(text).unwrap();
+        let flow = ControlFlow::new(&function);
+        let loops = Loops::new(&flow).unwrap();
+        let of_pack = |parts| Frequencies::of_pack(&function, &flow, &loops, 16, &|_| parts).of(Block(1));
+        assert_eq!(of_pack(false), 0.5);
+        assert!((0.7..0.8).contains(&of_pack(true)), "{}", of_pack(true));
+    }
+
+    #[test]
     fn ways_out_by_way_of_the_last_branch() {
         // b2 goes out by way of b4, which goes on or leaves as it is told.
         let text = "kernel \"k\"(%0: ptr(global) @ 0, %1: i32 @ 8) {\nb0:\n  jump b1(0:i32)\n\

@@ -261,6 +261,32 @@ mod tests {
     }
 
     #[test]
+    fn rows_that_lanes_go_through_cost_more_than_what_lies_anywhere() {
+        // Every other element, of which there are no strips.
+        let rows =
+            ROWS.replace("add %24, %4", "add %24, %25").replace("  %21", "  %25: i64 = shl %4, 1:i64\n  %21");
+        let [rows, anywhere] = [rows.as_str(), SCATTERED].map(|load| gain(&format!("{load}{LAST}")));
+        assert!(rows < 0.8 * anywhere, "{rows} {anywhere}");
+    }
+
+    #[test]
+    fn comparing_ids_costs_packs_no_second_way() {
+        let gain = |compared: &str| {
+            let word = |n: usize| {
+                format!("  %{n}: ptr(global) = address %2 + {}\n  store %{n}, %3, align 4\n", 4096 * n)
+            };
+            let body: String = (20..40).map(word).collect();
+            gain_of(&format!(
+                "kernel \"k\"(%0: ptr(global) @ 0, %9: i32 @ 8) {{\nb0:\n  %1: i64 = local_id 0\n  %2: ptr(global) = address %0 + %1*4 + 0\n  \
+                 %3: i32 = load %2, align 4\n  %4: i32 = trunc %1\n  %5: i1 = icmp ult {compared}, %9\n  branch %5, b1, b2\n\
+                 b1:\n{body}  jump b3\nb2:\n  store %2, %9, align 4\n  jump b3\nb3:\n  return\n}}"
+            ))
+        };
+        let (id, word) = (gain("%4"), gain("%3"));
+        assert!(id > 1.2 * word, "{id} {word}");
+    }
+
+    #[test]
     fn scalar_code_fetches_the_lines_of_columns_again() {
         // Rows of four elements, of which the next iteration accesses the same line.
         let short = COLUMNS.replace("mul %4, %2", "mul %4, 4:i64");

@@ -3,19 +3,23 @@
 use crate::analysis::{Shape, Shapes};
 use crate::{BinaryOp, Block, Function, IntPredicate, Op, Predicate, Value};
 
+/// Conditions of more levels are thought to be any.
+const MOST_DEPTH: u32 = 8;
+
 /// Whether a branch compares what counts up with the lanes with what they have in common, as `id < n` does: of the packs in a row, one
 /// parts there at most, and all others go one way.
 pub(super) fn part_in_one_pack(body: &Function, shapes: &Shapes, block: Block) -> bool {
     let condition = body.block(block).terminator.condition();
-    condition.is_some_and(|condition| is_ordered(body, shapes, block, condition))
+    condition.is_some_and(|condition| is_ordered(body, shapes, block, (condition, 0)))
 }
 
-fn is_ordered(body: &Function, shapes: &Shapes, block: Block, condition: Value) -> bool {
+fn is_ordered(body: &Function, shapes: &Shapes, block: Block, (condition, depth): (Value, u32)) -> bool {
     let shape = |value| shapes.shape_at(value, block);
     match body.defining_op(condition) {
         _ if shape(condition) == Shape::Uniform => true,
         Some(&Op::Binary { op: BinaryOp::And | BinaryOp::Or, lhs, rhs, .. }) => {
-            [lhs, rhs].into_iter().all(|side| is_ordered(body, shapes, block, side))
+            let is_ordered = |side| is_ordered(body, shapes, block, (side, depth + 1));
+            depth < MOST_DEPTH && [lhs, rhs].into_iter().all(is_ordered)
         }
         Some(&Op::Compare { predicate: Predicate::Int(predicate), lhs, rhs, .. }) => {
             !matches!(predicate, IntPredicate::Eq | IntPredicate::Ne)
@@ -64,5 +68,17 @@ mod tests {
             )
         };
         assert!(is_so(&both("%1")) && is_so(&both("%3")) && !is_so(&both("%2")));
+    }
+
+    #[test]
+    fn long_conditions_are_not_followed_to_their_end() {
+        // Each of the one before, twice: a walk over all ways would not end, and one as deep as this has no stack.
+        let chain = |count: usize| {
+            let first = "  %10: i1 = icmp ult %1, %3\n".to_owned();
+            let next = |n: usize| format!("  %{}: i1 = and %{n}, %{n}\n", n + 1);
+            let last = format!("  %9: i1 = or %{0}, %{0}\n", 10 + count);
+            first + &(10..10 + count).map(next).collect::<String>() + &last
+        };
+        assert!(is_so(&chain(3)) && !is_so(&chain(20_000)));
     }
 }
