@@ -92,7 +92,7 @@ pub fn generate<'s>(
     llvm::run_passes(module, passes, &machine)?;
     // (What bounds an address is no longer seen in machine code where it is a step of lanes.)
     if effort != Effort::None && !addresses.is_linear() {
-        masked_accesses::branch(session, module, target, &machine)?;
+        masked_accesses::lower(session, module, target, &machine)?;
     }
     if addresses.is_linear() {
         module.edit(trap_where_nothing_leads);

@@ -50,7 +50,7 @@ enum Run {
 }
 
 /// The passes in order.
-pub const PASSES: [Pass; 24] = [
+pub const PASSES: [Pass; 25] = [
     Pass {
         name: "spaces",
         reason: "first: what else is decided goes by who may share the memory that a pointer leads to",
@@ -87,6 +87,15 @@ pub const PASSES: [Pass; 24] = [
         run: Run::Function(|function, options| {
             if options.optimize {
                 transform::eliminate_loop_loads(function);
+            }
+        }),
+    },
+    Pass {
+        name: "dead-stores",
+        reason: "behind `loop-loads`, which makes values of what was loaded; before `regions`, which keeps memory for each work-item, and `widen`, which scatters",
+        run: Run::Function(|function, options| {
+            if options.optimize {
+                transform::remove_dead_stores(function);
             }
         }),
     },

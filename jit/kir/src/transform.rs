@@ -3,7 +3,7 @@
 //! `spaces` finds out where generic pointers lead, `components` takes small vectors apart, `shifted_sums` writes sums that are cut to 32 bits as they were meant,
 //! `power_divisors` makes shifts of divisions by powers of two,
 //! `small_parameters` finds out which parameters are added to ids, `loop_load_elimination` keeps
-//! sums in registers, `uniform_loops` parts loops that are the same for all work-items. `regions` cuts a kernel into
+//! sums in registers, `dead_stores` removes what is stored to private variables for nobody, `uniform_loops` parts loops that are the same for all work-items. `regions` cuts a kernel into
 //! what lies between its barriers: `collectives`
 //! makes barriers of work-group functions, `borders` says where to cut, `context` how each value gets over.
 //! `contract` decides which products and sums are one operation.
@@ -24,6 +24,7 @@ mod components;
 mod context;
 mod contract;
 mod dead_code;
+mod dead_stores;
 mod exchange_loop;
 mod frames;
 pub mod legalize;
@@ -53,6 +54,7 @@ pub use byte_division::widen_byte_divisions;
 pub use components::compute_components;
 pub use contract::decide_contraction;
 pub use dead_code::remove_dead_code;
+pub use dead_stores::remove_dead_stores;
 pub use frames::pass_frames;
 pub use linear_memory::{check_linear_memory, enter_linear_memory};
 pub use local_atomics::expand_local_atomics;

@@ -17,6 +17,7 @@ mod tests;
 
 use fixedbitset::FixedBitSet;
 use lines::Lines;
+use memory::narrow::private_variable;
 use metadata::Metadata;
 use spirula_kir::analysis::wrapping_loops;
 use spirula_kir::{
@@ -191,8 +192,8 @@ impl<'a> Translator<'a> {
             if self.out.debug_info { " uwtable \"frame-pointer\"=\"all\"" } else { "" }
         );
         for (number, slot) in self.function.slots.iter().enumerate() {
-            let (size, align) = (slot.size, slot.align.max(1));
-            self.out.line(&format!("%s{number} = alloca [{size} x i8], align {align}"));
+            let variable = private_variable(slot.size, slot.align.into());
+            self.out.line(&format!("%s{number} = {variable}"));
         }
         self.out.line("br label %b0");
         self.blocks();

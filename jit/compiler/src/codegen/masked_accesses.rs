@@ -1,6 +1,7 @@
 //! Masked loads and stores that a processor has no instruction for, or a slow one. LLVM takes them apart: a branch, an access and a move
 //! for each lane. Most masks are full nearly always, being a kernel's `if (i < n)`: then the access is one of a whole vector, behind
-//! one branch.
+//! one branch. Gathers and scatters that are taken apart anyway need no branches at all: a lane that is masked out accesses a place that
+//! nobody else does. A kernel with a thousand of them has some ten thousand blocks otherwise, and LLVM takes half a minute for it.
 
 use super::CodegenError;
 use crate::llvm::{self, Function, Module, Session, Type};
@@ -10,8 +11,8 @@ use spirula_interface::target::Target;
 /// What puts the branches where the accesses were; those of one mask become one where they stand together.
 const PASSES: &str = "always-inline,globaldce,function(early-cse,simplifycfg)";
 
-/// Gives masked accesses of the processor's a branch for full masks, where that pays.
-pub(super) fn branch<'s>(
+/// Gives masked accesses a branch for full masks, and gathers and scatters no branches, where the processor has no instruction.
+pub(super) fn lower<'s>(
     session: &'s Session,
     module: &mut Module<'s>,
     target: &Target,
@@ -22,10 +23,11 @@ pub(super) fn branch<'s>(
         for function in edit.functions().into_iter().filter(|function| function.has_uses()) {
             let name = function.name();
             if let Some(rest) = name.strip_prefix("llvm.masked.")
-                && let Some((own, definition)) = definition(rest, &name, function, target)
+                && let Some(body) = body(rest, function, target)
             {
+                let own = format!("spirula.masked.{rest}");
+                definitions.push_str(&definition(&own, &name, function, &body));
                 edit.set_name(*function, &own);
-                definitions.push_str(&definition);
             }
         }
     });
@@ -36,42 +38,73 @@ pub(super) fn branch<'s>(
     Ok(llvm::run_passes(module, PASSES, machine)?)
 }
 
-/// A name and a function that does what the intrinsic of that name does; None where that does it better.
-fn definition(rest: &str, name: &str, function: Function, target: &Target) -> Option<(String, String)> {
+/// A function of that name and with that body that does what the intrinsic does.
+fn definition(own: &str, name: &str, function: Function, body: &str) -> String {
+    let parameters: Vec<String> =
+        function.value_type().parameter_types().iter().map(Type::to_string).collect();
+    let named: Vec<String> =
+        parameters.iter().zip(["%0", "%1", "%2"]).map(|(ty, name)| format!("{ty} {name}")).collect();
+    let result = function.value_type().return_type().map_or("void".to_owned(), |ty| ty.to_string());
+    format!(
+        "define linkonce_odr {result} @{own}({}) alwaysinline nounwind {{\n{}}}\ndeclare {result} @{name}({})\n",
+        named.join(", "),
+        body.replace("@intrinsic", &format!("@{name}")),
+        parameters.join(", "),
+    )
+}
+
+/// What to do instead of the intrinsic, which it calls `@intrinsic`; None where that does it better. (The intrinsic says itself how its
+/// pointers are aligned, which doesn't matter on these processors.)
+fn body(rest: &str, function: Function, target: &Target) -> Option<String> {
     let (kind, _) = rest.split_once('.')?;
     let parameters = function.value_type().parameter_types();
-    let vector = *match kind {
-        "load" => parameters.get(2)?,
-        "store" => parameters.first()?,
+    let loads = matches!(kind, "load" | "gather");
+    let vector = *parameters.get(if loads { 2 } else { 0 })?;
+    let (bits, lanes) = (element_bits(vector)?, vector.element_count());
+    let mask = format!("<{lanes} x i1>");
+    Some(match kind {
+        "load" | "store" if is_quick(loads, bits, target) => return None,
+        "load" => behind_a_branch(
+            lanes,
+            "%1",
+            &format!("%w = load {vector}, ptr %0, align 1\n ret {vector} %w"),
+            &format!("%q = call {vector} @intrinsic(ptr align 1 %0, {mask} %f, {vector} %2)\n ret {vector} %q"),
+        ),
+        "store" => behind_a_branch(
+            lanes,
+            "%2",
+            &format!("store {vector} %0, ptr %1, align 1\n ret void"),
+            &format!("call void @intrinsic({vector} %0, ptr align 1 %1, {mask} %f)\n ret void"),
+        ),
+        "gather" | "scatter" if has_lanes(loads, bits, target) => return None,
+        "gather" => format!(
+            "{}  %l = call {vector} @intrinsic(<{lanes} x ptr> align 1 %p, {mask} splat (i1 true), {vector} poison)
+  %r = select {mask} %1, {vector} %l, {vector} %2\n  ret {vector} %r\n",
+            elsewhere_if_not(lanes, bits, ("%1", "%0")),
+        ),
+        "scatter" => format!(
+            "{}  call void @intrinsic({vector} %0, <{lanes} x ptr> align 1 %p, {mask} splat (i1 true))\n  ret void\n",
+            elsewhere_if_not(lanes, bits, ("%2", "%1")),
+        ),
         _ => return None,
-    };
-    if is_quick(kind == "load", element_bits(vector)?, target) {
-        return None;
-    }
-    let (own, mask) = (format!("spirula.masked.{rest}"), format!("<{} x i1>", vector.element_count()));
-    // (The intrinsic says itself how its pointer is aligned, which doesn't matter on these processors.)
-    let (head, whole, parts) = if kind == "load" {
-        (
-            format!("{vector} @{own}(ptr %p, {mask} %m, {vector} %o)"),
-            format!("%w = load {vector}, ptr %p, align 1\n ret {vector} %w"),
-            format!("%q = call {vector} @{name}(ptr align 1 %p, {mask} %f, {vector} %o)\n ret {vector} %q"),
-        )
-    } else {
-        (
-            format!("void @{own}({vector} %v, ptr %p, {mask} %m)"),
-            format!("store {vector} %v, ptr %p, align 1\n ret void"),
-            format!("call void @{name}({vector} %v, ptr align 1 %p, {mask} %f)\n ret void"),
-        )
-    };
-    let bits = format!("i{}", vector.element_count());
-    let text = format!(
-        "define linkonce_odr {head} alwaysinline nounwind {{\n %f = freeze {mask} %m\n %b = bitcast {mask} %f to {bits}
-         %a = icmp eq {bits} %b, -1\n br i1 %a, label %whole, label %parts\nwhole:\n {whole}\nparts:\n {parts}\n}}
-         declare {} @{name}({})\n",
-        function.value_type().return_type().map_or("void".to_owned(), |ty| ty.to_string()),
-        parameters.iter().map(Type::to_string).collect::<Vec<_>>().join(", ")
-    );
-    Some((own, text))
+    })
+}
+
+/// One thing for full masks, and one for others.
+fn behind_a_branch(lanes: u64, mask: &str, whole: &str, parts: &str) -> String {
+    format!(
+        "  %f = freeze <{lanes} x i1> {mask}\n  %b = bitcast <{lanes} x i1> %f to i{lanes}\n  %a = icmp eq i{lanes} %b, -1
+  br i1 %a, label %whole, label %parts\nwhole:\n {whole}\nparts:\n {parts}\n"
+    )
+}
+
+/// Pointers as `%p`: those of a mask's lanes, and for others one to a variable of an element that is used for nothing.
+fn elsewhere_if_not(lanes: u64, bits: u32, (mask, pointers): (&str, &str)) -> String {
+    format!(
+        "  %n = alloca i{bits}\n  %q = insertelement <{lanes} x ptr> poison, ptr %n, i64 0
+  %e = shufflevector <{lanes} x ptr> %q, <{lanes} x ptr> poison, <{lanes} x i32> zeroinitializer
+  %p = select <{lanes} x i1> {mask}, <{lanes} x ptr> {pointers}, <{lanes} x ptr> %e\n"
+    )
 }
 
 /// Of a vector of numbers or pointers.
@@ -92,6 +125,13 @@ fn is_quick(load: bool, bits: u32, target: &Target) -> bool {
         32 | 64 => target.has("avx512f") || (load && target.has("avx")),
         _ => target.has("avx512bw"),
     }
+}
+
+/// Whether LLVM gathers or scatters such elements by an instruction, rather than one by one. (AVX2's gathers it takes on Intel's
+/// processors only.)
+fn has_lanes(load: bool, bits: u32, target: &Target) -> bool {
+    let avx2 = target.has("avx2") && !["x86-64", "znver"].iter().any(|cpu| target.cpu.starts_with(cpu));
+    bits >= 32 && (target.has("avx512f") || (load && avx2))
 }
 
 #[cfg(test)]
@@ -116,7 +156,7 @@ mod tests {
         let target = Target { cpu: "x86-64".into(), features: features.into(), threads: 1 };
         let machine = llvm::machine(&target, true).unwrap();
         let mut module = llvm::parse_text(&session, TEXT).unwrap();
-        branch(&session, &mut module, &target, &machine).unwrap();
+        lower(&session, &mut module, &target, &machine).unwrap();
         llvm::verify(&module).unwrap();
         let text = llvm::print_text(&module);
         // What is left for other masks are the intrinsics.
@@ -131,5 +171,39 @@ mod tests {
         assert_eq!(whole("+avx,+avx2"), [0, 1, 1]);
         assert_eq!(whole("+avx512f,+avx512vl"), [0, 1, 0]);
         assert_eq!(whole("+avx512f,+avx512bw,+avx512vl"), [0, 0, 0]);
+    }
+
+    /// Branches and vector instructions of a gather and a scatter of elements, each with a mask, on a processor.
+    fn lanes_of(element: &str, (cpu, features): (&str, &str)) -> [usize; 3] {
+        let text = format!(
+            "declare <8 x {element}> @llvm.masked.gather.v8{element}.v8p0(<8 x ptr>, <8 x i1>, <8 x {element}>)
+            declare void @llvm.masked.scatter.v8{element}.v8p0(<8 x {element}>, <8 x ptr>, <8 x i1>)
+            define void @f(<8 x ptr> %p, <8 x ptr> %q, <8 x i1> %m, <8 x i1> %n) {{
+              %a = call <8 x {element}> @llvm.masked.gather.v8{element}.v8p0(<8 x ptr> %p, <8 x i1> %m, <8 x {element}> poison)
+              call void @llvm.masked.scatter.v8{element}.v8p0(<8 x {element}> %a, <8 x ptr> %q, <8 x i1> %n)
+              ret void\n}}"
+        );
+        let session = Session::new();
+        let target = Target { cpu: cpu.into(), features: features.into(), threads: 1 };
+        let machine = llvm::machine(&target, true).unwrap();
+        let mut module = llvm::parse_text(&session, &text).unwrap();
+        lower(&session, &mut module, &target, &machine).unwrap();
+        llvm::verify(&module).unwrap();
+        let assembly = llvm::emit(&mut module, &machine, inkwell::targets::FileType::Assembly).unwrap();
+        let assembly = String::from_utf8(assembly).unwrap();
+        let count = |starts: &[&str]| {
+            assembly.lines().filter(|line| starts.iter().any(|start| line.trim().starts_with(start))).count()
+        };
+        [count(&["j"]), count(&["vpgather"]), count(&["vpscatter"])]
+    }
+
+    #[test]
+    fn gathers_and_scatters_that_are_taken_apart_have_no_branches() {
+        let v4 = ("x86-64-v4", "+avx2,+avx512f,+avx512bw,+avx512dq,+avx512vl");
+        assert_eq!(lanes_of("i8", v4), [0, 0, 0]);
+        assert_eq!(lanes_of("i32", v4), [0, 1, 1]);
+        assert_eq!(lanes_of("i32", ("skylake", "+avx,+avx2")), [0, 2, 0]);
+        assert_eq!(lanes_of("i32", ("znver3", "+avx,+avx2")), [0, 0, 0]);
+        assert_eq!(lanes_of("i64", ("x86-64", "+sse4.1")), [0, 0, 0]);
     }
 }

@@ -6,22 +6,7 @@ use fixedbitset::FixedBitSet;
 
 /// The slots whose addresses get where nobody follows them: memory, integers, functions.
 pub fn escaping_slots(function: &Function) -> FixedBitSet {
-    let mut escaping = FixedBitSet::with_capacity(function.slots.len());
-    let mut addresses = Addresses::new(function);
-    addresses.spread();
-    for inst in function.insts() {
-        let op = function.op(inst);
-        if !hands_on(op) {
-            let kept = &op.operands()[place_count(op)..];
-            kept.iter().for_each(|value| escaping.union_with(&addresses.of[value.index()]));
-        }
-    }
-    for block in &function.blocks {
-        if let Terminator::Return(Some(value)) = block.terminator {
-            escaping.union_with(&addresses.of[value.index()]);
-        }
-    }
-    escaping
+    SlotAddresses::new(function).escaping(function)
 }
 
 /// Whether the result leads where its operands do, or nothing comes of them at all.
@@ -55,13 +40,11 @@ pub(crate) fn place_count(op: &Op) -> usize {
 }
 
 /// For each value the slots that it may be an address of.
-struct Addresses<'f> {
-    function: &'f Function,
-    of: Vec<FixedBitSet>,
-}
+pub struct SlotAddresses(Vec<FixedBitSet>);
 
-impl<'f> Addresses<'f> {
-    fn new(function: &'f Function) -> Self {
+impl SlotAddresses {
+    /// Of all of a function's values.
+    pub fn new(function: &Function) -> Self {
         let none = FixedBitSet::with_capacity(function.slots.len());
         let mut of = vec![none; function.value_count()];
         for inst in function.insts() {
@@ -70,23 +53,48 @@ impl<'f> Addresses<'f> {
                 of[result.index()].insert(*number as usize);
             }
         }
-        Addresses { function, of }
+        let mut addresses = SlotAddresses(of);
+        addresses.spread(function);
+        addresses
+    }
+
+    /// The slots that this value may be an address of.
+    pub fn of(&self, value: Value) -> impl Iterator<Item = Slot> + '_ {
+        self.0[value.index()].ones().map(|slot| Slot(slot as u32))
+    }
+
+    /// See [`escaping_slots`].
+    pub fn escaping(&self, function: &Function) -> FixedBitSet {
+        let mut escaping = FixedBitSet::with_capacity(function.slots.len());
+        for inst in function.insts() {
+            let op = function.op(inst);
+            if !hands_on(op) {
+                let kept = &op.operands()[place_count(op)..];
+                kept.iter().for_each(|value| escaping.union_with(&self.0[value.index()]));
+            }
+        }
+        for block in &function.blocks {
+            if let Terminator::Return(Some(value)) = block.terminator {
+                escaping.union_with(&self.0[value.index()]);
+            }
+        }
+        escaping
     }
 
     /// To what hands them on, until nothing changes.
-    fn spread(&mut self) {
+    fn spread(&mut self, function: &Function) {
         let mut changed = true;
         while std::mem::take(&mut changed) {
-            for block in &self.function.blocks {
+            for block in &function.blocks {
                 for &inst in &block.insts {
-                    let op = self.function.op(inst);
-                    let Some(result) = self.function.result(inst).filter(|_| is_address(op)) else {
+                    let op = function.op(inst);
+                    let Some(result) = function.result(inst).filter(|_| is_address(op)) else {
                         continue;
                     };
                     op.operands().into_iter().for_each(|from| changed |= self.add(from, result));
                 }
                 for target in block.terminator.targets() {
-                    let params = &self.function.block(target.block).params;
+                    let params = &function.block(target.block).params;
                     let pairs = target.arguments.iter().zip(params);
                     pairs.for_each(|(&from, &to)| changed |= self.add(from, to));
                 }
@@ -95,10 +103,10 @@ impl<'f> Addresses<'f> {
     }
 
     fn add(&mut self, from: Value, to: Value) -> bool {
-        let new = !self.of[from.index()].is_subset(&self.of[to.index()]);
+        let new = !self.0[from.index()].is_subset(&self.0[to.index()]);
         if new {
-            let from = self.of[from.index()].clone();
-            self.of[to.index()].union_with(&from);
+            let from = self.0[from.index()].clone();
+            self.0[to.index()].union_with(&from);
         }
         new
     }

@@ -1,6 +1,6 @@
 //! The LLVM back end: addresses and accesses to memory.
 
-mod narrow;
+pub(super) mod narrow;
 
 use super::Translator;
 use super::metadata::nontemporal;

@@ -88,6 +88,22 @@ b0:
     assert!(line("%v7 =").contains("!invariant.load"), "{text}");
 }
 
+/// Bytes are gathered as the words that they lie in; private variables consist of whole ones.
+#[test]
+fn narrow_gathers_from_private_variables_are_of_words_that_are_theirs() {
+    let text = translated(&[r#"function "f"(%0: <8 x i64>, %1: <8 x i1>) yields <8 x i8> {
+  slot $0: 33 align 1
+b0:
+  %2: ptr(private) = slot_address $0
+  %3: <8 x ptr(private)> = address inbounds %2 + %0*1 + 0
+  %4: <8 x i8> = masked_load %3, %1, align 1
+  return %4
+}
+"#]);
+    assert!(text.contains("%s0 = alloca [36 x i8], align 4"), "{text}");
+    assert!(text.contains("@llvm.masked.gather.v8i32.v8p0(") && !text.contains("gather.v8i8"), "{text}");
+}
+
 /// Functions of one text may call each other; what none defines is declared.
 #[test]
 fn what_is_defined_is_not_declared() {

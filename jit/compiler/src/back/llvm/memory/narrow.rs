@@ -5,7 +5,7 @@
 use crate::back::llvm::Translator;
 use crate::back::llvm::types::llvm_type;
 use spirula_interface::program::MEMORY_SYMBOL;
-use spirula_kir::{AddressSpace, Inst, Op, Scalar, Type, Value};
+use spirula_kir::{Inst, Op, Scalar, Type, Value};
 
 /// Lanes of which it pays: fewer are taken apart as fast.
 const LEAST_LANES: u32 = 8;
@@ -13,15 +13,19 @@ const LEAST_LANES: u32 = 8;
 /// Bytes of what is gathered.
 const WORD: u32 = 4;
 
+/// LLVM knows how large private variables are. Of whole words, all words that elements lie in are theirs.
+pub(in crate::back::llvm) fn private_variable(size: u64, align: u64) -> String {
+    let (size, align) = (size.next_multiple_of(WORD.into()), align.max(WORD.into()));
+    format!("alloca [{size} x i8], align {align}")
+}
+
 impl Translator<'_> {
-    /// Whether a load in lanes is one that this is for. (LLVM knows private variables, and what lies beside them is not theirs. That
-    /// words stay in a linear memory can't be seen in the machine's code.)
+    /// Whether a load in lanes is one that this is for. (That words stay in a linear memory can't be seen in the machine's code.)
     pub(super) fn is_narrow_gather(&self, ty: &Type, pointer: Value, align: u32) -> bool {
         let Type::Vector(Scalar::Int(bits @ (8 | 16)), lanes) = ty else { return false };
         matches!(self.function.ty(pointer), Type::Vector(..))
             && *lanes >= LEAST_LANES
             && align * 8 >= *bits
-            && self.space(pointer) != AddressSpace::Private
             && !self.is_in_linear_memory(pointer)
     }
 
