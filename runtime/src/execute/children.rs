@@ -15,7 +15,7 @@ use crate::execute::check::Objects;
 use crate::execute::fault::Deadline;
 use crate::execute::group_size;
 use crate::execute::launch::{ArgumentBlock, Invocation};
-use crate::kernel::{LocalLayout, max_group_size};
+use crate::kernel::{LocalLayout, max_group_size, preferred_multiple};
 use crate::log;
 use crate::machine::timer;
 use crate::memory::raw::Placed;
@@ -44,7 +44,7 @@ pub(crate) struct Enqueuing {
 fn facts(kernel: &BuiltKernel, device: &Device) -> KernelFacts {
     KernelFacts {
         max_group_size: max_group_size(&kernel.info) as u32,
-        preferred_multiple: device.info.native_vector_width.float,
+        preferred_multiple: preferred_multiple(&kernel.info, &device.info),
         sub_group_size: kernel.info.code.sub_group_size,
         rows_end_sub_groups: kernel.info.code.is_sub_group_size_required.into(),
         static_local_size: u32::try_from(kernel.info.code.static_local_size).unwrap_or(u32::MAX),

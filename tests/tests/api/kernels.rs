@@ -95,7 +95,12 @@ fn work_group_info() -> Outcome {
     assert_eq!(vadd.work_group_info::<[usize; 3]>(device, CL_KERNEL_COMPILE_WORK_GROUP_SIZE)?, [0; 3]);
     assert_eq!(vadd.work_group_info::<u64>(device, CL_KERNEL_LOCAL_MEM_SIZE)?, 0);
     assert!(vadd.work_group_info::<usize>(device, CL_KERNEL_WORK_GROUP_SIZE)? >= 256);
-    assert!(vadd.work_group_info::<usize>(device, CL_KERNEL_PREFERRED_WORK_GROUP_SIZE_MULTIPLE)? >= 1);
+    let multiple = |kernel: &Kernel| {
+        kernel.work_group_info::<usize>(device, CL_KERNEL_PREFERRED_WORK_GROUP_SIZE_MULTIPLE)
+    };
+    let pack = setup.device.info::<u32>(CL_DEVICE_NATIVE_VECTOR_WIDTH_FLOAT)? as usize;
+    let reduce = setup.kernel("bench/reduce.bc64", "reduce");
+    assert_eq!((multiple(&vadd)?, multiple(&reduce)?, multiple(&tiled)?), (pack, 4 * pack, pack));
     assert_eq!(status(vadd.work_group_info::<usize>(device, 0x4321)), "CL_INVALID_VALUE");
     Ok(())
 }
