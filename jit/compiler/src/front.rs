@@ -19,6 +19,7 @@ mod inlining;
 mod intrinsics;
 mod limits;
 mod link;
+mod loop_calls;
 mod memory_orders;
 mod metadata;
 mod opaque;

@@ -24,7 +24,7 @@ const MAX_ELEMENTS: u64 = 128;
 /// An index is looked through for what is counted so many operations deep.
 const MAX_DEPTH: u32 = 6;
 /// Loops are looked for in functions of at most so many blocks: of each loop all its blocks are visited.
-const MAX_BLOCKS: usize = 2000;
+pub(super) const MAX_BLOCKS: usize = 2000;
 
 /// A loop with one way back.
 struct Loop<'m> {
@@ -169,8 +169,20 @@ fn counts<'m>(phi: Instruction<'m>) -> bool {
     phi.opcode() == LLVMOpcode::LLVMPHI && phi.incoming().into_iter().any(|(value, _)| steps(value))
 }
 
-/// A function's loops with one way back each: edges to blocks that a search in depth is still below.
+/// A function's loops with one way back each.
 fn loops<'m>(function: Function<'m>) -> Vec<Loop<'m>> {
+    let single = |(header, latches, blocks): (Block<'m>, Vec<Block<'m>>, HashSet<Block<'m>>)| match latches[..]
+    {
+        [latch] => Some(Loop { header, latch, blocks }),
+        _ => None,
+    };
+    natural_loops(function).into_iter().filter_map(single).collect()
+}
+
+/// A function's loops, by header: the ways back, which are edges to blocks that a search in depth is still below, and all blocks.
+pub(super) fn natural_loops<'m>(
+    function: Function<'m>,
+) -> Vec<(Block<'m>, Vec<Block<'m>>, HashSet<Block<'m>>)> {
     let blocks = function.blocks();
     let Some(&entry) = blocks.first() else { return Vec::new() };
     let next = |block: Block<'m>| block.terminator().map_or(Vec::new(), |end| end.successors());
@@ -196,21 +208,22 @@ fn loops<'m>(function: Function<'m>) -> Vec<Loop<'m>> {
             }
         }
     }
-    let single = |header: &Block<'m>| match ways_back.get(header)?[..] {
-        [latch] => Some(Loop { header: *header, latch, blocks: between(*header, latch, &before) }),
-        _ => None,
+    let found = |header: &Block<'m>| {
+        let latches = ways_back.remove(header)?;
+        let blocks = between(*header, &latches, &before);
+        Some((*header, latches, blocks))
     };
-    blocks.iter().filter_map(single).collect()
+    blocks.iter().filter_map(found).collect()
 }
 
-/// The blocks from which control comes to a latch without coming through the header, and both.
+/// The blocks from which control comes to a latch without coming through the header, and these.
 fn between<'m>(
     header: Block<'m>,
-    latch: Block<'m>,
+    latches: &[Block<'m>],
     before: &HashMap<Block<'m>, Vec<Block<'m>>>,
 ) -> HashSet<Block<'m>> {
     let mut found = HashSet::from([header]);
-    let mut rest = vec![latch];
+    let mut rest = latches.to_vec();
     while let Some(block) = rest.pop() {
         if found.insert(block) {
             rest.extend(before.get(&block).into_iter().flatten().copied());

@@ -6,7 +6,7 @@ use super::call_graph::CallGraph;
 use super::cleanup::{Effort, is_of_values};
 use super::harden::kernel_symbol;
 use super::import::only_computes;
-use super::limits;
+use super::{limits, loop_calls};
 use crate::llvm::attribute::Attribute;
 use crate::llvm::{self, Edit, Function, Instruction, Layout, LlvmError, Module, View};
 use inkwell::llvm_sys::LLVMOpcode;
@@ -68,6 +68,11 @@ pub(super) fn mark(
             if must || may && (whole.contains(&function) || is_small(function, &mut sizes)) {
                 edit.add_attributes(function, &[Attribute::AlwaysInline]);
             }
+        }
+        if is_full {
+            let large = kernels.iter().filter_map(|kernel| edit.function_named(&kernel_symbol(&kernel.name)));
+            let large: Vec<Function> = large.filter(|kernel| !whole.contains(kernel)).collect();
+            loop_calls::mark(edit, &graph, (&large, [MAX_KERNEL_SIZE, MAX_PROGRAM_SIZE]), &mut sizes);
         }
     });
     Ok(left_out)
@@ -155,7 +160,7 @@ fn becomes_values<'m>(alloca: Instruction<'m>) -> bool {
 }
 
 /// Whether a function is to stay a call, by what its author says.
-fn is_rare(function: Function) -> bool {
+pub(super) fn is_rare(function: Function) -> bool {
     ["noinline", "cold", "optnone"].iter().any(|name| function.has_attribute(name))
 }
 
