@@ -370,7 +370,8 @@ fn queries() -> Outcome {
     let got = run(&setup, &program, "k", 1, &[0; 11])?;
     let most = setup.device.info::<usize>(CL_DEVICE_MAX_WORK_GROUP_SIZE)? as i32;
     assert!((1..=most).contains(&got[0]) && (1..=most).contains(&got[2]), "{got:?}");
-    assert!((1..=64).contains(&got[1]) && got[3] == got[1], "{got:?}");
+    // Groups of which local memory makes a difference are better larger.
+    assert!((1..=64).contains(&got[1]) && [1, 4].map(|packs| packs * got[1]).contains(&got[3]), "{got:?}");
     assert_eq!(got[10], 0, "nothing ran");
     // Of a range's sub-groups; the block says how many there are in each group when it runs.
     let source = "

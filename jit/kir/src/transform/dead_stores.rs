@@ -18,6 +18,12 @@ const LEAST_PART: u64 = 4;
 /// A variable has at most so many parts.
 const MOST_PARTS: u64 = 256;
 
+/// All of them together; further ones are left alone.
+const MOST_TOGETHER: usize = 16_384;
+
+/// So many sums of addresses are followed from an access to its variable.
+const MOST_STEPS: usize = 64;
+
 /// Removes the stores, and what was computed for them only.
 pub fn remove_dead_stores(function: &mut Function) {
     if function.slots.is_empty() {
@@ -153,11 +159,12 @@ impl Places {
         let escaping = addresses.escaping(function);
         let mut parts = 0;
         let followed = |(number, slot): (usize, &crate::SlotData)| {
-            (slot.size > 0 && !escaping.contains(number)).then(|| {
-                let part = slot.size.div_ceil(MOST_PARTS).next_multiple_of(LEAST_PART);
-                let first = parts;
-                parts += slot.size.div_ceil(part) as usize;
-                Variable { parts: first..parts, part, size: slot.size }
+            let part = slot.size.div_ceil(MOST_PARTS).max(1).next_multiple_of(LEAST_PART);
+            let first = parts;
+            let end = first + slot.size.div_ceil(part) as usize;
+            (slot.size > 0 && !escaping.contains(number) && end <= MOST_TOGETHER).then(|| {
+                parts = end;
+                Variable { parts: first..end, part, size: slot.size }
             })
         };
         let variables = function.slots.iter().enumerate().map(followed).collect();
@@ -233,7 +240,7 @@ impl Places {
     /// The variable that a pointer leads into for sure, and how many bytes behind its beginning, if that is known.
     fn exactly(&self, function: &Function, mut pointer: Value) -> Option<(&Variable, Option<u64>)> {
         let mut at = Some(0i64);
-        loop {
+        for _ in 0..MOST_STEPS {
             match function.defining_op(pointer)? {
                 Op::Address { base, index, scale, offset, .. } => {
                     let index = index.map_or(Some(0), |index| function.constant_int(index).map(|i| i as i64));
@@ -249,6 +256,7 @@ impl Places {
                 _ => return None,
             }
         }
+        None
     }
 }
 
