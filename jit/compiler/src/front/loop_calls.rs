@@ -34,7 +34,8 @@ pub(super) fn mark<'e>(
             loops.entry(function).or_insert_with(|| loop_calls(function, calls.open(function), sizes));
         }
         let mut largest: Vec<&LoopCalls> = reached.iter().flat_map(|function| &loops[function]).collect();
-        largest.sort_by_key(|of| Reverse(of.size));
+        // By name where they are equal: what is made of a program is always the same.
+        largest.sort_by_cached_key(|of| (Reverse(of.size), of.function.name()));
         let least = largest.first().map_or(0, |of| of.size.div_ceil(LEAST_SHARE));
         let mut taken = 0;
         for of in largest.into_iter().take(MOST_LOOPS).filter(|of| of.size >= least) {
