@@ -3,8 +3,8 @@
 //! `spaces` finds out where generic pointers lead, `components` takes small vectors apart, `shifted_sums` writes sums that are cut to 32 bits as they were meant,
 //! `power_divisors` makes shifts of divisions by powers of two,
 //! `small_parameters` finds out which parameters are added to ids, `loop_load_elimination` keeps
-//! sums in registers, `dead_stores` removes what is stored to private variables for nobody, `uniform_loops` parts loops that are the same for all work-items. `regions` cuts a kernel into
-//! what lies between its barriers: `collectives`
+//! sums in registers, `dead_stores` removes what is stored to private variables for nobody, `uniform_loops` parts loops that are the
+//! same for all work-items. `regions` cuts a kernel into what lies between its barriers: `collectives`
 //! makes barriers of work-group functions, `borders` says where to cut, `context` how each value gets over.
 //! `contract` decides which products and sums are one operation.
 //! `widen` makes a second body for packs of work-items in SIMD lanes, and `streaming` lets stores of packs go past the caches.

@@ -39,14 +39,7 @@ pub(super) fn mark<'e>(
         let least = largest.first().map_or(0, |of| of.size.div_ceil(LEAST_SHARE));
         let mut taken = 0;
         for of in largest.into_iter().take(MOST_LOOPS).filter(|of| of.size >= least) {
-            let mut with = wanted.clone();
-            let callees = of.calls.iter().filter_map(|call| call.called_function());
-            with.extend(graph.reached(callees).into_iter().flat_map(|f| calls.open(f)));
-            with.extend(&of.calls);
-            // And those by which the kernel comes to the loop.
-            let above = graph.reaching([of.function]);
-            let leads = |call: &&Instruction<'e>| call.called_function().is_some_and(|f| above.contains(&f));
-            with.extend(reached.iter().flat_map(|&f| calls.open(f)).filter(leads));
+            let with = &wanted | &calls.of_loop(graph, &reached, of);
             let size = calls.inlined_size(kernel, &with, &mut HashMap::new());
             if size <= limits[0].min(rest) {
                 (wanted, taken) = (with, size);
@@ -126,6 +119,21 @@ impl<'m> Calls<'m> {
 
     fn open(&self, function: Function<'m>) -> &[Instruction<'m>] {
         self.0.get(&function).map_or(&[], |own| &own.open)
+    }
+
+    /// A loop's, those of all that it calls, and those by which a kernel that reaches these functions comes to the loop.
+    fn of_loop(
+        &self,
+        graph: &CallGraph<'m>,
+        reached: &HashSet<Function<'m>>,
+        of: &LoopCalls<'m>,
+    ) -> HashSet<Instruction<'m>> {
+        let callees = graph.reached(of.calls.iter().filter_map(|call| call.called_function()));
+        let below = callees.into_iter().flat_map(|function| self.open(function));
+        let above = graph.reaching([of.function]);
+        let leads = |call: &&Instruction<'m>| call.called_function().is_some_and(|f| above.contains(&f));
+        let ways = reached.iter().flat_map(|&function| self.open(function)).filter(leads);
+        below.chain(ways).chain(&of.calls).copied().collect()
     }
 
     /// Instructions of a function with all that is inlined into it if these calls are.

@@ -316,6 +316,38 @@ mod tests {
     }
 
     #[test]
+    fn fills_and_copies_store_and_load_all_their_bytes() {
+        let body = |size: u64, volatile: u8| {
+            format!(
+                "  store %3, 1:i32, align 4\n  intrinsic memset(%3, 7:i8, {size}:i64, {volatile}:i1)\n  \
+                 intrinsic memcpy(%0, %3, 4:i64, 0:i1)\n  return\n"
+            )
+        };
+        assert_eq!(left(&body(4, 0)), [0; 0]);
+        assert_eq!(left(&body(3, 0)), [1]);
+        assert_eq!(left(&body(4, 1)), [1]);
+    }
+
+    /// Of large variables two words are one part.
+    #[test]
+    fn parts_of_large_variables_live_as_long_as_any_of_their_bytes() {
+        let text = |second: &str| {
+            format!(
+                "kernel \"k\"(%0: ptr(global) @ 0) {{\n  slot $0: 2048 align 8\nb0:\n  %1: ptr(private) = slot_address $0\n  \
+                 store %1, 1:i32, align 4\n{second}  %2: i32 = load %1, align 4\n  store %0, %2, align 4\n  return\n}}\n"
+            )
+        };
+        let stores = |second: &str| {
+            let mut function = parse(&text(second)).unwrap();
+            remove_dead_stores(&mut function);
+            function.insts().filter(|&inst| matches!(function.op(inst), Op::Store { .. })).count()
+        };
+        assert_eq!(stores(""), 2);
+        assert_eq!(stores("  store %1, 2:i32, align 4\n"), 3);
+        assert_eq!(stores("  store %1, 2:i64, align 8\n"), 2);
+    }
+
+    #[test]
     fn what_may_be_seen_stays() {
         assert_eq!(left("  store volatile %3, 1:i32, align 4\n  return\n"), [1]);
         assert_eq!(left("  store %0, 1:i32, align 4\n  return\n"), [1]);
