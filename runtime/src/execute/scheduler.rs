@@ -41,8 +41,7 @@ const LEAST_CHUNK_NS: u64 = 1_000;
 /// How often a thread that waits for the last chunks looks before it sleeps.
 const SPINS: u32 = 2_000;
 
-/// How often, and when, it is looked whether a launch's first groups have ended.
-const LOOKS: u64 = 5;
+/// When it is looked how far a launch has come.
 const BETWEEN_LOOKS: Duration = Duration::from_millis(2);
 /// Looks before anything is expected, or others begin with groups, too. So long the first groups may also meet new pages alone: two
 /// megabytes of them are cleared in a fraction of a millisecond, but fetched by a virtual machine's host in five.
@@ -229,25 +228,25 @@ fn launch_span(invocation: &Invocation, groups: &Range<u64>) -> Span {
 
 /// Looks after a kernel's first launch: where each of its groups takes long, nobody would know before the first one ends. Before
 /// that, or before it is known that better code will not be there soon, nobody else begins with one: nobody could leave it for that code,
-/// and the compiler needs a processor. Nor is it looked any longer once that code is asked for: where there are two processors the
-/// thread that looks is the one that has it made, and `pause` says that it is wanted.
+/// and the compiler needs a processor. And where the first groups took an instant and later ones don't, as in a picture whose corners
+/// are empty, a thread knows nothing new before its chunk of them ends. Nor is it looked any longer once that code is asked for: where
+/// there are two processors the thread that looks is the one that has it made, and `pause` says that it is wanted.
 fn watch(job: &Arc<Job>, pause: impl Fn() -> bool + Send + 'static) {
     let (weak, before) = (Arc::downgrade(job), job.done.load(Ordering::Relaxed));
     let look = move || {
-        for look in 1..=LOOKS {
+        for look in 1.. {
             let is_wanted = pause();
             let Some(job) = weak.upgrade() else { return };
-            if job.done.load(Ordering::Relaxed) != before {
+            let (tiers, done) = (&job.invocation.tiers, job.done.load(Ordering::Relaxed));
+            if job.shares.are_empty() {
                 return;
             }
-            let tiers = &job.invocation.tiers;
-            if look > LOOKS_ALONE && !is_wanted {
-                // So long at least.
-                let of_each = look * BETWEEN_LOOKS.as_nanos() as u64;
-                tiers.expect(((job.groups - before) / job.threads).saturating_mul(of_each));
+            let since_ns = look * BETWEEN_LOOKS.as_nanos() as u64;
+            if !is_wanted {
+                job.expect_more(done - before, since_ns);
             }
             let is_asked_for = is_wanted || tiers.is_making() || tiers.is_settled();
-            if is_asked_for || look > LOOKS_ALONE {
+            if done == before && (is_asked_for || look > LOOKS_ALONE) {
                 job.call_for_help();
             }
             if is_asked_for {
@@ -332,6 +331,25 @@ impl Job {
             left_ns: AtomicU64::new(u64::MAX),
             resting: AtomicBool::new(false),
             failure: OnceLock::new(),
+        }
+    }
+
+    /// So many groups have ended in so many nanoseconds: tells what the others are expected to take. Where some have ended, the threads that
+    /// ran them have said more, unless that is long ago.
+    fn expect_more(&self, ended: u64, since_ns: u64) {
+        let tiers = &self.invocation.tiers;
+        let left = self.groups - self.done.load(Ordering::Relaxed);
+        let is_known = match ended {
+            0 => since_ns > LOOKS_ALONE * BETWEEN_LOOKS.as_nanos() as u64,
+            _ => since_ns >= tiers.worth_making_ns() / 2,
+        };
+        if is_known {
+            // So long at least, where none has ended.
+            let left_ns = match ended {
+                0 => (left / self.threads).saturating_mul(since_ns),
+                _ => (u128::from(left) * u128::from(since_ns) / u128::from(ended)) as u64,
+            };
+            tiers.expect(left_ns);
         }
     }
 

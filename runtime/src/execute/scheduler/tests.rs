@@ -136,8 +136,8 @@ fn launches_run_alone_where_help_makes_them_longer() {
     assert_eq!(ran, [1; 20], "all of it, and by this thread");
 }
 
-#[test]
-fn who_looks_after_a_launch_ends_when_better_code_is_asked_for() {
+/// How often it is looked after a launch of which so many groups have ended at once, and no others, before better code is asked for.
+fn looks_until_code_is_asked_for(ended: u64) -> u64 {
     let kernel =
         tiers(version(Tier::Baseline, count, |_| ()), |_| Ok(version(Tier::Optimized, count, |_| ())));
     // So many groups that none of them may take milliseconds.
@@ -145,19 +145,34 @@ fn who_looks_after_a_launch_ends_when_better_code_is_asked_for() {
     let invocation = invocation(&kernel, [groups, 1, 1], 1, &[]);
     let version = kernel.first().clone();
     let job = Arc::new(Job::new(invocation, version, 0..groups, Shares::new(0..groups, 2, false), None, 2));
-    let pauses = Arc::new(AtomicU32::new(0));
-    let counted = pauses.clone();
+    let pauses = Arc::new(AtomicU64::new(0));
+    let (counted, counting) = (pauses.clone(), job.clone());
     watch(&job, move || {
-        counted.fetch_add(1, Ordering::Relaxed);
+        if counted.fetch_add(1, Ordering::Relaxed) == 0 {
+            counting.count(ended);
+        }
         false
     });
     wait_until(|| Arc::strong_count(&pauses) == 1 && kernel.is_settled());
-    let looks = LOOKS_ALONE as u32 + 1;
+    pauses.load(Ordering::Relaxed)
+}
+
+#[test]
+fn who_looks_after_a_launch_ends_when_better_code_is_asked_for() {
     assert_eq!(
-        pauses.load(Ordering::Relaxed),
-        looks,
-        "the thread that looks was free for the compiler at once"
+        looks_until_code_is_asked_for(0),
+        LOOKS_ALONE + 1,
+        "so the thread is free for the compiler at once"
     );
+}
+
+#[test]
+fn a_launch_whose_groups_begin_to_take_long_is_looked_after() {
+    let kernel = Tiers::new(version(Tier::Baseline, count, |_| ()), None);
+    let half = (kernel.worth_making_ns() / 2).div_ceil(BETWEEN_LOOKS.as_nanos() as u64);
+    assert_eq!(looks_until_code_is_asked_for(1000), half);
+    let few_left = (1 << 20) - 1000;
+    assert!(looks_until_code_is_asked_for(few_left) > 100 * half, "as the others, they would end soon");
 }
 
 #[test]
