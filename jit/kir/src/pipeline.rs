@@ -50,7 +50,7 @@ enum Run {
 }
 
 /// The passes in order.
-pub const PASSES: [Pass; 25] = [
+pub const PASSES: [Pass; 26] = [
     Pass {
         name: "spaces",
         reason: "first: what else is decided goes by who may share the memory that a pointer leads to",
@@ -65,6 +65,11 @@ pub const PASSES: [Pass; 25] = [
         name: "shifted-sums",
         reason: "before `small-parameters` and all that asks whether lanes' indices are neighbours: sums and products stand in front of what cuts them",
         run: Run::Function(|function, _| transform::factor_shifts(function)),
+    },
+    Pass {
+        name: "demanded-bits",
+        reason: "behind `shifted-sums`, which makes two shifts of what cuts a sum; before all that asks whether lanes' indices are neighbours",
+        run: Run::Function(|function, _| transform::count_in_demanded_bits(function)),
     },
     Pass {
         name: "power-divisors",

@@ -511,10 +511,11 @@ pub fn interval(function: &Function, value: Value, depth: u32) -> Option<(i128, 
             let divisor = of(*rhs).filter(|r| *op == BinaryOp::URem && r.0 > 0).map(|r| r.1 - 1);
             (0, [divided, divisor].into_iter().flatten().min()?)
         }
-        Op::Binary { op, lhs, rhs, .. } => {
+        Op::Binary { op, flags, lhs, rhs } => {
             let (a, b) = (of(*lhs)?, of(*rhs)?);
             match op {
-                BinaryOp::Add => (a.0.checked_add(b.0)?, a.1.checked_add(b.1)?),
+                BinaryOp::Or if flags.0 & Flags::DISJOINT == 0 => return None,
+                BinaryOp::Add | BinaryOp::Or => (a.0.checked_add(b.0)?, a.1.checked_add(b.1)?),
                 BinaryOp::Sub => (a.0.checked_sub(b.1)?, a.1.checked_sub(b.0)?),
                 BinaryOp::Mul => product(a, b)?,
                 BinaryOp::Shl if b.0 == b.1 && (0..31).contains(&b.0) => product(a, (1 << b.0, 1 << b.0))?,

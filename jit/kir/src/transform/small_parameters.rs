@@ -63,6 +63,7 @@ fn factors(function: &Function) -> ([u32; 3], u32) {
         _ => None,
     };
     let mut work: Vec<Value> = function.insts().filter_map(|inst| cut(function.op(inst))).collect();
+    work.extend(unsigned_indices(function));
     let mut seen: HashSet<Value> = HashSet::new();
     while let Some(value) = work.pop() {
         let Some(&Op::Binary { op, lhs, rhs, .. }) =
@@ -90,6 +91,40 @@ fn factors(function: &Function) -> ([u32; 3], u32) {
         }
     }
     (factors, of_ids)
+}
+
+/// What is cut to 32 bits and extended by zeroes for an address. (For others than addresses, programs multiply unsigned numbers so that
+/// they wrap: random numbers, and hashes.)
+fn unsigned_indices(function: &Function) -> Vec<Value> {
+    let mut work: Vec<Value> = Vec::new();
+    work.extend(function.insts().filter_map(|inst| match *function.op(inst) {
+        Op::Address { index, .. } => index,
+        _ => None,
+    }));
+    let (mut seen, mut found): (HashSet<Value>, Vec<Value>) = Default::default();
+    while let Some(value) = work.pop() {
+        if !seen.insert(value) {
+            continue;
+        }
+        match function.defining_op(value) {
+            Some(&Op::Cast { op: CastOp::ZExt, value, .. }) if *function.ty(value) == Type::I32 => {
+                found.push(value);
+            }
+            Some(&Op::Binary { op: BinaryOp::And, lhs, rhs, .. })
+                if function.constant_int(rhs) == Some(u32::MAX.into()) =>
+            {
+                found.push(lhs);
+            }
+            Some(&Op::Binary {
+                op: BinaryOp::Add | BinaryOp::Sub | BinaryOp::Mul | BinaryOp::Shl,
+                lhs,
+                rhs,
+                ..
+            }) => work.extend([lhs, rhs]),
+            _ => {}
+        }
+    }
+    found
 }
 
 /// Which place in the NDRange a value is, of whatever width.
