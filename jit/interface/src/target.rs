@@ -121,7 +121,7 @@ pub struct Costs {
     pub division: f64,
     /// A branch that goes now here, now there.
     pub mispredicted: f64,
-    /// Instructions that are on their way at the same time.
+    /// Instructions that wait for others and are looked beyond: so many of what comes next are begun meanwhile.
     pub window: f64,
     /// Of results.
     pub latency: Latencies,
@@ -163,7 +163,7 @@ impl Costs {
         instance: 12.0,
         division: 20.0,
         mispredicted: 8.0,
-        window: 256.0,
+        window: 100.0,
         latency: Latencies {
             simple: 4.0,
             product: 12.0,

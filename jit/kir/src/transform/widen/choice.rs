@@ -66,6 +66,9 @@ const FOR_EACH_LANE: usize = 4;
 const MOST_REGISTERS: u32 = 4;
 /// More of them must be so much faster: more registers are in use than is thought, and the rest of a row takes as long as a pack.
 const MORE_REGISTERS_GAIN: f64 = 1.15;
+/// The same where a row's length is known: LLVM unrolls short loops of one register, whose packs overlap then, and lines that lie next to
+/// each other are fetched for the next pack.
+const MORE_REGISTERS_OF_ROW_GAIN: f64 = 1.85;
 /// In larger bodies chains wait for registers, not for results.
 const MAX_CHAINED: usize = 2_000;
 
@@ -102,15 +105,24 @@ pub fn choose(
         (None, true) => (widest / 2).max(2),
         (None, false) => 2,
     };
-    let stretches = unseen && forced_lanes.is_none() && row.is_none() && size(&region.body) <= MAX_CHAINED;
-    let most = if stretches { MOST_REGISTERS * widest } else { widest };
+    // Of rows that are known those packs are enough that fill them.
+    let most = match row {
+        _ if forced_lanes.is_some() || size(&region.body) > MAX_CHAINED => widest,
+        Some(row) if fits_row => widest << (row / widest).trailing_zeros().min(MOST_REGISTERS.ilog2()),
+        None if unseen => MOST_REGISTERS * widest,
+        _ => widest,
+    };
     let widths = std::iter::successors(Some(least), |n| (*n < most).then_some(n * 2));
     let widths =
         widths.filter(|&lanes| lanes <= widest || stays_in_registers(region, context, (lanes, facts)));
     let tried = widths.filter_map(|lanes| Some((lanes, times(region, context, (lanes, facts), row)?)));
     let tried: Vec<(u32, Times)> = tried.collect();
     let better = |best: (u32, f64), new: (u32, f64)| {
-        let least = if new.0 > widest { MORE_REGISTERS_GAIN } else { MORE_LANES_GAIN };
+        let least = match row {
+            _ if new.0 <= widest => MORE_LANES_GAIN,
+            None => MORE_REGISTERS_GAIN,
+            Some(_) => MORE_REGISTERS_OF_ROW_GAIN,
+        };
         if new.1 > least * best.1 { new } else { best }
     };
     let gains = tried.iter().map(|(lanes, times)| (*lanes, times.scalar / times.pack));
@@ -134,7 +146,7 @@ pub fn choose(
     }
     let (lanes, gain) = gains.into_iter().find(|(lanes, _)| *lanes == made).unwrap_or((lanes, gain));
     let mined = |region: &Region| strip_mined(region, context, lanes).unwrap_or_else(|| region.clone());
-    let guarded = (lanes > widest).then(|| {
+    let guarded = (lanes > widest && row.is_none()).then(|| {
         let region = mined(region);
         Region { body: with_guard(&region.body), ..region }
     });
@@ -444,11 +456,11 @@ mod tests {
 
     #[test]
     fn loops_that_wait_for_themselves_have_several_chains() {
-        let lanes = |unseen: bool, links: usize| {
+        let lanes = |unseen: bool, required: &str, links: usize| {
             let link = |n: usize| format!("  %{}: f32 = fadd %{}, %23\n", n + 101, n + 100);
             let chain: String = (0..links).map(link).collect();
             let text = format!(
-                "kernel \"k\"(%0: ptr(global) @ 0, %1: ptr(global) @ 8, %2: i64 @ 16) {{\nb0:\n  %3: i64 = global_id 0\n  jump b1(0:i64, 0x0:f32)\n\
+                "kernel \"k\"(%0: ptr(global) @ 0, %1: ptr(global) @ 8, %2: i64 @ 16) {{\n{required}b0:\n  %3: i64 = global_id 0\n  jump b1(0:i64, 0x0:f32)\n\
                  b1(%4: i64, %5: f32):\n  %9: i1 = icmp ult %4, %2\n  branch %9, b2, b3\nb2:\n  %20: i64 = mul %4, %2\n  %21: i64 = add %20, %3\n\
                  %22: ptr(global) = address %0 + %21*4 + 0\n  %23: f32 = load %22, align 4\n  %100: f32 = fadd %5, %23\n{chain}  %8: i64 = add %4, 1:i64\n  jump b1(%8, %{last})\n\
                  b3:\n  %7: ptr(global) = address %1 + %3*4 + 0\n  store %7, %5, align 4\n  return\n}}",
@@ -463,13 +475,16 @@ mod tests {
                 unseen,
             );
             let wide = chosen.wide.unwrap();
-            assert_eq!(chosen.tail.is_some(), wide.lanes > 16);
+            assert_eq!(chosen.tail.is_some(), wide.lanes > 16 && required.is_empty());
             wide.lanes
         };
         for links in [0, 1000] {
-            assert!(lanes(true, links) > 16);
-            assert_eq!(lanes(false, links), 16);
+            assert!(lanes(true, "", links) > 16);
+            assert_eq!(lanes(false, "", links), 16);
         }
-        assert_eq!(lanes(true, MAX_CHAINED), 16);
+        assert_eq!(lanes(true, "", MAX_CHAINED), 16);
+        let of_row = |row: u32| lanes(false, &format!("  work_group_size {row} 1 1\n"), 100);
+        assert!(of_row(256) > 16, "rows that such packs fill");
+        assert_eq!([of_row(16), of_row(48), of_row(96)], [16, 16, 32]);
     }
 }
