@@ -9,6 +9,7 @@ use super::ControlFlow;
 use super::dominators::immediate_dominators;
 use crate::{AddressSpace, Block, Function, Inst, Op, Passing, Scalar, Terminator, Type, Value, ValueDef};
 use fixedbitset::FixedBitSet;
+use std::collections::{HashMap, HashSet};
 
 /// The answer for one kernel.
 #[derive(Debug)]
@@ -52,6 +53,9 @@ struct Solver<'a> {
     diverged: FixedBitSet,
     /// Blocks whose divergent branch has been followed.
     split: FixedBitSet,
+    elsewhere: UsedElsewhere,
+    /// The ways around divergent loops whose values have been marked: all branches by which work-items leave one have the same.
+    left: HashSet<FixedBitSet>,
 }
 
 impl<'a> Solver<'a> {
@@ -68,6 +72,8 @@ impl<'a> Solver<'a> {
             varying: FixedBitSet::with_capacity(function.value_count()),
             diverged: FixedBitSet::with_capacity(function.blocks.len()),
             split: FixedBitSet::with_capacity(function.blocks.len()),
+            elsewhere: UsedElsewhere::new(function),
+            left: HashSet::new(),
         };
         while solver.step() {}
         Uniformity { varying: solver.varying, diverged: solver.diverged }
@@ -155,25 +161,51 @@ impl<'a> Solver<'a> {
             }
         }
         // A way that runs into the branch itself again is a loop: its values are seen at different iterations.
-        if ways.contains(branch.index()) {
-            self.mark_live_out(&ways);
-        }
         self.diverged.union_with(&ways);
+        if ways.contains(branch.index()) && !self.left.contains(&ways) {
+            self.mark_live_out(&ways);
+            self.left.insert(ways);
+        }
     }
 
     /// Values defined on the ways around a divergent loop and used behind it.
     fn mark_live_out(&mut self, ways: &FixedBitSet) {
-        let home = self.function.homes();
-        for block in self.function.block_ids().filter(|b| !ways.contains(b.index())) {
-            let data = self.function.block(block);
+        for (value, users) in ways.ones().flat_map(|block| &self.elsewhere.of[block]) {
+            if !self.varying.contains(value.index()) && users.iter().any(|user| !ways.contains(user.index()))
+            {
+                self.varying.insert(value.index());
+            }
+        }
+    }
+}
+
+/// For each block its values that other blocks use, and which: few of all.
+struct UsedElsewhere {
+    of: Vec<Vec<(Value, Vec<Block>)>>,
+}
+
+impl UsedElsewhere {
+    fn new(function: &Function) -> Self {
+        let homes = function.homes();
+        let mut users: HashMap<Value, Vec<Block>> = HashMap::new();
+        for block in function.block_ids() {
+            let data = function.block(block);
             let mut use_one = |value: Value| {
-                if home[value.index()].is_some_and(|h: Block| ways.contains(h.index())) {
-                    self.varying.insert(value.index());
+                if homes[value.index()].is_some_and(|home| home != block) {
+                    let users = users.entry(value).or_default();
+                    if users.last() != Some(&block) {
+                        users.push(block);
+                    }
                 }
             };
-            data.insts.iter().for_each(|&i| self.function.op(i).visit_operands(&mut use_one));
+            data.insts.iter().for_each(|&inst| function.op(inst).visit_operands(&mut use_one));
             data.terminator.operands().into_iter().for_each(use_one);
         }
+        let mut of = vec![Vec::new(); function.blocks.len()];
+        for (value, users) in users {
+            of[homes[value.index()].map_or(0, |home| home.index())].push((value, users));
+        }
+        UsedElsewhere { of }
     }
 }
 
