@@ -13,6 +13,7 @@ mod checked;
 mod cleanup;
 mod container;
 mod contraction;
+mod frames;
 mod harden;
 mod import;
 mod inlining;

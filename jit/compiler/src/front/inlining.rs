@@ -4,12 +4,12 @@
 
 use super::call_graph::CallGraph;
 use super::cleanup::{Effort, is_of_values};
+use super::frames::Frames;
 use super::harden::kernel_symbol;
 use super::import::only_computes;
-use super::{limits, loop_calls};
+use super::loop_calls;
 use crate::llvm::attribute::Attribute;
-use crate::llvm::{self, Edit, Function, Instruction, Layout, LlvmError, Module, View};
-use inkwell::llvm_sys::LLVMOpcode;
+use crate::llvm::{self, Edit, Function, LlvmError, Module, View};
 use inkwell::targets::TargetMachine;
 use spirula_interface::check::Checks;
 use spirula_interface::program::KernelSignature;
@@ -27,6 +27,10 @@ const MAX_COPIED_SIZE: usize = 30_000;
 const MAX_KERNEL_SIZE: usize = 60_000;
 /// The same, summed over the program's kernels, the smallest first.
 const MAX_PROGRAM_SIZE: usize = 150_000;
+/// Programs of so many are inlined as little as it goes: their kernels are scalar code anyhow. Those limits are a tenth then, and what takes
+/// more of the stack than others may stays a call as well.
+const HUGE_PROGRAM_SIZE: usize = 10 * MAX_PROGRAM_SIZE;
+const SMALLER: usize = 10;
 
 /// Marks what is to be inlined, and what never is. Yields the instructions that are not there only because it's to be
 /// done quickly.
@@ -53,20 +57,30 @@ pub(super) fn mark(
         let bound = bound_to_kernels(*edit, &graph);
         let whole =
             if is_full { of_small_kernels(*edit, &graph, kernels, &mut sizes) } else { HashSet::new() };
+        let all = kernels.iter().filter_map(|kernel| edit.function_named(&kernel_symbol(&kernel.name)));
+        let size = all.map(|kernel| sizes.of(kernel)).fold(0, usize::saturating_add);
+        let is_huge = size > HUGE_PROGRAM_SIZE;
+        let mut frames = Frames::new(edit.layout(), is_huge);
         for function in edit.defined_functions() {
             // Who the caller is, and what its pointers lead to, only the kernel knows.
             let checked = matches!(effort, Effort::Checked(_)) && !is_of_values(function);
             // What the library computes on its way may be infinite: only its results are looked at.
             let by_result = matches!(effort, Effort::Checked(checks) if checks.contains(Checks::NAN))
                 && is_of_values(function);
-            let must = checked || bound.contains(&function) || has_large_frame(function, edit.layout());
+            let may = !by_result && !is_rare(function);
+            let mut inlined = |f| {
+                bound.contains(&f) || !is_rare(f) && (whole.contains(&f) || is_small(f, &mut sizes, is_huge))
+            };
+            let must = checked || bound.contains(&function) || frames.are_too_large(function, &mut inlined);
             if must {
                 edit.drop_attribute(function, "noinline");
                 edit.drop_attribute(function, "optnone");
             }
-            let may = !by_result && !is_rare(function);
-            if must || may && (whole.contains(&function) || is_small(function, &mut sizes)) {
+            if must || may && (whole.contains(&function) || is_small(function, &mut sizes, is_huge)) {
                 edit.add_attributes(function, &[Attribute::AlwaysInline]);
+            } else if size > MAX_PROGRAM_SIZE && !function.name().starts_with(LIBRARY_PREFIX) {
+                // Whatever its author wishes, who may have marked all that there is.
+                edit.drop_attribute(function, "alwaysinline");
             }
         }
         if is_full {
@@ -92,7 +106,7 @@ const LIBRARY_PREFIX: &str = "_ZN16spirula_builtins";
 fn calls_of_large_functions(module: View) -> u64 {
     let mut sizes = Sizes::default();
     let functions = module.defined_functions().into_iter().filter(|function| !is_rare(*function));
-    let large = functions.filter(|function| !is_small(*function, &mut sizes)).collect::<Vec<_>>();
+    let large = functions.filter(|function| !is_small(*function, &mut sizes, false)).collect::<Vec<_>>();
     let copied = large.into_iter().map(|f| sizes.of(f).saturating_mul(f.users().len()));
     copied.fold(0_usize, usize::saturating_add) as u64
 }
@@ -130,42 +144,13 @@ pub(super) fn bound_to_kernels<'m>(module: View<'m>, graph: &CallGraph<'m>) -> H
     graph.reaching(primitives.chain(local.flat_map(|global| global.using_functions())))
 }
 
-/// Bytes of private variables that a function which stays a call may have: it runs on stacks that aren't ours. A kernel's
-/// variables may be of any size and number.
-const MAX_FRAME: u64 = 1024;
-
-fn has_large_frame<'m>(function: Function<'m>, layout: Layout<'m>) -> bool {
-    let bytes = |alloca: Instruction<'m>| {
-        let Some(ty) = alloca.allocated_type().filter(|ty| ty.is_sized()) else { return 0 };
-        let count = alloca.operand(0).and_then(|count| count.constant_bits()).unwrap_or(u64::MAX);
-        limits::bytes(layout, ty).unwrap_or(u64::MAX).saturating_mul(count)
-    };
-    let variables = function.instructions().into_iter().filter(|inst| inst.allocated_type().is_some());
-    let kept = variables.filter(|variable| !becomes_values(*variable));
-    kept.map(bytes).fold(0_u64, u64::saturating_add) > MAX_FRAME
-}
-
-/// Whether a variable is no part of a frame in the end: it is only ever read and written as a whole. Code without optimization keeps
-/// all that it computes in such ones, whose sum says nothing.
-fn becomes_values<'m>(alloca: Instruction<'m>) -> bool {
-    let is_access = |user: Instruction<'m>| match user.opcode() {
-        LLVMOpcode::LLVMLoad => !user.is_volatile(),
-        LLVMOpcode::LLVMStore => !user.is_volatile() && user.operand(0) != Some(*alloca),
-        LLVMOpcode::LLVMCall => {
-            user.called_function().is_some_and(|f| f.name().starts_with("llvm.lifetime."))
-        }
-        _ => false,
-    };
-    alloca.users().into_iter().all(|user| user.as_instruction().is_some_and(is_access))
-}
-
 /// Whether a function is to stay a call, by what its author says.
 pub(super) fn is_rare(function: Function) -> bool {
     ["noinline", "cold", "optnone"].iter().any(|name| function.has_attribute(name))
 }
 
-fn is_small<'m>(function: Function<'m>, sizes: &mut Sizes<'m>) -> bool {
-    let size = sizes.of(function);
+fn is_small<'m>(function: Function<'m>, sizes: &mut Sizes<'m>, is_huge: bool) -> bool {
+    let size = sizes.of(function).saturating_mul(if is_huge { SMALLER } else { 1 });
     size <= MAX_INLINED_SIZE && size.saturating_mul(function.users().len()) <= MAX_COPIED_SIZE
 }
 
@@ -244,6 +229,38 @@ mod tests {
     fn all_kernels_together_have_a_limit() {
         assert!(called(&[1; 3], [30_000, 0]).is_empty());
         assert_eq!(called(&[1; 5], [30_000, 0]), ["f"]);
+    }
+
+    /// Of a program as large as that of a path tracer little is inlined, whatever its author wishes: neither what has variables in memory,
+    /// unless the calls that wait for each other have much of it, nor what would be small elsewhere.
+    #[test]
+    fn huge_programs_keep_their_calls() {
+        let kept = |bytes: u32, kernel_calls: usize| {
+            let loads: String =
+                (0..1_000).map(|i| format!("%l{i} = load volatile i32, ptr null\n ")).collect();
+            let array = format!(
+                "%v = alloca [{bytes} x i8]\n %p = getelementptr i8, ptr %v, i32 %x\n store volatile i8 1, ptr %p\n "
+            );
+            let text = format!(
+                "define internal i32 @g(i32 %x) alwaysinline {{\n {array} {loads} ret i32 %x\n}}
+                define internal i32 @f(i32 %x) alwaysinline {{\n {array} {loads} %y = call i32 @g(i32 %x)\n ret i32 %y\n}}
+                define void @spirula.kernel.k(i32 %x) {{\n {} ret void\n}}",
+                "call i32 @f(i32 %x)\n ".repeat(kernel_calls)
+            );
+            let session = Session::new();
+            let machine = llvm::machine(&llvm::host(), true).unwrap();
+            let mut module = testing::module(&session, &text);
+            llvm::set_target(&mut module, &machine, Default::default());
+            let named = testing::module(&session, "define spir_kernel void @k() {\n ret void\n}");
+            let kernels = crate::front::metadata::kernels(&named).unwrap();
+            mark(&mut module, &kernels, &machine, Effort::Quick).unwrap();
+            ["f", "g"].map(|name| !module.view().function_named(name).unwrap().has_attribute("alwaysinline"))
+        };
+        let huge = HUGE_PROGRAM_SIZE / 2_000 + 1;
+        assert_eq!(kept(2_000, 1), [false, false]);
+        assert_eq!(kept(2_000, huge), [true, true]);
+        assert_eq!(kept(20_000, huge), [false, true], "the two together are too much for a stack");
+        assert_eq!(kept(40_000, huge), [false, false]);
     }
 
     /// What is called stays a call where its own variables take no room, or little.

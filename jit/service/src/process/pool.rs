@@ -312,32 +312,74 @@ impl Worker {
     }
 
     fn until(&self, deadline: Instant) -> UntilDeadline<'_> {
-        UntilDeadline { socket: &self.socket, deadline }
+        UntilDeadline { socket: &self.socket, left: deadline.saturating_duration_since(Instant::now()) }
     }
 }
 
-/// Reads that fail once the deadline is over, however little comes each time.
+/// Reads that fail once the time is over, however little comes each time. It goes by in short steps: while this process is stopped, as by
+/// Ctrl-Z or with its container, the other one mostly is, too, and at the end of that has said nothing yet.
 struct UntilDeadline<'w> {
     socket: &'w UnixStream,
-    deadline: Instant,
+    left: Duration,
 }
+
+impl UntilDeadline<'_> {
+    /// A step took so long, in which this process may have been stopped.
+    fn spend(&mut self, step: Duration, took: Duration) {
+        self.left = self.left.saturating_sub(took.min(step));
+    }
+}
+
+/// What a stop costs at most.
+const STEP: Duration = Duration::from_millis(500);
 
 impl Read for UntilDeadline<'_> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        let left = self.deadline.saturating_duration_since(Instant::now());
-        if left.is_zero() {
-            return Err(io::ErrorKind::TimedOut.into());
+        while !self.left.is_zero() {
+            let step = self.left.min(STEP);
+            self.socket.set_read_timeout(Some(step))?;
+            let begun = Instant::now();
+            let read = self.socket.read(buffer);
+            self.spend(step, begun.elapsed());
+            match read {
+                Err(error) if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut) => {
+                }
+                read => return read,
+            }
         }
-        self.socket.set_read_timeout(Some(left))?;
-        self.socket.read(buffer)
+        Err(io::ErrorKind::TimedOut.into())
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::io::Write;
     use std::sync::Barrier;
     use std::sync::atomic::{AtomicU32, Ordering::SeqCst};
+
+    #[test]
+    fn what_says_nothing_is_waited_for_no_longer_than_asked() {
+        let (here, there) = UnixStream::pair().unwrap();
+        let mut buffer = [0; 8];
+        let mut reader = UntilDeadline { socket: &here, left: Duration::from_millis(3) };
+        assert_eq!(reader.read(&mut buffer).unwrap_err().kind(), io::ErrorKind::TimedOut);
+        (&there).write_all(b"hello").unwrap();
+        assert_eq!(reader.read(&mut buffer).unwrap_err().kind(), io::ErrorKind::TimedOut);
+        let mut reader = UntilDeadline { socket: &here, left: 3 * STEP };
+        assert_eq!(reader.read(&mut buffer).unwrap(), 5);
+        assert!(reader.left > Duration::ZERO);
+    }
+
+    #[test]
+    fn a_stop_costs_a_step_at_most() {
+        let (here, _there) = UnixStream::pair().unwrap();
+        let mut reader = UntilDeadline { socket: &here, left: 3 * STEP };
+        reader.spend(STEP, Duration::from_secs(3600));
+        assert_eq!(reader.left, 2 * STEP);
+        reader.spend(STEP, STEP / 2);
+        assert_eq!(reader.left, STEP + STEP / 2);
+    }
 
     #[test]
     fn a_build_finds_a_place_beside_what_nobody_waits_for() {
