@@ -5,11 +5,13 @@
 //! after the other and of what they share, and where it is used as an index packs can ask whether it wraps.
 
 use crate::{BinaryOp, CastOp, Flags, Function, Inst, Op, Scalar, Terminator, Type, Value, ValueDef};
+use fixedbitset::FixedBitSet;
 use std::collections::HashMap;
 
 /// Has counters added to as they are, where the bits that an extension changes are not asked for.
 pub fn count_in_demanded_bits(function: &mut Function) {
     let demanded = Demanded::new(function);
+    let mut changed = FixedBitSet::with_capacity(function.value_count());
     let insts: Vec<Inst> = function.insts().collect();
     for inst in insts {
         let (&Op::Binary { op, lhs, rhs, .. }, Some(result)) = (function.op(inst), function.result(inst))
@@ -23,8 +25,50 @@ pub fn count_in_demanded_bits(function: &mut Function) {
         };
         let new = (as_it_is(0, lhs), as_it_is(1, rhs));
         if new != (lhs, rhs) {
-            // What was promised of the sum was promised of other operands.
             *function.op_mut(inst) = Op::Binary { op, flags: Flags::NONE, lhs: new.0, rhs: new.1 };
+            changed.insert(result.index());
+        }
+    }
+    if !changed.is_clear() {
+        drop_promises(function, &demanded, changed);
+    }
+}
+
+/// What was promised of results was promised of operands whose upper bits were others: of those that are made of changed ones, as far as
+/// not all of their bits are asked for.
+fn drop_promises(function: &mut Function, demanded: &Demanded, mut changed: FixedBitSet) {
+    let mut before = 0;
+    while before != changed.count_ones(..) {
+        before = changed.count_ones(..);
+        for target in function.blocks.iter().flat_map(|data| data.terminator.targets()) {
+            for (param, argument) in function.block(target.block).params.iter().zip(&target.arguments) {
+                if changed.contains(argument.index()) {
+                    changed.insert(param.index());
+                }
+            }
+        }
+        let insts: Vec<Inst> = function.insts().collect();
+        for inst in insts {
+            let op = function.op(inst);
+            let is_of_changed = |(number, operand): (usize, Value)| {
+                let is_passed = asked(function, op, number, 0).is_some();
+                is_passed && changed.contains(operand.index())
+            };
+            if !op.operands().into_iter().enumerate().any(is_of_changed) {
+                continue;
+            }
+            let Some(result) = function.result(inst) else { continue };
+            match function.op_mut(inst) {
+                // Of the bits that are asked for it is the same.
+                Op::Binary { op: op @ BinaryOp::Or, flags, .. } if flags.0 & Flags::DISJOINT != 0 => {
+                    (*op, *flags) = (BinaryOp::Add, Flags::NONE);
+                }
+                Op::Binary { flags, .. } | Op::Cast { flags, .. } => *flags = Flags::NONE,
+                _ => {}
+            }
+            if width(function, result).is_some_and(|width| demanded.of(result) < width) {
+                changed.insert(result.index());
+            }
         }
     }
 }
