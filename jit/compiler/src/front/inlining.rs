@@ -58,7 +58,7 @@ pub(super) fn mark(
         let whole =
             if is_full { of_small_kernels(*edit, &graph, kernels, &mut sizes) } else { HashSet::new() };
         let all = kernels.iter().filter_map(|kernel| edit.function_named(&kernel_symbol(&kernel.name)));
-        let size = all.map(|kernel| sizes.of(kernel)).fold(0, usize::saturating_add);
+        let size = all.map(|kernel| sizes.of(kernel)).fold(0_usize, usize::saturating_add);
         let is_huge = size > HUGE_PROGRAM_SIZE;
         let mut frames = Frames::new(edit.layout(), is_huge);
         for function in edit.defined_functions() {
@@ -67,7 +67,6 @@ pub(super) fn mark(
             // What the library computes on its way may be infinite: only its results are looked at.
             let by_result = matches!(effort, Effort::Checked(checks) if checks.contains(Checks::NAN))
                 && is_of_values(function);
-            let may = !by_result && !is_rare(function);
             let mut inlined = |f| {
                 bound.contains(&f) || !is_rare(f) && (whole.contains(&f) || is_small(f, &mut sizes, is_huge))
             };
@@ -76,9 +75,9 @@ pub(super) fn mark(
                 edit.drop_attribute(function, "noinline");
                 edit.drop_attribute(function, "optnone");
             }
-            if must || may && (whole.contains(&function) || is_small(function, &mut sizes, is_huge)) {
+            if must || !by_result && inlined(function) {
                 edit.add_attributes(function, &[Attribute::AlwaysInline]);
-            } else if size > MAX_PROGRAM_SIZE && !function.name().starts_with(LIBRARY_PREFIX) {
+            } else if is_huge && !function.name().starts_with(LIBRARY_PREFIX) {
                 // Whatever its author wishes, who may have marked all that there is.
                 edit.drop_attribute(function, "alwaysinline");
             }
@@ -175,10 +174,34 @@ impl<'m> Sizes<'m> {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
     use crate::front::testing;
     use crate::llvm::Session;
+
+    /// What `of` finds in a module whose calls are marked, with these kernels.
+    pub(in crate::front) fn marked<R>(
+        text: &str,
+        kernels: &[&str],
+        effort: Effort,
+        of: impl FnOnce(&mut Module, &TargetMachine) -> R,
+    ) -> R {
+        let session = Session::new();
+        let machine = llvm::machine(&llvm::host(), true).unwrap();
+        let mut module = testing::module(&session, text);
+        llvm::set_target(&mut module, &machine, Default::default());
+        let named =
+            kernels.iter().map(|name| format!("define spir_kernel void @{name}() {{\n ret void\n}}\n"));
+        let named = testing::module(&session, &named.collect::<String>());
+        let kernels = crate::front::metadata::kernels(&named).unwrap();
+        mark(&mut module, &kernels, &machine, effort).unwrap();
+        of(&mut module, &machine)
+    }
+
+    /// Whether a function is to stay a call.
+    fn is_kept(module: &Module, name: &str) -> bool {
+        !module.view().function_named(name).unwrap().has_attribute("alwaysinline")
+    }
 
     /// The names of the functions that kernels still call, if each of the kernels calls `f` so many times, and `f` and `g` have
     /// these many loads, of which `f` calls the second. What has no loads is not there.
@@ -197,18 +220,12 @@ mod tests {
             let calls: String = (0..*calls).map(|i| format!("%c{i} = call i32 @f(i32 %x)\n ")).collect();
             text += &format!("define void @spirula.kernel.k{number}(i32 %x) {{\n {calls}ret void\n}}\n");
         }
-        let session = Session::new();
-        let machine = llvm::machine(&llvm::host(), true).unwrap();
-        let mut module = testing::module(&session, &text);
-        llvm::set_target(&mut module, &machine, Default::default());
-        let named: String = (0..kernels.len())
-            .map(|n| format!("define spir_kernel void @k{n}() {{\n ret void\n}}\n"))
-            .collect();
-        let kernels = crate::front::metadata::kernels(&testing::module(&session, &named)).unwrap();
-        mark(&mut module, &kernels, &machine, Effort::Full).unwrap();
-        llvm::run_passes(&mut module, "always-inline,globaldce", &machine).unwrap();
-        let names = ["f", "g"].into_iter();
-        names.filter(|name| module.view().function_named(name).is_some()).collect()
+        let names: Vec<String> = (0..kernels.len()).map(|n| format!("k{n}")).collect();
+        let names: Vec<&str> = names.iter().map(String::as_str).collect();
+        marked(&text, &names, Effort::Full, |module, machine| {
+            llvm::run_passes(module, "always-inline,globaldce", machine).unwrap();
+            ["f", "g"].into_iter().filter(|name| module.view().function_named(name).is_some()).collect()
+        })
     }
 
     #[test]
@@ -247,14 +264,7 @@ mod tests {
                 define void @spirula.kernel.k(i32 %x) {{\n {} ret void\n}}",
                 "call i32 @f(i32 %x)\n ".repeat(kernel_calls)
             );
-            let session = Session::new();
-            let machine = llvm::machine(&llvm::host(), true).unwrap();
-            let mut module = testing::module(&session, &text);
-            llvm::set_target(&mut module, &machine, Default::default());
-            let named = testing::module(&session, "define spir_kernel void @k() {\n ret void\n}");
-            let kernels = crate::front::metadata::kernels(&named).unwrap();
-            mark(&mut module, &kernels, &machine, Effort::Quick).unwrap();
-            ["f", "g"].map(|name| !module.view().function_named(name).unwrap().has_attribute("alwaysinline"))
+            marked(&text, &["k"], Effort::Quick, |module, _| ["f", "g"].map(|name| is_kept(module, name)))
         };
         let huge = HUGE_PROGRAM_SIZE / 2_000 + 1;
         assert_eq!(kept(2_000, 1), [false, false]);
@@ -273,12 +283,7 @@ mod tests {
                 "define internal i32 @f(i32 %x) {{\n {variables} {loads} ret i32 %x\n}}
                 define void @spirula.kernel.k(i32 %x) {{\n %a = call i32 @f(i32 %x)\n ret void\n}}"
             );
-            let session = Session::new();
-            let machine = llvm::machine(&llvm::host(), true).unwrap();
-            let mut module = testing::module(&session, &text);
-            llvm::set_target(&mut module, &machine, Default::default());
-            mark(&mut module, &[], &machine, Effort::Quick).unwrap();
-            !module.view().function_named("f").unwrap().has_attribute("alwaysinline")
+            marked(&text, &[], Effort::Quick, |module, _| is_kept(module, "f"))
         };
         let scalars: String = (0..400)
             .map(|i| {
@@ -303,13 +308,7 @@ mod tests {
             "define void @spirula.kernel.k(i32 %x) {{\n {}ret void\n}}\n",
             "call void @f(i32 %x)\n ".repeat(20)
         );
-        let session = Session::new();
-        let machine = llvm::machine(&llvm::host(), true).unwrap();
-        let mut module = testing::module(&session, &format!("{f}{kernel}"));
-        llvm::set_target(&mut module, &machine, Default::default());
-        let named = testing::module(&session, "define spir_kernel void @k() {\n ret void\n}");
-        let kernels = crate::front::metadata::kernels(&named).unwrap();
-        mark(&mut module, &kernels, &machine, Effort::Full).unwrap();
-        assert!(module.view().function_named("f").unwrap().has_attribute("alwaysinline"));
+        let is_kept = marked(&format!("{f}{kernel}"), &["k"], Effort::Full, |module, _| is_kept(module, "f"));
+        assert!(!is_kept);
     }
 }

@@ -161,8 +161,8 @@ impl<'m> Calls<'m> {
 #[cfg(test)]
 mod tests {
     use crate::front::cleanup::Effort;
-    use crate::front::{inlining, testing};
-    use crate::llvm::{self, Session};
+    use crate::front::inlining;
+    use crate::llvm;
 
     /// The calls that are left of a kernel that calls `g`, which calls `f`, of so many instructions, in a loop of `h`, and outside of it so
     /// many times.
@@ -177,16 +177,11 @@ mod tests {
             e:\n ret void\n}}
             define void @spirula.kernel.k(i32 %x) {{\n {again} call void @h(i32 %x)\n ret void\n}}"
         );
-        let session = Session::new();
-        let machine = llvm::machine(&llvm::host(), true).unwrap();
-        let mut module = testing::module(&session, &text);
-        llvm::set_target(&mut module, &machine, Default::default());
-        let named = testing::module(&session, "define spir_kernel void @k() {\n ret void\n}");
-        let kernels = crate::front::metadata::kernels(&named).unwrap();
-        inlining::mark(&mut module, &kernels, &machine, Effort::Full).unwrap();
-        llvm::run_passes(&mut module, "always-inline,globaldce", &machine).unwrap();
-        let text = llvm::print_text(&module);
-        ["f", "g", "h"].map(|name| text.matches(&format!("call void @{name}(")).count())
+        inlining::tests::marked(&text, &["k"], Effort::Full, |module, machine| {
+            llvm::run_passes(module, "always-inline,globaldce", machine).unwrap();
+            let text = llvm::print_text(module);
+            ["f", "g", "h"].map(|name| text.matches(&format!("call void @{name}(")).count())
+        })
     }
 
     #[test]

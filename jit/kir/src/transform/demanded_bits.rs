@@ -10,6 +10,12 @@ use std::collections::HashMap;
 
 /// Has counters added to as they are, where the bits that an extension changes are not asked for.
 pub fn count_in_demanded_bits(function: &mut Function) {
+    // Most kernels have none, and what is asked for takes a look at all of them.
+    let is_counter = |value: Value| counter(function, value, 0).is_some();
+    let adds = |inst: Inst| matches!(*function.op(inst), Op::Binary { lhs, rhs, .. } if is_counter(lhs) || is_counter(rhs));
+    if !function.insts().any(adds) {
+        return;
+    }
     let demanded = Demanded::new(function);
     let mut changed = FixedBitSet::with_capacity(function.value_count());
     let insts: Vec<Inst> = function.insts().collect();

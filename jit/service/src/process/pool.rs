@@ -323,15 +323,15 @@ struct UntilDeadline<'w> {
     left: Duration,
 }
 
+/// What a stop costs at most.
+const STEP: Duration = Duration::from_millis(500);
+
 impl UntilDeadline<'_> {
     /// A step took so long, in which this process may have been stopped.
     fn spend(&mut self, step: Duration, took: Duration) {
         self.left = self.left.saturating_sub(took.min(step));
     }
 }
-
-/// What a stop costs at most.
-const STEP: Duration = Duration::from_millis(500);
 
 impl Read for UntilDeadline<'_> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
