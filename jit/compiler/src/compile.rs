@@ -175,6 +175,10 @@ fn is_for_baseline(Imported { module, left_out, .. }: &Imported, inputs: &Inputs
     *left_out == 0 || kernels.all(|kernel| tier_of(kernel, inputs) == Tier::Baseline && fits(kernel))
 }
 
+/// Modules of so many bytes are not read whole for one of their kernels. Of smaller ones all kernels are made ready at once: who asks for
+/// code of one mostly asks for the others' as well.
+const LARGE: usize = 256 << 10;
+
 /// The front: modules to Kernel IR in which all is decided that is the same in every tier.
 fn import(
     session: &Session,
@@ -189,7 +193,16 @@ fn import(
         let why = "error: SPIRULA_CHECK: kernels can't be checked on a device of 32 bits\n";
         return Err(CompileError::Failed(why.to_owned()));
     }
-    let spir: SpirModule = front::read_modules_with(session, modules, options, settings)?;
+    let only = options.specialization.as_ref().map(|wanted| wanted.kernel.as_str());
+    let of_kernel = match only.filter(|_| modules.iter().map(|bytes| bytes.len()).sum::<usize>() >= LARGE) {
+        Some(kernel) => front::read_kernel(session, modules, kernel, options, settings)?,
+        None => None,
+    };
+    let only = only.filter(|_| of_kernel.is_some()).map(str::to_owned);
+    let spir: SpirModule = match of_kernel {
+        Some(of_kernel) => of_kernel,
+        None => front::read_modules_with(session, modules, options, settings)?,
+    };
     stages.end("read");
     dump.write("spir.ll", || llvm::print_text(&spir.module));
     let hardened: HardenedModule = front::harden(spir, machine);
@@ -199,7 +212,7 @@ fn import(
     let clean: CleanModule = front::clean_up(linked, machine, effort)?;
     stages.end("clean up");
     dump.write("clean.ll", || clean.text());
-    let mut imported = front::import(clean)?;
+    let mut imported = Imported { only, ..front::import(clean)? };
     stages.end("import");
     if settings.checks.any() {
         instrument(session, &mut imported, machine, settings.checks)?;

@@ -112,21 +112,55 @@ pub fn read_modules_with<'s>(
     options: &CompileOptions,
     settings: &Settings,
 ) -> Result<SpirModule<'s>, CompileError> {
-    let mut list = Vec::new();
-    for bytes in modules {
-        let mut module = read::read(session, bytes)?;
-        check::check(&module, options)?;
-        llvm::complete_layout(&mut module, options.addresses);
-        if !settings.checks.any() && !settings.debug_info {
-            // The findings' lines were its only use.
-            module.strip_debug_info();
-        }
-        contraction::allow(&mut module);
-        memory_orders::tell_apart(&mut module);
-        let mut module = opaque::replace(session, module)?;
-        variables::replace(session, &mut module)?;
-        list.push(module);
+    let list: Result<Vec<_>, _> =
+        modules.iter().map(|bytes| own(session, read::read(session, bytes)?, options, settings)).collect();
+    whole(session, list?, options, settings)
+}
+
+/// Reads of a program of one module only what a kernel needs. None where kernels have something in common that is laid out for all of them
+/// together, as all constants are where pointers have 32 bits, or the module is no bitcode.
+pub fn read_kernel<'s>(
+    session: &'s Session,
+    modules: &[&[u8]],
+    kernel: &str,
+    options: &CompileOptions,
+    settings: &Settings,
+) -> Result<Option<SpirModule<'s>>, CompileError> {
+    let [bytes] = modules else { return Ok(None) };
+    if options.addresses.is_linear() {
+        return Ok(None);
     }
+    let Some(module) = read::read_kernel(session, bytes, kernel)? else { return Ok(None) };
+    whole(session, vec![own(session, module, options, settings)?], options, settings).map(Some)
+}
+
+/// A module that was read, checked, in the forms that the stages behind know.
+fn own<'s>(
+    session: &'s Session,
+    mut module: Module<'s>,
+    options: &CompileOptions,
+    settings: &Settings,
+) -> Result<Module<'s>, CompileError> {
+    check::check(&module, options)?;
+    llvm::complete_layout(&mut module, options.addresses);
+    if !settings.checks.any() && !settings.debug_info {
+        // The findings' lines were its only use.
+        module.strip_debug_info();
+    }
+    contraction::allow(&mut module);
+    memory_orders::tell_apart(&mut module);
+    let mut module = opaque::replace(session, module)?;
+    variables::replace(session, &mut module)?;
+    Ok(module)
+}
+
+/// A program of such modules.
+fn whole<'s>(
+    session: &'s Session,
+    mut list: Vec<Module<'s>>,
+    options: &CompileOptions,
+    settings: &Settings,
+) -> Result<SpirModule<'s>, CompileError> {
     let several = list.len() > 1;
     let compiled_with = recorded_options::common(&mut list);
     let module = link::join(session, list)?;
@@ -170,6 +204,7 @@ pub fn report(bytes: &[u8], options: &CompileOptions) -> (String, bool) {
 mod tests {
     use super::*;
     use inkwell::targets::TargetMachine;
+    use spirula_interface::address_bits::AddressBits;
 
     /// All stages behind `read_modules`.
     fn lower<'s>(
@@ -212,6 +247,91 @@ mod tests {
             let read = read.unwrap_or_else(|e| panic!("{name}: {e}\n{module}"));
             assert_eq!(read.to_string(), text, "{name}");
         }
+    }
+
+    /// Two kernels, what they call, and constants and local memory of each.
+    const TWO_KERNELS: &str = "
+        @table = internal addrspace(2) constant [2 x i32] [i32 5, i32 6]
+        @other.table = addrspace(2) constant [2 x i32] [i32 7, i32 8]
+        @k.local = internal addrspace(3) global [4 x i32] undef
+        @other.local = internal addrspace(3) global [9 x i32] undef
+        declare spir_func i64 @_Z13get_global_idj(i32)
+        define spir_func i32 @both(i32 %x) {
+         %y = mul i32 %x, 3
+         ret i32 %y
+        }
+        define internal spir_func i32 @own(i64 %i) {
+         %p = getelementptr [2 x i32], ptr addrspace(2) @table, i64 0, i64 %i
+         %x = load i32, ptr addrspace(2) %p
+         %y = call spir_func i32 @both(i32 %x)
+         ret i32 %y
+        }
+        define spir_kernel void @k(ptr addrspace(1) %p) {
+         %i = call spir_func i64 @_Z13get_global_idj(i32 0)
+         %x = call spir_func i32 @own(i64 %i)
+         store i32 %x, ptr addrspace(3) @k.local
+         store i32 %x, ptr addrspace(1) %p
+         ret void
+        }
+        define spir_kernel void @other(ptr addrspace(1) %p) {
+         %q = getelementptr i8, ptr addrspace(2) @other.table, i64 4
+         %x = load i32, ptr addrspace(2) %q
+         %y = call spir_func i32 @both(i32 %x)
+         store i32 %y, ptr addrspace(3) @other.local
+         store i32 %y, ptr addrspace(1) %p
+         ret void
+        }
+";
+
+    #[test]
+    fn a_kernel_that_was_read_alone_is_the_same() {
+        let machine = llvm::machine(&llvm::host(), true).unwrap();
+        let (options, settings) = (CompileOptions::default(), Settings::default());
+        let mut modules = vec![("two kernels".to_owned(), testing::bitcode(TWO_KERNELS))];
+        modules
+            .extend(testing::fixtures().into_iter().filter(|(name, _)| !name.ends_with("/unresolved.bc64")));
+        let mut alone = 0;
+        for (name, bytes) in modules {
+            let session = Session::new();
+            let Ok(spir) = read_modules(&session, &[&bytes], &options) else { continue };
+            let Ok(whole) = lower(&session, spir, &machine, &options) else { continue };
+            for (signature, body) in whole.kernels.iter().zip(&whole.module.kernels) {
+                let kernel = &signature.name;
+                let session = Session::new();
+                let read = read_kernel(&session, &[&bytes], kernel, &options, &settings);
+                let Some(spir) = read.unwrap_or_else(|e| panic!("{name}, {kernel}: {e}")) else { continue };
+                let one = lower(&session, spir, &machine, &options).unwrap();
+                assert_eq!(one.kernels, std::slice::from_ref(signature), "{name}");
+                assert_eq!(one.module.data, whole.module.data, "{name}, {kernel}");
+                let count = |body: &spirula_kir::Function| body.insts().count();
+                assert_eq!(count(&one.module.kernels[0]), count(body), "{name}, {kernel}");
+                alone += 1;
+            }
+        }
+        assert!(alone >= 2);
+    }
+
+    #[test]
+    fn what_belongs_to_all_kernels_has_them_read_together() {
+        let settings = Settings::default();
+        let read = |more: &str, kernel: &str, options: &CompileOptions| {
+            let session = Session::new();
+            let bytes = testing::bitcode(&format!("{TWO_KERNELS}{more}"));
+            read_kernel(&session, &[&bytes], kernel, options, &settings).unwrap().is_some()
+        };
+        let plain = CompileOptions::default();
+        assert!(read("", "k", &plain));
+        assert!(!read("", "absent", &plain));
+        for shared in [
+            "@variable = addrspace(1) global i32 0",
+            "declare spir_func i32 @printf(ptr addrspace(2), ...)",
+            "declare ptr @spir_block_bind(ptr, i32, i32, ptr)",
+            "!opencl.kernels = !{!0}\n!0 = !{ptr @k}",
+        ] {
+            assert!(!read(shared, "k", &plain), "{shared}");
+        }
+        let linear = CompileOptions { addresses: AddressBits::Bits32, ..plain };
+        assert!(!read("", "k", &linear));
     }
 
     /// What a kernel becomes that calls this function with a generic pointer `%q` and other values.

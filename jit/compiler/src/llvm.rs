@@ -53,7 +53,7 @@ pub(crate) use instruction::{Call, Instruction};
 pub(crate) use layout::Layout;
 pub(crate) use metadata::Node;
 pub use module::{Module, link_in, parse_bitcode, parse_text, print_text, set_target, verify, write_bitcode};
-pub(crate) use module::{addresses, complete_layout};
+pub(crate) use module::{Unread, addresses, complete_layout};
 pub(crate) use module::{link_lazily, link_text};
 pub use passes::run_passes;
 pub(crate) use symbol::{Global, Parameter, Symbol};

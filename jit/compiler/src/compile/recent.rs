@@ -27,7 +27,10 @@ struct Program {
 
 impl Program {
     fn is_of(&self, modules: Fingerprint, inputs: &Inputs) -> bool {
-        self.modules == modules
+        let wanted = inputs.options.specialization.as_ref().map(|wanted| wanted.kernel.as_str());
+        let has_all = self.imported.only.as_deref().is_none_or(|only| Some(only) == wanted);
+        has_all
+            && self.modules == modules
             && self.options == general(&inputs.options)
             && self.target == inputs.target
             && self.settings == front_settings(inputs)
@@ -117,10 +120,15 @@ mod tests {
         assert!(find(module, &plain).is_some());
         let specialization = Some(Specialization { kernel: "k".into(), groups: Groups::Any, lanes: None });
         let of_kernel = CompileOptions { specialization, ..CompileOptions::default() };
-        assert!(
-            find(module, &inputs(of_kernel, "of the test")).is_some(),
-            "code for one kernel begins there"
-        );
+        let of_kernel = inputs(of_kernel, "of the test");
+        assert!(find(module, &of_kernel).is_some(), "code for one kernel begins there");
+        let large: &[&[u8]] = &[b"of which one kernel was read"];
+        let only = |kernel: &str| Imported { only: Some(kernel.into()), ..Imported::default() };
+        keep(large, &of_kernel, &Arc::new(only("another")));
+        assert!(find(large, &of_kernel).is_none());
+        keep(large, &of_kernel, &Arc::new(only("k")));
+        assert!(find(large, &of_kernel).is_some());
+        assert!(find(large, &plain).is_none(), "all kernels are wanted");
         let unoptimized = CompileOptions { optimization_disabled: true, ..CompileOptions::default() };
         assert!(find(module, &inputs(unoptimized, "of the test")).is_none());
         assert!(find(module, &inputs(CompileOptions::default(), "another")).is_none());

@@ -1,6 +1,8 @@
 //! Reading, the bitcode container. Walks blocks, abbreviations and records of an untrusted file, so that
 //! LLVM's reader, which may abort on damaged input, only sees a well-formed bit stream.
 
+use std::rc::Rc;
+
 /// A file's wrapper magic, little-endian.
 const WRAPPER_MAGIC: u32 = 0x0B17_C0DE;
 /// A raw stream's first bytes.
@@ -77,7 +79,8 @@ enum Encoding {
     Blob,
 }
 
-type Abbreviation = Vec<Encoding>;
+/// Shared: each record of a block is read by one.
+type Abbreviation = Rc<[Encoding]>;
 
 struct Walker<'a> {
     stream: &'a [u8],
@@ -110,6 +113,12 @@ impl<'a> Walker<'a> {
             return Err(ContainerError::Truncated);
         }
         let first = (self.at / 8) as usize;
+        // A word holds most fields, wherever in its first byte they begin.
+        if let Some((&word, _)) = self.stream[first..].split_first_chunk().filter(|_| width <= 56) {
+            let value = u64::from_le_bytes(word) >> (self.at % 8);
+            self.at += width;
+            return Ok(value & ((1 << width) - 1));
+        }
         let last = ((self.at + width).div_ceil(8)) as usize;
         let mut value: u128 = 0;
         for (i, &byte) in self.stream[first..last].iter().enumerate() {
@@ -291,7 +300,7 @@ impl<'a> Walker<'a> {
             None | Some(Encoding::Array | Encoding::Blob) => {
                 self.damaged("an abbreviation without a record code")
             }
-            Some(_) => Ok(operands),
+            Some(_) => Ok(operands.into()),
         }
     }
 

@@ -30,6 +30,8 @@ use std::sync::Arc;
 /// What the front yields.
 #[derive(Debug, Default)]
 pub struct Imported {
+    /// The kernel that alone was read, if not all were.
+    pub only: Option<String>,
     /// What the host is told of each kernel, in the order of the metadata.
     pub kernels: Vec<KernelSignature>,
     /// The program; its kernels are in the same order.
@@ -74,7 +76,7 @@ pub fn import(clean: CleanModule) -> Result<Imported, CompileError> {
         kir::transform::pass_frames(&mut result);
     }
     kir::analysis::find_effects(&mut result);
-    Ok(Imported { kernels, module: result, variables, left_out })
+    Ok(Imported { only: None, kernels, module: result, variables, left_out })
 }
 
 /// Names that nothing else has (not the C library, not another program) and that can stand in text.

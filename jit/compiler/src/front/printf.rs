@@ -85,7 +85,8 @@ fn symbol(number: u32) -> String {
 }
 
 /// SPIR names it without its types; other producers may mangle it.
-fn is_printf(function: &Function) -> bool {
+/// Whether it is the declared function.
+pub(super) fn is_printf(function: &Function) -> bool {
     let name = function.name();
     function.is_declaration()
         && (name == "printf"

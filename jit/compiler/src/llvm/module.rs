@@ -1,11 +1,12 @@
 //! Modules: bitcode and text in and out, verification, linking.
 
-use super::{LlvmError, Session, take_message};
-use inkwell::llvm_sys::prelude::LLVMModuleRef;
-use inkwell::llvm_sys::{analysis, bit_reader, core, ir_reader, linker};
+use super::{LlvmError, Session, Symbol, View, take_message};
+use inkwell::llvm_sys::prelude::{LLVMMemoryBufferRef, LLVMModuleRef};
+use inkwell::llvm_sys::{LLVMLinkage, analysis, bit_reader, core, ir_reader, linker};
 use inkwell::memory_buffer::MemoryBuffer;
 use inkwell::targets::TargetMachine;
 use spirula_interface::address_bits::AddressBits;
+use std::collections::HashSet;
 use std::ptr::null_mut;
 
 /// A module of a session. Whatever may free something that it contains takes it `&mut`.
@@ -162,25 +163,82 @@ pub(crate) fn link_lazily<'s>(
     bitcode: &'static [u8],
     machine: &TargetMachine,
 ) -> Result<(), LlvmError> {
-    let mut source = null_mut();
-    // SAFETY: the buffer refers to bytes that live forever and need no zero byte behind them. The reader takes it if it
-    // succeeds, else it is ours to dispose of.
-    let failed = unsafe {
+    // SAFETY: a buffer that refers to bytes that live forever and need no zero byte behind them; it is given up.
+    let mut source = unsafe {
         let (start, length) = (bitcode.as_ptr().cast(), bitcode.len());
         let buffer = core::LLVMCreateMemoryBufferWithMemoryRange(start, length, c"builtins".as_ptr(), 0);
-        let failed = bit_reader::LLVMGetBitcodeModuleInContext2(session.context().raw(), buffer, &mut source);
-        if failed != 0 {
-            core::LLVMDisposeMemoryBuffer(buffer);
-        }
-        failed
+        parse_lazily(session, buffer)?
     };
+    set_target(&mut source, machine, addresses(module));
+    link_in(session, module, source)
+}
+
+/// Reads a module but for its functions' bodies, which are read as they are linked into another module.
+///
+/// # Safety
+/// The buffer is the caller's to give up.
+unsafe fn parse_lazily(session: &Session, buffer: LLVMMemoryBufferRef) -> Result<Module<'_>, LlvmError> {
+    let mut module = null_mut();
+    // SAFETY: the buffer, alive, is the reader's if it succeeds.
+    let failed =
+        unsafe { bit_reader::LLVMGetBitcodeModuleInContext2(session.context().raw(), buffer, &mut module) };
     if failed != 0 {
+        // SAFETY: the reader has not taken it.
+        unsafe { core::LLVMDisposeMemoryBuffer(buffer) };
         return Err(LlvmError(session.take_errors()));
     }
     // SAFETY: just made in the session's context.
-    let mut source = unsafe { Module::own(session, source) };
-    set_target(&mut source, machine, addresses(module));
-    link_in(session, module, source)
+    Ok(unsafe { Module::own(session, module) })
+}
+
+/// A module of which no function's body was read yet.
+pub(crate) struct Unread<'s>(Module<'s>);
+
+impl<'s> Unread<'s> {
+    /// Reads what a module says of its symbols, and its metadata.
+    pub(crate) fn open(session: &'s Session, bitcode: &[u8]) -> Result<Unread<'s>, LlvmError> {
+        let (start, length) = (bitcode.as_ptr().cast(), bitcode.len());
+        // SAFETY: the buffer is a copy of bytes that are alive; it is given up.
+        unsafe {
+            let buffer = core::LLVMCreateMemoryBufferWithMemoryRangeCopy(start, length, c"module".as_ptr());
+            parse_lazily(session, buffer).map(Unread)
+        }
+    }
+
+    /// What is known by now: functions have no instructions, and nothing that only they use has uses.
+    pub(crate) fn view(&self) -> View<'_> {
+        self.0.view()
+    }
+
+    /// Reads the function of this name and what it reaches, variables too, and leaves the rest.
+    pub(crate) fn read(self, session: &'s Session, root: &str) -> Result<Module<'s>, LlvmError> {
+        let Unread(mut source) = self;
+        let mut module = parse_text(session, "")?;
+        // SAFETY: both modules are alive, and the texts are the source's.
+        unsafe {
+            core::LLVMSetTarget(module.raw(), core::LLVMGetTarget(source.raw()));
+            core::LLVMSetDataLayout(module.raw(), core::LLVMGetDataLayoutStr(source.raw()));
+        }
+        let is_external = |symbol: Symbol| symbol.linkage() == LLVMLinkage::LLVMExternalLinkage;
+        // The linker leaves out what nobody asks for if it is defined anywhere.
+        let optional: HashSet<String> = source.edit(|edit| {
+            let others = edit.symbols().filter(|symbol| !symbol.is_declaration() && is_external(*symbol));
+            let others = others.map(|symbol| (symbol, symbol.name())).filter(|(_, name)| name != root);
+            others
+                .map(|(symbol, name)| {
+                    edit.set_linkage(symbol, LLVMLinkage::LLVMLinkOnceODRLinkage);
+                    name
+                })
+                .collect()
+        });
+        link_in(session, &mut module, source)?;
+        module.edit(|edit| {
+            for symbol in edit.symbols().filter(|symbol| optional.contains(&symbol.name())) {
+                edit.set_linkage(symbol, LLVMLinkage::LLVMExternalLinkage);
+            }
+        });
+        Ok(module)
+    }
 }
 
 #[cfg(test)]
@@ -216,5 +274,30 @@ mod tests {
         let [mut one, two] = [MODULE, MODULE].map(|text| parse_text(&session, text).unwrap());
         let error = link_in(&session, &mut one, two).unwrap_err().0;
         assert!(error.contains("multiply defined") && error.contains('f'), "{error}");
+    }
+
+    #[test]
+    fn of_an_unread_module_only_what_is_reached_is_read() {
+        const TEXT: &str = "target triple = \"spir64-unknown-unknown\"\n@table = constant i32 3\n@other = constant i32 4\n\
+            define i32 @kernel() {\n  %1 = call i32 @helper()\n  ret i32 %1\n}\n\
+            define i32 @helper() {\n  %1 = load i32, ptr @table\n  ret i32 %1\n}\n\
+            define i32 @unused() {\n  %1 = load i32, ptr @other\n  ret i32 %1\n}\n";
+        let session = Session::new();
+        let bitcode = write_bitcode(&parse_text(&session, TEXT).unwrap());
+        let unread = Unread::open(&session, &bitcode).unwrap();
+        assert_eq!(unread.view().symbols().filter(|symbol| !symbol.is_declaration()).count(), 5);
+        let module = unread.read(&session, "kernel").unwrap();
+        assert!(verify(&module).is_ok());
+        let text = print_text(&module);
+        for part in [
+            "spir64-unknown-unknown",
+            "define i32 @kernel()",
+            "define i32 @helper()",
+            "@table = constant i32 3",
+        ] {
+            assert!(text.contains(part), "{part}: {text}");
+        }
+        assert!(!text.contains("@unused") && !text.contains("@other"), "{text}");
+        assert!(Unread::open(&session, &bitcode[..bitcode.len() / 2]).is_err());
     }
 }
