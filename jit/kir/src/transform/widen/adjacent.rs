@@ -226,6 +226,9 @@ impl Run {
             return None;
         }
         if size < LEAST_GATHERED_BYTES {
+            if is_whole && count == 3 {
+                return Some(vector(count)); // No integer has so many bits.
+            }
             let neighbours = is_whole && [2, 4, 8].contains(&bytes);
             let fitting = [8, 4].into_iter().find(|&fit| fit <= bytes && fit > size);
             return if neighbours { Some(integer(bytes)) } else { fitting.map(integer) };

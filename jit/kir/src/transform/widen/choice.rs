@@ -179,7 +179,8 @@ fn strip_mined(region: &Region, context: &[ContextKind], lanes: u32) -> Option<R
     Some(Region { body, ..region.clone() })
 }
 
-/// Whether there are loops, and what they carry and use leaves half of the vector registers free, in such packs.
+/// Whether such packs have registers enough: what loops carry and use leaves half of the vector registers free. Where there are no loops,
+/// nothing waits for itself, and more than one register for a number is no faster.
 fn stays_in_registers(
     region: &Region,
     context: &[ContextKind],
@@ -187,25 +188,32 @@ fn stays_in_registers(
 ) -> bool {
     let body = &region.body;
     let Some(facts) = Facts::new(body, context, lanes) else { return false };
-    let liveness = Liveness::new(body, &facts.flow);
-    let registers = |value: Value, block: Block| {
-        if facts.shapes.shape_at(value, block) != Shape::Varying {
-            return 0;
-        }
-        let bits =
-            super::values::components(body.ty(value)).into_iter().map(|s| s.bits().max(8)).sum::<u64>();
-        (bits * u64::from(lanes)).div_ceil(target.vector_bits.max(1).into())
+    let bits = |value: Value, block: Block| {
+        let is_varying = facts.shapes.shape_at(value, block) == Shape::Varying;
+        let components = is_varying.then(|| super::values::components(body.ty(value)));
+        components.into_iter().flatten().map(|scalar| scalar.bits().max(8) * u64::from(lanes))
     };
-    let all = if target.vector_bits >= 512 { 32 } else { 16 };
+    let register = u64::from(target.vector_bits.max(1));
     if facts.loops.count() == 0 {
-        return false;
+        let mut values = results(body);
+        return values.all(|(value, block)| bits(value, block).all(|bits| bits <= register));
     }
+    let liveness = Liveness::new(body, &facts.flow);
+    let registers = |value: Value, block: Block| bits(value, block).sum::<u64>().div_ceil(register);
+    let all = if target.vector_bits >= 512 { 32 } else { 16 };
     facts.flow.reverse_post_order().iter().filter(|&&block| facts.loops.innermost(block).is_some()).all(
         |&block| {
             let values = liveness.live_in(block).chain(body.block(block).params.iter().copied());
             values.map(|value| registers(value, block)).sum::<u64>() <= all / 2
         },
     )
+}
+
+/// What instructions yield, and where.
+fn results(body: &Function) -> impl Iterator<Item = (Value, Block)> {
+    let blocks = body.block_ids().filter(|block| block.0 > 0);
+    let insts = blocks.flat_map(|block| body.block(block).insts.iter().map(move |&inst| (inst, block)));
+    insts.filter_map(|(inst, block)| Some((body.result(inst)?, block)))
 }
 
 /// Why a region stays scalar in any case.

@@ -275,6 +275,12 @@ impl Widener<'_> {
             (piece as usize, wanted - self.piece_start(group, piece))
         };
         let sources: Vec<(usize, i64)> = (0..lanes).map(of_lane).collect();
+        self.picked(pieces, &sources, scalar)
+    }
+
+    /// A vector whose elements are found each in one of these vectors, in that place.
+    pub(super) fn picked(&mut self, pieces: &[Value], sources: &[(usize, i64)], scalar: Scalar) -> Value {
+        let lanes = i64::from(self.lanes);
         let ty = self.wide(scalar);
         let mut picked = self.constant(ty.clone(), Constant::Poison);
         let mut is_first = true;

@@ -58,6 +58,12 @@ impl Neighbours {
     }
 }
 
+/// Whether a block of so many elements for each lane is accessed in pieces of as many elements as there are lanes: LLVM takes shuffles apart
+/// that are no powers of two long.
+fn is_cut(elements: u32) -> bool {
+    !elements.is_power_of_two()
+}
+
 impl Widener<'_> {
     fn pattern(&mut self, pointer: Value, elements: Elements) -> Pattern {
         let size = elements.size;
@@ -187,6 +193,29 @@ impl Widener<'_> {
         }
     }
 
+    /// Of a block of so many elements for each lane, of which so many are used, a piece of as many as there are lanes: where it lies, which
+    /// of its elements are accessed, and how it is aligned.
+    fn piece(
+        &mut self,
+        first: Value,
+        (piece, elements, used): (u32, u32, u32),
+        (scalar, align): (Scalar, u32),
+    ) -> (Value, Option<Value>, u32) {
+        let bytes = i64::from(piece * self.lanes) * scalar.bits().div_ceil(8) as i64;
+        let pointer = self.offset(first, bytes);
+        let align = if piece == 0 { align } else { align.min(lowest_bit(bytes)) };
+        if self.mask().is_none() && used == elements {
+            return (pointer, None, align);
+        }
+        let lanes = self.lanes;
+        let mask = self.mask().unwrap_or_else(|| self.all_lanes(lanes));
+        let none = self.constant(self.ty(mask), Constant::Zero);
+        let lane = |e: u32| if e % elements < used { e / elements } else { lanes };
+        let places: Vec<i32> = (piece * lanes..(piece + 1) * lanes).map(|e| lane(e) as i32).collect();
+        let op = Op::Shuffle { first: mask, second: none, mask: places.into() };
+        (pointer, Some(self.push(self.ty(mask), op)), align)
+    }
+
     /// All lanes' elements, in memory's order.
     pub(super) fn load_block(
         &mut self,
@@ -212,6 +241,19 @@ impl Widener<'_> {
         let wide = self.wide(scalar);
         let element_align = |c: u32, plane: i64| if c == 0 { align } else { align.min(lowest_bit(plane)) };
         match pattern {
+            Pattern::Block(first, elements) if is_cut(elements) => {
+                let pieces: Vec<Value> = (0..elements)
+                    .map(|piece| {
+                        let (pointer, mask, align) =
+                            self.piece(first, (piece, elements, elements), (scalar, align));
+                        self.load_lanes(wide.clone(), pointer, mask, align)
+                    })
+                    .collect();
+                let place = |element: u32| ((element / self.lanes) as usize, i64::from(element % self.lanes));
+                let of_component = |c: u32| (0..self.lanes).map(|l| place(l * elements + c)).collect();
+                let sources: Vec<Vec<(usize, i64)>> = (0..count).map(of_component).collect();
+                sources.iter().map(|sources| self.picked(&pieces, sources, scalar)).collect()
+            }
             Pattern::Block(first, elements) => {
                 let block = self.load_block(first, (scalar, elements), align);
                 (0..count).map(|c| self.every(block, c, elements)).collect()
@@ -259,6 +301,18 @@ impl Widener<'_> {
     pub(super) fn store_by(&mut self, pattern: Pattern, lanes: &[Value], align: u32) {
         let mask = self.mask();
         match pattern {
+            Pattern::Block(first, elements) if is_cut(elements) => {
+                let scalar = self.ty(lanes[0]).scalar().unwrap_or(Scalar::Int(8));
+                let used = lanes.len() as u32;
+                for piece in 0..elements {
+                    let of_all = piece * self.lanes..(piece + 1) * self.lanes;
+                    let place = |e: u32| ((e % elements) as usize, i64::from(e / elements));
+                    let sources: Vec<(usize, i64)> = of_all.map(place).collect();
+                    let value = self.picked(lanes, &sources, scalar);
+                    let (pointer, mask, align) = self.piece(first, (piece, elements, used), (scalar, align));
+                    self.store_lanes(value, pointer, mask, align);
+                }
+            }
             Pattern::Block(first, elements) => {
                 let block = self.interleave(lanes, elements);
                 let mask = self.repeat_mask(mask, elements, lanes.len() as u32);
