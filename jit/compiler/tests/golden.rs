@@ -56,7 +56,7 @@ fn regions_and_work_group_functions() {
 
 /// Passes alone: the file in `passes/`, the passes, and whether the processor has AVX-512. `rows` and `overlaps` expect
 /// multiples of 16 work-items, and disjoint buffers.
-const ALONE: [(&str, &[&str], bool); 22] = [
+const ALONE: [(&str, &[&str], bool); 23] = [
     ("byte_division", &["byte-division"], false),
     ("components", &["components", "dead-code"], false),
     ("columns", &["row-dimension", "regions", "widen", "lower", "dead-code"], false),
@@ -67,6 +67,7 @@ const ALONE: [(&str, &[&str], bool); 22] = [
     ("loop_loads", &["loop-loads"], false),
     ("narrow_conversions", &["narrow-conversions"], false),
     ("overlaps", &["regions", "widen", "lower", "dead-code"], false),
+    ("packed", &["regions", "widen", "lower", "dead-code"], false),
     ("reciprocal_root", &["reciprocal-root"], false),
     ("reciprocal_root", &["reciprocal-root"], true),
     ("remainder", &["regions", "widen", "lower", "dead-code"], false),
@@ -97,7 +98,7 @@ fn passes_alone() {
             verify: true,
             explain: false,
             linear_memory: false,
-            usual: ["overlaps", "rows"].contains(&file).then_some(Usual {
+            usual: ["overlaps", "packed", "rows"].contains(&file).then_some(Usual {
                 rows: 16,
                 disjoint: true,
                 size: None,

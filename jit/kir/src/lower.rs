@@ -15,7 +15,7 @@ mod spaces;
 mod sub_groups;
 
 use crate::builder::Builder;
-use crate::transform::WorkGroup;
+use crate::transform::{Region, WorkGroup};
 use crate::{
     Attributes, BinaryOp, Block, Function, IntPredicate, Op, Terminator, Type, Value, WorkItemQuery,
 };
@@ -129,10 +129,12 @@ fn has_rest(group: &WorkGroup, usual: Usual) -> bool {
         && (usual.size.is_some() || is_free(&group.regions[0].body))
 }
 
-/// Whether there are versions of loops for buffers that have no memory in common.
+/// Whether there are packs, or versions of loops, for buffers that have no memory in common.
 fn has_versions(group: &WorkGroup) -> bool {
     let asks = |op: &Op| matches!(op, Op::WorkItem { query: WorkItemQuery::DisjointBuffers, .. });
-    group.regions.iter().any(|region| region.body.insts().any(|inst| asks(region.body.op(inst))))
+    let has_loops = |region: &Region| region.body.insts().any(|inst| asks(region.body.op(inst)));
+    let has_packs = |region: &Region| region.wide.as_ref().is_some_and(|wide| wide.disjoint);
+    group.regions.iter().any(|region| has_packs(region) || has_loops(region))
 }
 
 /// What a work-group function may call to do its work.

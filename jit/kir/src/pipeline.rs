@@ -405,8 +405,12 @@ fn widen(group: &mut WorkGroup, options: &Options, remarks: &mut Vec<String>) {
         return remarks.push(reason);
     }
     let unseen = group.regions.len() == 1 && group.context.is_empty() && !sees_group(&group.regions[0].body);
-    let wanted =
-        Wanted { forced: options.lanes, preferred: options.preferred_lanes, explained: options.explain };
+    let wanted = Wanted {
+        forced: options.lanes,
+        preferred: options.preferred_lanes,
+        explained: options.explain,
+        disjoint: options.usual.is_some_and(|usual| usual.disjoint),
+    };
     let mut estimates = Vec::new();
     for (number, region) in group.regions.iter_mut().enumerate() {
         let choice = choose(region, &group.context, &options.facts, wanted, unseen);

@@ -23,7 +23,7 @@ fn lanes(group: &WorkGroup) -> BTreeSet<u32> {
     group.regions.iter().filter_map(|r| Some(r.wide.as_ref()?.lanes)).collect()
 }
 
-/// All that fill one, if ids fit 32-bit arithmetic.
+/// All that fill one, if ids fit 32-bit arithmetic and buffers are disjoint where packs are made for that.
 pub(super) fn count_packs(out: &mut Builder, group: &WorkGroup, sizes: &Sizes) -> PackCounts {
     let lanes = lanes(group);
     if lanes.is_empty() {
@@ -31,8 +31,12 @@ pub(super) fn count_packs(out: &mut Builder, group: &WorkGroup, sizes: &Sizes) -
     }
     let small = ids_are_small(out, sizes);
     let sub_groups = SubGroups::new(out, group, sizes, true);
-    let fits = if group.sub_group_size > 1 { sub_groups.are_packs } else { small };
+    let mut fits = if group.sub_group_size > 1 { sub_groups.are_packs } else { small };
     let none = out.int(0);
+    if group.regions.iter().filter_map(|region| region.wide.as_ref()).any(|wide| wide.disjoint) {
+        let disjoint = out.compare(IntPredicate::Ne, sizes.disjoint_buffers, none);
+        fits = out.binary(BinaryOp::And, 0, fits, disjoint);
+    }
     let mut count = |lanes: u32| {
         let mask = out.int(u64::from(lanes).wrapping_neg());
         let all = out.binary(BinaryOp::And, 0, sizes.by_row()[0], mask);
@@ -170,5 +174,39 @@ impl Lowering<'_, '_> {
             self.out.effect(Op::StreamingFence);
         }
         self.out.function.set_terminator(done, Terminator::Return(None));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::lower::{How, lower};
+    use crate::transform::form_regions;
+    use crate::transform::widen::{Wanted, choose};
+    use crate::{parse, verify};
+    use spirula_interface::target::TargetFacts;
+
+    #[test]
+    fn packs_for_disjoint_buffers_ask_whether_they_are() {
+        let text = "kernel \"k\"(%0: ptr(global) @ 0, %1: ptr(global) @ 8) {\nb0:\n  %2: i64 = global_id 0\n\
+             %3: ptr(global) = address %0 + %2*8 + 0\n  %4: ptr(global) = address %1 + %2*4 + 0\n  %5: f32 = load %4, align 4\n\
+             store %3, %5, align 4\n  %6: ptr(global) = address %4 + 64\n  %7: f32 = load %6, align 4\n\
+             %8: ptr(global) = address %3 + 4\n  store %8, %7, align 4\n  return\n}";
+        let lowered = |disjoint: bool| {
+            let mut group = form_regions(parse(text).unwrap());
+            let wanted = Wanted { disjoint, ..Wanted::default() };
+            let facts = TargetFacts::with_vectors(512);
+            group.regions[0].wide = choose(&group.regions[0], &group.context, &facts, wanted, false).wide;
+            let is_for_disjoint = group.regions[0].wide.as_ref().is_some_and(|wide| wide.disjoint);
+            let function = lower(&group, "k", How::default()).function;
+            verify(&function).unwrap();
+            // The condition on the ids is met by a launch only whose field says so.
+            let text = function.to_string();
+            let field = text.lines().find(|line| line.contains("address inbounds %1 + 8")).unwrap();
+            let pointer = field.trim().split(':').next().unwrap();
+            let loaded = text.lines().find(|line| line.contains(&format!("load {pointer},"))).unwrap();
+            let loaded = loaded.trim().split(':').next().unwrap();
+            (is_for_disjoint, text.contains(&format!("icmp ne {loaded}, ")))
+        };
+        assert_eq!([lowered(false), lowered(true)], [(false, false), (true, true)]);
     }
 }

@@ -57,6 +57,8 @@ pub struct WideBody {
     pub lanes: u32,
     /// Ends in `Return`, or in a branch to it: the way the group goes is told by `SetExit`.
     pub body: Function,
+    /// Whether it is for launches only whose buffers have no memory in common.
+    pub disjoint: bool,
 }
 
 /// What is known of a region's body before it is widened.
@@ -141,7 +143,7 @@ pub fn widen(
         temporaries: 0,
     };
     widener.run(&plan);
-    Some(WideBody { lanes, body: widener.out.finish() })
+    Some(WideBody { lanes, body: widener.out.finish(), disjoint: false })
 }
 
 /// Values that some user sees behind a divergent loop.

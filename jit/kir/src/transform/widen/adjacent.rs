@@ -7,9 +7,9 @@ use super::interleaved::{MOST_APART, Place, place};
 use super::slots::{access_size, leads_to_slot};
 use super::whole::PIECE_BYTES;
 use super::wrapping::Wrapping;
-use crate::analysis::Shape;
+use crate::analysis::{Shape, buffer};
 use crate::builder::{Builder, Ending, replace_uses};
-use crate::{Block, CastOp, Constant, Function, Inst, Op, Scalar, Type, Value, ValueDef};
+use crate::{AddressSpace, Block, CastOp, Constant, Function, Inst, Op, Scalar, Type, Value, ValueDef};
 use std::collections::HashMap;
 
 /// A vector is not longer.
@@ -52,12 +52,28 @@ struct Merged {
     ty: Type,
 }
 
-/// The body with fewer accesses; none if there is nothing to merge.
-pub(super) fn merge_adjacent(body: &Function, facts: &Facts) -> Option<Function> {
-    let found: Vec<(Block, Vec<Merged>)> = (body.block_ids().filter(|block| block.0 > 0))
-        .map(|block| (block, Search::new(body, facts, block).merged()))
-        .filter(|(_, merged)| !merged.is_empty())
-        .collect();
+/// A body with fewer accesses.
+pub(super) struct Merging {
+    pub body: Function,
+    /// Whether it is only the same where buffers have no memory in common.
+    pub disjoint: bool,
+}
+
+/// Merges accesses; none if there are none to be merged. If buffers are expected to be `disjoint`, more may be moved over each other.
+pub(super) fn merge_adjacent(body: &Function, facts: &Facts, disjoint: bool) -> Option<Merging> {
+    let search = |disjoint: bool| -> Vec<(Block, Vec<Merged>)> {
+        (body.block_ids().filter(|block| block.0 > 0))
+            .map(|block| (block, Search::new(body, facts, (block, disjoint)).merged()))
+            .filter(|(_, merged)| !merged.is_empty())
+            .collect()
+    };
+    let count = |found: &[(Block, Vec<Merged>)]| {
+        found.iter().flat_map(|(_, all)| all).map(|merged| merged.accesses.len()).sum::<usize>()
+    };
+    let mut found = search(false);
+    let more = disjoint.then(|| search(true)).filter(|more| count(more) > count(&found));
+    let disjoint = more.is_some();
+    found = more.unwrap_or(found);
     if found.is_empty() {
         return None;
     }
@@ -67,7 +83,7 @@ pub(super) fn merge_adjacent(body: &Function, facts: &Facts) -> Option<Function>
         write(&mut body, block, &merged, &mut replaced);
     }
     replace_uses(&mut body, &replaced);
-    Some(body)
+    Some(Merging { body, disjoint })
 }
 
 /// Goes through a block.
@@ -75,14 +91,16 @@ struct Search<'a> {
     body: &'a Function,
     facts: &'a Facts,
     block: Block,
+    /// Whether buffers have no memory in common.
+    disjoint: bool,
     loads: Vec<Run>,
     stores: Vec<Run>,
     done: Vec<Merged>,
 }
 
 impl<'a> Search<'a> {
-    fn new(body: &'a Function, facts: &'a Facts, block: Block) -> Self {
-        Search { body, facts, block, loads: Vec::new(), stores: Vec::new(), done: Vec::new() }
+    fn new(body: &'a Function, facts: &'a Facts, (block, disjoint): (Block, bool)) -> Self {
+        Search { body, facts, block, disjoint, loads: Vec::new(), stores: Vec::new(), done: Vec::new() }
     }
 
     fn merged(mut self) -> Vec<Merged> {
@@ -113,7 +131,7 @@ impl<'a> Search<'a> {
         let (place, from) = place(self.body, pointer);
         let to = from + ty.size() as i64;
         let is_load = stored.is_none();
-        self.cross(place, (from, to), is_load);
+        self.cross((pointer, place), (from, to), is_load);
         let (Type::Scalar(scalar), Some(size)) = (ty, access_size(ty)) else {
             return self.close_stores(|run| run.place == place && !is_load);
         };
@@ -155,20 +173,23 @@ impl<'a> Search<'a> {
     }
 
     /// An access ends the runs that it might not be moved over: loads are moved up, and stores down.
-    fn cross(&mut self, place: Place, accessed: (i64, i64), is_load: bool) {
+    fn cross(&mut self, (pointer, place): (Value, Place), accessed: (i64, i64), is_load: bool) {
+        let (body, disjoint) = (self.body, self.disjoint);
+        let is_apart = |run: &Run| are_apart(body, run.accesses[0].pointer, pointer, disjoint);
         if is_load {
             let overlaps =
                 |access: &Access, size: i64| access.from < accessed.1 && accessed.0 < access.from + size;
             self.close_stores(|run| {
-                run.place != place || run.accesses.iter().any(|access| overlaps(access, run.size))
+                let same = run.place == place;
+                !is_apart(run) && (!same || run.accesses.iter().any(|access| overlaps(access, run.size)))
             });
         } else {
-            let (open, closed) =
-                std::mem::take(&mut self.loads).into_iter().partition(|run| run.place == place);
+            let stays = |run: &Run| run.place == place || is_apart(run);
+            let (open, closed) = std::mem::take(&mut self.loads).into_iter().partition(stays);
             self.loads = open;
-            self.loads.iter_mut().for_each(|run| run.crossed.push(accessed));
+            self.loads.iter_mut().filter(|run| run.place == place).for_each(|run| run.crossed.push(accessed));
             self.close(closed);
-            self.close_stores(|run| run.place != place);
+            self.close_stores(|run| !stays(run));
         }
     }
 
@@ -187,6 +208,18 @@ impl<'a> Search<'a> {
         let merged = runs.into_iter().flat_map(Run::merged);
         self.done.extend(merged);
     }
+}
+
+/// Whether two pointers never lead to the same memory: into different address spaces, or to buffers, if these are `disjoint`.
+fn are_apart(body: &Function, a: Value, b: Value, disjoint: bool) -> bool {
+    let spaces = [a, b].map(|pointer| body.ty(pointer).address_space());
+    if let [Some(first), Some(second)] = spaces
+        && first != second
+    {
+        return !spaces.contains(&Some(AddressSpace::Generic));
+    }
+    let buffers = || Some((buffer(body, a)?, buffer(body, b)?));
+    disjoint && buffers().is_some_and(|(first, second)| first != second)
 }
 
 impl Run {
@@ -354,6 +387,11 @@ mod tests {
     /// The loads and stores of a kernel with these instructions, in which %2 is a work-item's id, and %3 a structure that it finds by an
     /// index from memory.
     fn accesses(rest: &str) -> Vec<String> {
+        accesses_if(rest, false).0
+    }
+
+    /// The same where buffers are disjoint or not, and whether that matters.
+    fn accesses_if(rest: &str, disjoint: bool) -> (Vec<String>, bool) {
         let text = format!(
             "kernel \"k\"(%0: ptr(global) @ 0, %1: ptr(global) @ 8) {{
 b0:
@@ -369,7 +407,9 @@ b1:
         );
         let body = parse(&text).unwrap_or_else(|e| panic!("{e}\n{text}"));
         let facts = Facts::new(&body, &[], 16).unwrap();
-        let merged = merge_adjacent(&body, &facts).unwrap_or(body);
+        let merging = merge_adjacent(&body, &facts, disjoint);
+        let matters = merging.as_ref().is_some_and(|merging| merging.disjoint);
+        let merged = merging.map_or(body, |merging| merging.body);
         verify(&merged).unwrap_or_else(|e| panic!("{e}\n{merged}"));
         let shown = merged.to_string();
         let of_memory = |line: &&str| line.contains("= load ") || line.trim().starts_with("store ");
@@ -378,7 +418,7 @@ b1:
             _ => "store".to_owned(),
         };
         // But for the index.
-        shown.lines().filter(of_memory).skip(1).map(kind).collect()
+        (shown.lines().filter(of_memory).skip(1).map(kind).collect(), matters)
     }
 
     fn fields(offsets: &[i64], ty: &str) -> String {
@@ -454,6 +494,56 @@ b1:
         assert_eq!(stores_around("  %13: f32 = load %1, align 4\n"), ["store", "f32", "store"]);
         assert_eq!(stores_around("  %13: f32 = load %12, align 4\n"), ["f32", "store"], "another field");
         assert_eq!(stores_around("  store %3, 0x3f800000:f32, align 4\n"), ["store", "store"]);
+    }
+
+    #[test]
+    fn accesses_to_disjoint_buffers_are_moved_over_each_other() {
+        let store = |between: &str| {
+            format!(
+                "  %10: ptr(global) = address %3 + 4
+  store %3, 0x0:f32, align 4
+{between}  store %10, 0x3f800000:f32, align 4
+"
+            )
+        };
+        let names = |list: &[&str]| list.iter().map(|name| name.to_string()).collect::<Vec<_>>();
+        let other = store("  %13: f32 = load %1, align 4\n");
+        assert_eq!(accesses_if(&other, false), (names(&["store", "f32", "store"]), false));
+        assert_eq!(accesses_if(&other, true), (names(&["f32", "store"]), true));
+        assert_eq!(accesses_if(&store(""), true), (names(&["store"]), false), "it is so anyhow");
+        let own = store("  %13: f32 = load %3, align 4\n");
+        assert_eq!(accesses_if(&own, true), (names(&["store", "f32", "store"]), false));
+        let loads = "  %10: ptr(global) = address %3 + 4
+  %11: f32 = load %3, align 4
+  store %1, %11, align 4
+  %13: f32 = load %10, align 4
+";
+        assert_eq!(accesses_if(loads, true), (names(&["i64", "store"]), true));
+    }
+
+    #[test]
+    fn what_lies_in_other_address_spaces_is_somewhere_else() {
+        let rest = "  %9: ptr(local) = local_address 0
+  %10: ptr(global) = address %3 + 4
+  store %3, 0x0:f32, align 4
+  store %9, 0x0:f32, align 4
+  %13: f32 = load %9, align 4
+  store %10, 0x3f800000:f32, align 4
+";
+        assert_eq!(accesses(rest), ["store", "f32", "store"]);
+    }
+
+    #[test]
+    fn three_small_elements_that_fill_a_structure_are_a_vector() {
+        let rest = "  %9: ptr(global) = address %0 + %2*3 + 0
+  %10: ptr(global) = address %9 + 1
+  %11: ptr(global) = address %9 + 2
+  %12: i8 = load %9, align 1
+  %13: i8 = load %10, align 1
+  %14: i8 = load %11, align 1
+";
+        assert_eq!(accesses(rest), ["<3 x i8>"]);
+        assert_eq!(accesses(&rest.replace("%2*3", "%2*4")), ["i8", "i8", "i8"]);
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! Widening: whether, and how wide.
 
-use super::adjacent::merge_adjacent;
+use super::adjacent::{Merging, merge_adjacent};
 use super::alternatives::Estimates;
 use super::cost::{Assumed, Cost, cost, cost_if, longest};
 use super::quotients::with_quotients;
@@ -33,6 +33,8 @@ pub struct Wanted {
     pub preferred: Option<u32>,
     /// Whether the reason is to say what packs spend their time on.
     pub explained: bool,
+    /// Whether buffers are expected to have no memory in common: packs may then be made for that alone.
+    pub disjoint: bool,
 }
 
 /// Packs must be more than so many times as fast as scalar code by estimate.
@@ -89,8 +91,11 @@ pub fn choose(
     if widest < 2 {
         return no("scalar, as asked for");
     }
-    let merged = merged(region, context, widest);
-    let region = merged.as_ref().unwrap_or(region);
+    let plain = merged(region, context, (widest, false));
+    let merged = if wanted.disjoint { merged(region, context, (widest, true)) } else { plain.clone() };
+    let disjoint = merged.as_ref().is_some_and(|(_, disjoint)| *disjoint);
+    let own = region;
+    let region = merged.as_ref().map_or(own, |(region, _)| region);
     // Most bodies are small enough if all of them were taken apart.
     let may_be_large = size(&region.body) * FOR_EACH_LANE * widest as usize > MAX_PACKED;
     if may_be_large && forced_lanes.is_none() && packed_size(region, context, widest) > MAX_PACKED {
@@ -147,16 +152,17 @@ pub fn choose(
     let (lanes, gain) = gains.into_iter().find(|(lanes, _)| *lanes == made).unwrap_or((lanes, gain));
     let mined = |region: &Region| strip_mined(region, context, lanes).unwrap_or_else(|| region.clone());
     let guarded = (lanes > widest && row.is_none()).then(|| {
-        let region = mined(region);
+        // All launches run it.
+        let region = mined(plain.as_ref().map_or(own, |(region, _)| region));
         Region { body: with_guard(&region.body), ..region }
     });
     let tail = guarded.and_then(|guarded| widen(&guarded, return_exit(region), context, lanes));
-    let own = Facts::new(&region.body, context, lanes);
-    let split = own.and_then(|own| with_quotients(region, &own, context, (lanes, facts)));
+    let known = Facts::new(&region.body, context, lanes);
+    let split = known.and_then(|known| with_quotients(region, &known, context, (lanes, facts)));
     let region = mined(split.as_ref().map_or(region, |(split, _)| split));
     match widen(&region, return_exit(&region), context, lanes) {
         Some(wide) => Choice {
-            wide: Some(wide),
+            wide: Some(WideBody { disjoint, ..wide }),
             tail,
             reason: format!("{lanes} lanes, {gain:.1} times as fast by estimate{}", spent(lanes)),
             estimates,
@@ -165,11 +171,15 @@ pub fn choose(
     }
 }
 
-/// With one access for those that follow on each other, if there are such.
-fn merged(region: &Region, context: &[ContextKind], lanes: u32) -> Option<Region> {
+/// With one access for those that follow on each other, if there are such; and whether it is for disjoint buffers only, if these are expected.
+fn merged(
+    region: &Region,
+    context: &[ContextKind],
+    (lanes, disjoint): (u32, bool),
+) -> Option<(Region, bool)> {
     let facts = Facts::new(&region.body, context, lanes)?;
-    let body = merge_adjacent(&region.body, &facts)?;
-    Some(Region { body, ..region.clone() })
+    let Merging { body, disjoint } = merge_adjacent(&region.body, &facts, disjoint)?;
+    Some((Region { body, ..region.clone() }, disjoint))
 }
 
 /// With a loop for strips in front of each that walks along rows, if there is one.
@@ -261,8 +271,8 @@ pub fn choose_sub_groups(
     }
     let mut bodies = Vec::new();
     for (number, region) in group.regions.iter().enumerate().filter(|(_, region)| !region.once) {
-        let merged = merged(region, &group.context, lanes);
-        let region = merged.as_ref().unwrap_or(region);
+        let merged = merged(region, &group.context, (lanes, false));
+        let region = merged.as_ref().map_or(region, |(region, _)| region);
         let widen = |region: &Region| widen(region, return_exit(region), &group.context, lanes);
         let tail = Region { body: with_guard(&region.body), ..region.clone() };
         // However large it is, if its kernel asks for the size.
