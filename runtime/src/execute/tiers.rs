@@ -162,19 +162,18 @@ impl Tiers {
         if !self.is_settled() {
             self.common.see(&invocation.launch, self.first.info.code.row_dimension);
         }
-        let newest = self.newest();
+        let newest = self.newest().champion();
         if newest.tier() == Tier::Optimized
             && invocation.launch.local_size == invocation.launch.enqueued_local_size
         {
             let items = invocation.groups().saturating_mul(invocation.group_items());
             let expected_ns = self.pace.estimate_ns(items);
-            let variant = self.variants.variant(self, &invocation.launch, expected_ns);
+            let variant = self.variants.variant(self, &newest.info, &invocation.launch, expected_ns);
             let variant = variant.map(|variant| variant.champion());
             if let Some(variant) = variant.filter(|variant| invocation.can_run(variant)) {
                 return variant;
             }
         }
-        let newest = newest.champion();
         if invocation.can_run(&newest) { newest } else { self.first.clone() }
     }
 
@@ -184,7 +183,8 @@ impl Tiers {
             _ if version.tier() == Tier::Optimized => Better::Never,
             None => Better::NotYet,
             Some(None) => Better::Never,
-            Some(Some(newest)) if newest.info.code.is_for(launch) => Better::Now(newest.clone()),
+            // (Rows are made to suit the code that was found to be fastest.)
+            Some(Some(newest)) if newest.champion().info.code.is_for(launch) => Better::Now(newest.clone()),
             Some(Some(_)) => self.variants.general(self),
         }
     }

@@ -6,7 +6,7 @@
 use crate::execute::background;
 use crate::execute::tiers::{Better, Tiers, Version};
 use spirula_interface::options::{Groups, Usual};
-use spirula_interface::program::Launch;
+use spirula_interface::program::{KernelInfo, Launch};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// Launches of one local size must have taken so long, by estimate, before code is made for it where packs don't fit rows: less
@@ -32,12 +32,18 @@ enum State {
 pub(super) struct Variants(Mutex<Vec<(Groups, State)>>);
 
 impl Variants {
-    /// The variant for a launch that is expected to take so many nanoseconds, if there is one by now. May begin to make it.
-    pub(super) fn variant(&self, tiers: &Arc<Tiers>, launch: &Launch, expected_ns: u64) -> Option<Version> {
+    /// The variant for a launch that is expected to take so many nanoseconds, if there is one by now beside the best code for all, of which
+    /// this is known. May begin to make it.
+    pub(super) fn variant(
+        &self,
+        tiers: &Arc<Tiers>,
+        info: &KernelInfo,
+        launch: &Launch,
+        expected_ns: u64,
+    ) -> Option<Version> {
         if !tiers.can_specialize() {
             return None;
         }
-        let info = &tiers.newest().info;
         let is_for = info.code.is_for(launch);
         let general =
             (!is_for).then(|| self.code(tiers, Groups::Any, expected_ns, WORTH_BUILDING_NS)).flatten();
@@ -168,7 +174,7 @@ mod tests {
     }
 
     fn variant(tiers: &Arc<Tiers>, launch: &Launch, ns: u64) -> Option<Version> {
-        tiers.variants().variant(tiers, launch, ns)
+        tiers.variants().variant(tiers, &tiers.newest().info, launch, ns)
     }
 
     #[test]

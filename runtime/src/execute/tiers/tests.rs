@@ -202,7 +202,7 @@ fn baseline() -> Version {
 }
 
 /// A launch of so many groups of one work-item, whose argument block holds the addresses.
-fn invocation(tiers: &Arc<Tiers>, groups: u64, arguments: [usize; 2]) -> Arc<Invocation> {
+pub(crate) fn invocation(tiers: &Arc<Tiers>, groups: u64, arguments: [usize; 2]) -> Arc<Invocation> {
     let mut block = ArgumentBlock::new(&Default::default(), 16).unwrap();
     arguments.iter().enumerate().for_each(|(at, word)| block.put(8 * at, &word.to_ne_bytes()));
     let launch = Launch::whole(1, [0; 3], [groups, 1, 1], [1, 1, 1]);

@@ -1,8 +1,10 @@
 //! Tests of the choice with hand-written work-group functions.
 
 use super::*;
-use crate::execute::tiers::tests::{Preferred, that_prefer, version, wait_until};
+use crate::execute::tiers::tests::{Preferred, invocation, that_prefer, version, wait_until};
 use crate::kernel::tests::empty;
+use spirula_interface::program::{KernelInfo, Launch};
+use std::sync::Mutex;
 
 /// Code of so many lanes, whose alternatives those are.
 fn code(lanes: u32, others: &[u32]) -> Version {
@@ -56,6 +58,36 @@ fn the_fastest_stays() {
         assert!(kernel.newest().champion().tuning.is_none(), "its launches have nothing to ask");
         assert_eq!(kernel.lanes(), expected);
     }
+}
+
+/// Rows are as long as it needs, which is too short for what was made first.
+#[test]
+fn launches_run_what_won_and_not_code_for_all() {
+    let filled = |lanes: u32, others: &[u32]| {
+        let Version { info, code, .. } = code(lanes, others);
+        let mut info = KernelInfo::clone(&info);
+        info.code.wants_filled = true;
+        Version { code, info: Arc::new(info), tuning: None }
+    };
+    let asked = Arc::new(Mutex::new(Vec::new()));
+    let told = asked.clone();
+    let (kernel, _) = that_prefer(filled(16, &[8]), move |groups, lanes| {
+        told.lock().unwrap().push((groups, lanes));
+        Ok(filled(lanes.unwrap_or(64), &[]))
+    });
+    run(&kernel, |lanes| contest::TURN_NS * u64::from(lanes));
+    assert_eq!((lanes(&kernel), kernel.lanes()), (8, 8));
+    let mut launched = invocation(&kernel, 1, [0; 2]);
+    crate::execute::launch::prepare(&mut launched).launch = Launch::whole(1, [0; 3], [64, 1, 1], [8, 1, 1]);
+    kernel.pace.learn(Tier::Optimized, 1, 1_000_000_000);
+    for _ in 0..3 {
+        assert_eq!(kernel.choose(&launched).info.code.lanes, 8);
+    }
+    // Jobs are done one after the other.
+    let (last, others) = kernel_and_preferred(&[8]);
+    run(&last, |lanes| contest::TURN_NS * u64::from(lanes));
+    wait_until(|| !others.lock().unwrap().is_empty());
+    assert!(!asked.lock().unwrap().contains(&(Groups::Any, None)));
 }
 
 #[test]
