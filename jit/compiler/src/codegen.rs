@@ -2,6 +2,7 @@
 
 mod masked_accesses;
 mod masked_logic;
+mod wide_masks;
 
 use crate::llvm::{self, Edit, FileType, LlvmError, Module, Session};
 use inkwell::llvm_sys::LLVMLinkage::*;
@@ -98,6 +99,10 @@ pub fn generate<'s>(
         module.edit(trap_where_nothing_leads);
     }
     module.edit(masked_logic::keep_apart);
+    let facts = target.facts();
+    if effort != Effort::None && !facts.avx512 {
+        module.edit(|edit| wide_masks::widen(edit, facts.vector_bits));
+    }
     observe(module);
     let object = llvm::emit(module, &machine, FileType::Object)?;
     match session.take_errors() {

@@ -44,6 +44,7 @@ mod types;
 mod value;
 mod view;
 
+pub(crate) use builder::Builder;
 pub use context::Session;
 pub(crate) use edit::Edit;
 pub use fatal_error::on_fatal_error;

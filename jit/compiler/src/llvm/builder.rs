@@ -4,7 +4,7 @@ use super::function::Function;
 use super::instruction::Instruction;
 use super::types::Type;
 use super::value::Value;
-use inkwell::llvm_sys::LLVMIntPredicate::LLVMIntEQ;
+use inkwell::llvm_sys::LLVMIntPredicate::{LLVMIntEQ, LLVMIntSLT};
 use inkwell::llvm_sys::LLVMTypeKind::*;
 use inkwell::llvm_sys::core::*;
 use inkwell::llvm_sys::prelude::{LLVMBuilderRef, LLVMValueRef};
@@ -71,6 +71,12 @@ impl<'e> Builder<'e> {
         unsafe { self.built(LLVMBuildOr(self.raw, lhs, rhs, UNNAMED)) }
     }
 
+    pub(crate) fn xor(&self, lhs: Value<'e>, rhs: Value<'e>) -> Value<'e> {
+        let (lhs, rhs) = self.integers(lhs, rhs);
+        // SAFETY: two integers of one type.
+        unsafe { self.built(LLVMBuildXor(self.raw, lhs, rhs, UNNAMED)) }
+    }
+
     /// Modulo two to the power of their width.
     pub(crate) fn subtract(&self, lhs: Value<'e>, rhs: Value<'e>) -> Value<'e> {
         let (lhs, rhs) = self.integers(lhs, rhs);
@@ -83,6 +89,33 @@ impl<'e> Builder<'e> {
         let (lhs, rhs) = self.integers(lhs, rhs);
         // SAFETY: two integers of one type.
         unsafe { self.built(LLVMBuildICmp(self.raw, LLVMIntEQ, lhs, rhs, UNNAMED)) }
+    }
+
+    /// Whether an integer is less than zero.
+    pub(crate) fn is_negative(&self, value: Value<'e>) -> Value<'e> {
+        assert!(value.ty().has_integers(), "{value} has no sign");
+        // SAFETY: two integers of one type.
+        unsafe {
+            let zero = LLVMConstNull(value.ty().raw());
+            self.built(LLVMBuildICmp(self.raw, LLVMIntSLT, self.operand(value), zero, UNNAMED))
+        }
+    }
+
+    /// The same number in more bits, or in as many lanes.
+    pub(crate) fn sign_extend(&self, value: Value<'e>, to: Type<'e>) -> Value<'e> {
+        let from = value.ty();
+        let fits = from.has_integers() && to.has_integers() && from.is_vector() == to.is_vector();
+        let fits = fits && (!to.is_vector() || from.element_count() == to.element_count());
+        assert!(fits && from.scalar().integer_width() < to.scalar().integer_width(), "{value} as {to}");
+        // SAFETY: an integer, or as many, and a type of more bits.
+        unsafe { self.built(LLVMBuildSExt(self.raw, self.operand(value), to.raw(), UNNAMED)) }
+    }
+
+    /// A phi that has no values yet; [`Edit::add_incoming`](super::Edit::add_incoming) gives it one for each block before its own.
+    pub(crate) fn phi(&self, ty: Type<'e>) -> Value<'e> {
+        assert!(ty.is_sized(), "nothing of type {ty} comes from other blocks");
+        // SAFETY: a type that registers can hold.
+        unsafe { self.built(LLVMBuildPhi(self.raw, ty.raw(), UNNAMED)) }
     }
 
     /// The condition is a bit, or a vector of as many as the others have lanes.

@@ -2,15 +2,16 @@
 
 use super::Module;
 use super::builder::Builder;
-use super::function::Function;
+use super::function::{Block, Function};
 use super::instruction::{Call, Instruction, LOOP_HINTS};
 use super::symbol::{Global, Symbol};
+use super::types::Type;
 use super::value::Value;
 use super::view::View;
-use inkwell::llvm_sys::LLVMLinkage;
 use inkwell::llvm_sys::core::*;
 use inkwell::llvm_sys::debuginfo::{LLVMMetadataReplaceAllUsesWith, LLVMTemporaryMDNode};
 use inkwell::llvm_sys::prelude::LLVMValueRef;
+use inkwell::llvm_sys::{LLVMLinkage, LLVMOpcode};
 use std::cell::RefCell;
 use std::collections::HashSet;
 use std::ffi::{CStr, c_uint};
@@ -138,6 +139,23 @@ impl<'e> Edit<'e> {
         assert!(fits && value.is_usable_in(user.parent_function()), "{value} as operand {index} of {user}");
         // SAFETY: within bounds, and a value of the operand's type that is known where the instruction is.
         unsafe { LLVMSetOperand(user.raw(), index, value.raw()) };
+    }
+
+    /// Gives a phi the value that comes from a block. Panics if it is not of the phi's type, or another function's.
+    pub(crate) fn add_incoming(self, phi: Instruction<'e>, value: Value<'e>, from: Block<'e>) {
+        let function = phi.parent_function();
+        let fits =
+            phi.opcode() == LLVMOpcode::LLVMPHI && value.ty() == phi.ty() && value.is_usable_in(function);
+        assert!(fits && from.function() == function, "{value} from another block for {phi}");
+        // SAFETY: a phi, and a value of its type with a block of its function.
+        unsafe { LLVMAddIncoming(phi.raw(), [value.raw()].as_mut_ptr(), [from.raw()].as_mut_ptr(), 1) };
+    }
+
+    /// Zero in all parts of a type.
+    pub(crate) fn null(self, ty: Type<'e>) -> Value<'e> {
+        assert!(ty.is_sized(), "no zero of type {ty}");
+        // SAFETY: a type that has values; constants live as long as the context.
+        unsafe { Value::present(LLVMConstNull(ty.raw())) }
     }
 
     /// These users of one value use another instead, of the same type.
