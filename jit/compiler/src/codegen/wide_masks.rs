@@ -6,7 +6,7 @@
 use crate::llvm::{Builder, Edit, Function, Instruction, Type, Value};
 use inkwell::llvm_sys::LLVMOpcode::*;
 use inkwell::llvm_sys::LLVMTypeKind::*;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 /// Masks of fewer lanes are few bits.
 const LEAST_LANES: u64 = 4;
@@ -149,8 +149,24 @@ impl<'e> Masks<'e> {
         for &inst in &self.found {
             self.narrow_again(inst);
         }
-        for &inst in self.found.iter().rev().filter(|inst| is_logic(**inst)) {
-            // Phis that use each other would all be left.
+        self.erase();
+    }
+
+    /// Erases what nobody uses any more but what is erased as well: phis that use each other would all be left.
+    fn erase(&self) {
+        let mut unused: HashSet<Value> =
+            self.found.iter().filter(|inst| is_logic(**inst)).map(|inst| **inst).collect();
+        loop {
+            let is_used = |mask: &Value<'e>| mask.users().iter().any(|user| !unused.contains(user));
+            let used: Vec<Value> = unused.iter().copied().filter(is_used).collect();
+            if used.is_empty() {
+                break;
+            }
+            used.iter().for_each(|mask| {
+                unused.remove(mask);
+            });
+        }
+        for &inst in self.found.iter().filter(|inst| unused.contains(&***inst)) {
             let nothing = self.edit.null(inst.ty());
             let own = (0..inst.operand_count())
                 .filter(|&index| inst.operand(index).is_some_and(|value| value.ty() == inst.ty()));
@@ -161,12 +177,14 @@ impl<'e> Masks<'e> {
 
     fn fill(&mut self, inst: Instruction<'e>) {
         let Some(phi) = self.twins.get(&inst).and_then(|twin| twin.as_instruction()) else { return };
+        // By all edges from a block comes the same.
+        let mut known = HashMap::new();
         for (value, from) in inst.incoming() {
             let Some(end) = from.terminator() else { continue };
-            let wide = match self.twin(value) {
+            let wide = *known.entry(from).or_insert_with(|| match self.twin(value) {
                 Some(twin) => twin,
                 None => self.edit.before(end).sign_extend(value, phi.ty()),
-            };
+            });
             self.edit.add_incoming(phi, wide, from);
         }
     }
