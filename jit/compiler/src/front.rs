@@ -303,6 +303,9 @@ mod tests {
                 let one = lower(&session, spir, &machine, &options).unwrap();
                 assert_eq!(one.kernels, std::slice::from_ref(signature), "{name}");
                 assert_eq!(one.module.data, whole.module.data, "{name}, {kernel}");
+                let has = |bytes: &[u8]| whole.module.constants.iter().any(|all| all.bytes == bytes);
+                let of_whole = one.module.constants.iter().all(|constant| has(&constant.bytes));
+                assert!(of_whole, "{name}, {kernel}");
                 let count = |body: &spirula_kir::Function| body.insts().count();
                 assert_eq!(count(&one.module.kernels[0]), count(body), "{name}, {kernel}");
                 alone += 1;

@@ -370,6 +370,38 @@ fn code_for_one_kernel_begins_where_its_program_was_imported() {
     assert!(build(Tier::Optimized, wanted(), MathOptions::MAD_ENABLE).1, "of other options");
 }
 
+/// What SPIR forbids in a function that the kernel doesn't call is found when the program is built, and not read for one of its kernels.
+#[test]
+fn of_a_large_module_a_kernel_is_read_alone() {
+    let of_size = |functions: usize| {
+        let filler = |n: usize| {
+            format!(
+                "define spir_func i64 @filler.of.the.test.{n}(i64 %x) {{\n  %y = mul i64 %x, {}\n  ret i64 %y\n}}\n",
+                n + (1 << 40)
+            )
+        };
+        let recursive = "define spir_func void @circle() {\n  call spir_func void @circle()\n  ret void\n}\n";
+        let kernel = "define spir_kernel void @k(ptr addrspace(1) %p) {\n  store i32 7, ptr addrspace(1) %p\n  ret void\n}\n";
+        let text = format!("{kernel}{recursive}{}", (0..functions).map(filler).collect::<String>());
+        let bitcode = testing::bitcode(&text);
+        (bitcode.len() >= LARGE, bitcode)
+    };
+    let groups = Groups::Sized([16, 1, 1]);
+    let wanted = Specialization { kernel: "k".into(), groups, lanes: None };
+    let build = |bitcode: &[u8], specialization: Option<Specialization>| {
+        let mut inputs = Inputs { tier: Tier::Optimized, ..host_inputs() };
+        inputs.options.specialization = specialization;
+        build(&[bitcode], &inputs, Dump::default(), &mut Stages::begin())
+    };
+    let ((is_large, large), (is_small, small)) = (of_size(6000), of_size(10));
+    assert_eq!([is_large, is_small], [true, false]);
+    assert!(build(&large, None).unwrap_err().to_string().contains("recursion"));
+    assert!(build(&small, Some(wanted.clone())).unwrap_err().to_string().contains("recursion"));
+    let program = build(&large, Some(wanted)).unwrap();
+    assert_eq!(program.kernels.len(), 1);
+    crate::loaded(&program).unwrap();
+}
+
 /// Rows that packs don't fill, and numbers that they don't expect, are the baseline's part of optimized code.
 #[test]
 fn what_packs_are_not_for_is_baseline_code() {

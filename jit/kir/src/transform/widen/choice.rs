@@ -91,11 +91,10 @@ pub fn choose(
     if widest < 2 {
         return no("scalar, as asked for");
     }
-    let plain = merged(region, context, (widest, false));
-    let merged = if wanted.disjoint { merged(region, context, (widest, true)) } else { plain.clone() };
-    let disjoint = merged.as_ref().is_some_and(|(_, disjoint)| *disjoint);
     let own = region;
-    let region = merged.as_ref().map_or(own, |(region, _)| region);
+    let with_fewer = merged(own, context, (widest, wanted.disjoint));
+    let (region, disjoint) =
+        with_fewer.as_ref().map_or((own, false), |(region, disjoint)| (region, *disjoint));
     // Most bodies are small enough if all of them were taken apart.
     let may_be_large = size(&region.body) * FOR_EACH_LANE * widest as usize > MAX_PACKED;
     if may_be_large && forced_lanes.is_none() && packed_size(region, context, widest) > MAX_PACKED {
@@ -153,6 +152,7 @@ pub fn choose(
     let mined = |region: &Region| strip_mined(region, context, lanes).unwrap_or_else(|| region.clone());
     let guarded = (lanes > widest && row.is_none()).then(|| {
         // All launches run it.
+        let plain = if disjoint { merged(own, context, (widest, false)) } else { with_fewer.clone() };
         let region = mined(plain.as_ref().map_or(own, |(region, _)| region));
         Region { body: with_guard(&region.body), ..region }
     });
