@@ -16,6 +16,7 @@ mod contraction;
 mod frames;
 mod harden;
 mod import;
+mod index_products;
 mod inlining;
 mod intrinsics;
 mod limits;
@@ -29,6 +30,7 @@ mod printf;
 mod private_arrays;
 mod read;
 mod recorded_options;
+mod short_loops;
 #[cfg(test)]
 pub(crate) mod testing;
 mod undefined;

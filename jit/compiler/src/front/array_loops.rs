@@ -27,10 +27,10 @@ const MAX_DEPTH: u32 = 6;
 pub(super) const MAX_BLOCKS: usize = 2000;
 
 /// A loop with one way back.
-struct Loop<'m> {
-    header: Block<'m>,
-    latch: Block<'m>,
-    blocks: HashSet<Block<'m>>,
+pub(super) struct Loop<'m> {
+    pub header: Block<'m>,
+    pub latch: Block<'m>,
+    pub blocks: HashSet<Block<'m>>,
 }
 
 /// Tells LLVM to unroll such loops of a function. Yields the instructions that are not there only because it's to be done
@@ -43,7 +43,7 @@ pub(super) fn mark<'e>(edit: Edit<'e>, function: Function<'e>, sizes: &mut Sizes
     let mut elements = HashMap::new();
     for inst in function.instructions() {
         let Some((count, index)) = indexed(inst) else { continue };
-        for header in counted_by(&index, &loops) {
+        for header in counted_by(&index, &[SUMS, FACTORS], &loops) {
             let most = elements.entry(header).or_insert(0);
             *most = count.max(*most);
         }
@@ -112,30 +112,35 @@ fn elements(ty: Type) -> u64 {
     }
 }
 
-/// The headers of the loops whose counters indices are made of.
-fn counted_by<'m>(indices: &[Value<'m>], loops: &[Loop<'m>]) -> Vec<Block<'m>> {
+/// What keeps the distance of neighbours.
+pub(super) const SUMS: &[LLVMOpcode] = &[
+    LLVMOpcode::LLVMAdd,
+    LLVMOpcode::LLVMSub,
+    LLVMOpcode::LLVMOr,
+    LLVMOpcode::LLVMSExt,
+    LLVMOpcode::LLVMZExt,
+    LLVMOpcode::LLVMTrunc,
+];
+/// What else an index is looked through for what is counted.
+const FACTORS: &[LLVMOpcode] =
+    &[LLVMOpcode::LLVMMul, LLVMOpcode::LLVMShl, LLVMOpcode::LLVMAnd, LLVMOpcode::LLVMXor];
+
+/// The headers of the loops whose counters indices are made of by these operations.
+pub(super) fn counted_by<'m>(
+    indices: &[Value<'m>],
+    operations: &[&[LLVMOpcode]],
+    loops: &[Loop<'m>],
+) -> Vec<Block<'m>> {
     let headers: HashSet<Block> = loops.iter().map(|found| found.header).collect();
     let mut found = Vec::new();
     let mut rest: Vec<(Value, u32)> = indices.iter().map(|&index| (index, 0)).collect();
     while let Some((value, depth)) = rest.pop() {
         let Some(inst) = value.as_instruction() else { continue };
-        match inst.opcode() {
-            LLVMOpcode::LLVMPHI if headers.contains(&inst.block()) => found.push(inst.block()),
-            LLVMOpcode::LLVMAdd
-            | LLVMOpcode::LLVMSub
-            | LLVMOpcode::LLVMMul
-            | LLVMOpcode::LLVMShl
-            | LLVMOpcode::LLVMOr
-            | LLVMOpcode::LLVMAnd
-            | LLVMOpcode::LLVMXor
-            | LLVMOpcode::LLVMSExt
-            | LLVMOpcode::LLVMZExt
-            | LLVMOpcode::LLVMTrunc
-                if depth < MAX_DEPTH =>
-            {
-                rest.extend(inst.operands().into_iter().map(|operand| (operand, depth + 1)));
-            }
-            _ => {}
+        let opcode = inst.opcode();
+        if opcode == LLVMOpcode::LLVMPHI && headers.contains(&inst.block()) {
+            found.push(inst.block());
+        } else if depth < MAX_DEPTH && operations.iter().any(|some| some.contains(&opcode)) {
+            rest.extend(inst.operands().into_iter().map(|operand| (operand, depth + 1)));
         }
     }
     found
@@ -143,7 +148,7 @@ fn counted_by<'m>(indices: &[Value<'m>], loops: &[Loop<'m>]) -> Vec<Block<'m>> {
 
 /// The largest of the numbers from which and to which a loop counts, if it counts to any: about as many iterations it has. LLVM knows
 /// how often it runs, and unrolls it only then; but what counts to a million and uses two elements in turn isn't meant.
-fn last_number(found: &Loop) -> Option<u64> {
+pub(super) fn last_number(found: &Loop) -> Option<u64> {
     let exits = found.blocks.iter().filter_map(|block| block.terminator());
     let exits = exits.filter(|exit| exit.successors().iter().any(|to| !found.blocks.contains(to)));
     let conditions = exits.filter_map(|exit| exit.branch_condition()?.as_instruction());
@@ -170,7 +175,7 @@ fn counts<'m>(phi: Instruction<'m>) -> bool {
 }
 
 /// A function's loops with one way back each.
-fn loops<'m>(function: Function<'m>) -> Vec<Loop<'m>> {
+pub(super) fn loops<'m>(function: Function<'m>) -> Vec<Loop<'m>> {
     let single = |(header, latches, blocks): (Block<'m>, Vec<Block<'m>>, HashSet<Block<'m>>)| match latches[..]
     {
         [latch] => Some(Loop { header, latch, blocks }),

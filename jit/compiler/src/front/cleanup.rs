@@ -1,10 +1,13 @@
 //! Clean-up: LLVM inlines, promotes memory to values and simplifies, so that Kernel IR gets plain code. Loops are left
-//! alone, but for those over private arrays (`private_arrays`): what a work-item's loop becomes is decided over Kernel IR.
+//! alone, but for those over private arrays (`private_arrays`) and over a few neighbours (`short_loops`): what a work-item's loop
+//! becomes is decided over Kernel IR.
 
 use super::call_graph::CallGraph;
 use super::harden::kernel_symbol;
 use super::inlining::{self, bound_to_kernels};
-use super::{CleanModule, LinkedModule, contraction, postponed, private_arrays, undefined};
+use super::{
+    CleanModule, LinkedModule, contraction, index_products, postponed, private_arrays, short_loops, undefined,
+};
 use crate::llvm::{self, Function, LlvmError, Module};
 use inkwell::targets::TargetMachine;
 use spirula_interface::check::Checks;
@@ -14,16 +17,17 @@ use std::collections::HashSet;
 
 /// In order: what must be inlined, before anything looks at calls; private memory to values, so that the inliner sees
 /// true sizes; the inliner by cost; then values to a fixed point of sorts.
-const PASSES: &str = "always-inline,globaldce,\
-    function(sroa<modify-cfg>,early-cse,simplifycfg,instcombine<no-verify-fixpoint>),\
-    cgscc(inline,function-attrs),globaldce,\
-    function(sroa<modify-cfg>,early-cse<memssa>,simplifycfg,instcombine<no-verify-fixpoint>,\
-    sroa<modify-cfg>,early-cse<memssa>,simplifycfg,instcombine<no-verify-fixpoint>,adce,simplifycfg),\
-    globaldce";
+const PASSES: [&str; 3] = [
+    "always-inline,globaldce,function(sroa<modify-cfg>,early-cse,simplifycfg)",
+    "function(instcombine<no-verify-fixpoint>),cgscc(inline,function-attrs),globaldce,\
+        function(sroa<modify-cfg>,early-cse<memssa>,simplifycfg)",
+    "function(instcombine<no-verify-fixpoint>,\
+        sroa<modify-cfg>,early-cse<memssa>,simplifycfg,instcombine<no-verify-fixpoint>,adce,simplifycfg),\
+        globaldce",
+];
 
 /// What comes before loops over private arrays are unrolled.
-const FIRST_PASSES: &str = "always-inline,globaldce,\
-    function(sroa<modify-cfg>,early-cse,simplifycfg,instcombine<no-verify-fixpoint>)";
+const FIRST_PASSES: [&str; 2] = [PASSES[0], "function(instcombine<no-verify-fixpoint>)"];
 
 /// The passes of `-cl-opt-disable`: only what Kernel IR needs.
 const FEWEST_PASSES: &str = "always-inline,globaldce,function(sroa<modify-cfg>)";
@@ -88,12 +92,28 @@ fn simplify(
     if private_arrays::has_arrays(module.view()) {
         let postponed = module
             .edit(|edit| private_arrays::postpone(edit, &bound_to_kernels(*edit, &CallGraph::new(*edit))));
-        llvm::run_passes(module, FIRST_PASSES, machine)?;
+        run_stages(module, &FIRST_PASSES, machine)?;
         left_out += private_arrays::unroll(module, kernels, machine, effort == Effort::Quick)?;
         postponed::resume(module, &postponed);
     }
-    llvm::run_passes(module, PASSES, machine)?;
+    run_stages(module, &PASSES, machine)?;
+    short_loops::unroll(module, machine)?;
     Ok(left_out)
+}
+
+/// Runs passes in stages. All but the first begin with InstCombine, from which what is promised of indices is kept before.
+pub(super) fn run_stages(
+    module: &mut Module,
+    stages: &[&str],
+    machine: &TargetMachine,
+) -> Result<(), LlvmError> {
+    for (number, stage) in stages.iter().enumerate() {
+        if number > 0 {
+            module.edit(index_products::widen);
+        }
+        llvm::run_passes(module, stage, machine)?;
+    }
+    Ok(())
 }
 
 /// Whether it is one of the library's functions that are given no pointers.
@@ -245,7 +265,7 @@ pub(super) mod tests {
     fn loops_are_left_alone() {
         let text = cleaned(
             "define void @spirula.kernel.k(ptr addrspace(1) %p) {\n br label %h\nh:\n %i = phi i64 [ 0, %0 ], [ %j, %b ]
-             %c = icmp ult i64 %i, 4\n br i1 %c, label %b, label %e\nb:\n %q = getelementptr i64, ptr addrspace(1) %p, i64 %i
+             %c = icmp ult i64 %i, 99\n br i1 %c, label %b, label %e\nb:\n %q = getelementptr i64, ptr addrspace(1) %p, i64 %i
              store i64 %i, ptr addrspace(1) %q\n %j = add i64 %i, 1\n br label %h\ne:\n ret void\n}",
             true,
         );

@@ -5,18 +5,22 @@
 //! behind this: a sine in a loop is long, but its call is not.
 
 use super::array_loops;
+use super::cleanup::run_stages;
 use super::harden::kernel_symbol;
 use super::inlining::Sizes;
 use super::postponed;
 use crate::llvm::attribute::Attribute;
-use crate::llvm::{self, Edit, Function, LlvmError, Module, Type, View};
+use crate::llvm::{Edit, Function, LlvmError, Module, Type, View};
 use inkwell::llvm_sys::LLVMTypeKind::LLVMArrayTypeKind;
 use inkwell::targets::TargetMachine;
 use spirula_interface::program::KernelSignature;
 use std::collections::HashSet;
 
-const UNROLL: &str = "function(loop-unroll<O3;no-partial;no-runtime;no-upperbound;no-peeling;no-profile-peeling>,\
-    sroa<modify-cfg>,early-cse<memssa>,simplifycfg,instcombine<no-verify-fixpoint>)";
+const UNROLL: [&str; 2] = [
+    "function(loop-unroll<O3;no-partial;no-runtime;no-upperbound;no-peeling;no-profile-peeling>,\
+        sroa<modify-cfg>,early-cse<memssa>,simplifycfg)",
+    "function(instcombine<no-verify-fixpoint>)",
+];
 
 /// A function that is inlined only later has at most so many instructions: it may be copied for each iteration.
 const MAX_POSTPONED_SIZE: usize = 400;
@@ -88,25 +92,37 @@ fn unroll_once(
 ) -> Result<u64, LlvmError> {
     let mut left_out = 0;
     let wants = |function: Function| kernels.contains(&function.name()) && has_array(function);
-    // What is to be small is not unrolled.
-    let small = module.edit(|edit| {
+    module.edit(|edit| {
         let mut sizes = Sizes::default();
         let wanted = edit.defined_functions().into_iter().filter(|&function| wants(function));
         for function in wanted {
             left_out += array_loops::mark(edit, function, &mut sizes, is_quick);
         }
+    });
+    unroll_marked(module, machine, wants)?;
+    Ok(left_out)
+}
+
+/// Unrolls the loops that are marked, and in functions that want it others that LLVM finds short.
+pub(super) fn unroll_marked(
+    module: &mut Module,
+    machine: &TargetMachine,
+    wants: impl Fn(Function) -> bool,
+) -> Result<(), LlvmError> {
+    // What is to be small is not unrolled by itself.
+    let small = module.edit(|edit| {
         let others = edit.defined_functions().into_iter();
         let others = others.filter(|&f| !wants(f) && !f.has_attribute("optsize"));
         let mark = |function| edit.add_attributes(function, &[Attribute::OptimizeForSize]);
         others.map(|function| (mark(function), function.name()).1).collect::<Vec<String>>()
     });
-    llvm::run_passes(module, UNROLL, machine)?;
+    run_stages(module, &UNROLL, machine)?;
     module.edit(|edit| {
         for function in small.iter().filter_map(|name| edit.function_named(name)) {
             edit.drop_attribute(function, "optsize");
         }
     });
-    Ok(left_out)
+    Ok(())
 }
 
 #[cfg(test)]

@@ -78,6 +78,20 @@ impl<'e> Builder<'e> {
     }
 
     /// Modulo two to the power of their width.
+    pub(crate) fn add(&self, lhs: Value<'e>, rhs: Value<'e>) -> Value<'e> {
+        let (lhs, rhs) = self.integers(lhs, rhs);
+        // SAFETY: two integers of one type.
+        unsafe { self.built(LLVMBuildAdd(self.raw, lhs, rhs, UNNAMED)) }
+    }
+
+    /// Modulo two to the power of their width.
+    pub(crate) fn multiply(&self, lhs: Value<'e>, rhs: Value<'e>) -> Value<'e> {
+        let (lhs, rhs) = self.integers(lhs, rhs);
+        // SAFETY: two integers of one type.
+        unsafe { self.built(LLVMBuildMul(self.raw, lhs, rhs, UNNAMED)) }
+    }
+
+    /// Modulo two to the power of their width.
     pub(crate) fn subtract(&self, lhs: Value<'e>, rhs: Value<'e>) -> Value<'e> {
         let (lhs, rhs) = self.integers(lhs, rhs);
         // SAFETY: two integers of one type.

@@ -1,0 +1,94 @@
+//! Clean-up: short loops over neighbouring elements, as over a pixel's channels or a vector's components, are
+//! unrolled. One iteration's elements lie apart for a pack's work-items; those of all iterations follow on each other, and are loaded
+//! and stored together (widening's `adjacent`).
+
+use super::array_loops::{self, Loop, MAX_BLOCKS, SUMS};
+use super::private_arrays::unroll_marked;
+use crate::llvm::{Block, Function, Instruction, LlvmError, Module};
+use inkwell::llvm_sys::LLVMOpcode;
+use inkwell::targets::TargetMachine;
+use std::collections::HashSet;
+
+/// As many elements as the largest vectors have.
+const MAX_ITERATIONS: u64 = 16;
+/// What all iterations of a loop may come to, in instructions.
+const MAX_UNROLLED: u64 = 320;
+
+/// Unrolls such loops of all functions.
+pub(super) fn unroll(module: &mut Module, machine: &TargetMachine) -> Result<(), LlvmError> {
+    let found = module.edit(|edit| {
+        let latches: Vec<Instruction> = edit.defined_functions().into_iter().flat_map(short_loops).collect();
+        latches.iter().for_each(|&latch| edit.unroll_fully(latch));
+        latches.len()
+    });
+    if found > 0 { unroll_marked(module, machine, |_| false) } else { Ok(()) }
+}
+
+/// The branches back of a function's innermost loops of few iterations that load or store by what they count.
+fn short_loops<'m>(function: Function<'m>) -> Vec<Instruction<'m>> {
+    let is_address = |inst: &Instruction<'m>| inst.opcode() == LLVMOpcode::LLVMGetElementPtr;
+    if function.blocks().len() > MAX_BLOCKS || !function.instructions().iter().any(is_address) {
+        return Vec::new();
+    }
+    let loops = array_loops::loops(function);
+    let addresses = function.instructions().into_iter().filter(is_address);
+    let counters: HashSet<Block> = addresses
+        .flat_map(|address| array_loops::counted_by(&address.operands()[1..], &[SUMS], &loops))
+        .collect();
+    let wanted = loops
+        .iter()
+        .filter(|found| counters.contains(&found.header) && is_short(found) && is_innermost(found, &loops));
+    let latches = wanted.filter_map(|found| found.latch.terminator());
+    latches.filter(|latch| !latch.has_loop_hint("llvm.loop.unroll.")).collect()
+}
+
+fn is_short(found: &Loop) -> bool {
+    let size: u64 = found.blocks.iter().map(|block| block.instructions().len() as u64).sum();
+    array_loops::last_number(found)
+        .is_some_and(|count| count <= MAX_ITERATIONS && count * size <= MAX_UNROLLED)
+}
+
+fn is_innermost<'m>(found: &Loop<'m>, loops: &[Loop<'m>]) -> bool {
+    loops.iter().all(|other| other.header == found.header || !found.blocks.contains(&other.header))
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::front::cleanup::tests::cleaned;
+
+    /// A kernel that goes over `count` neighbouring bytes, or over what `step` makes of the count.
+    fn channels(count: u32, step: &str, hint: &str) -> String {
+        format!(
+            "define void @spirula.kernel.k(ptr addrspace(1) %p, i64 %n) {{
+              br label %h
+            h:\n %i = phi i64 [ 0, %0 ], [ %j, %b ]\n %c = icmp ult i64 %i, {count}\n br i1 %c, label %b, label %e
+            b:\n {step}\n %q = getelementptr i8, ptr addrspace(1) %p, i64 %k\n %x = load i8, ptr addrspace(1) %q
+              %y = xor i8 %x, -1\n store i8 %y, ptr addrspace(1) %q\n %j = add i64 %i, 1\n br label %h{hint}
+            e:\n ret void\n}}\n!0 = distinct !{{!0, !1}}\n!1 = !{{!\"llvm.loop.unroll.disable\"}}"
+        )
+    }
+
+    const BESIDE: &str = "%k = add i64 %n, %i";
+
+    #[test]
+    fn few_neighbours_are_met_at_once() {
+        for count in [2, 3, 16] {
+            let text = cleaned(&channels(count, BESIDE, ""), true);
+            assert!(!text.contains("phi"), "{text}");
+            assert_eq!(text.matches("store i8").count(), count as usize, "{text}");
+        }
+    }
+
+    #[test]
+    fn other_loops_stay() {
+        for text in [
+            channels(17, BESIDE, ""),
+            channels(3, BESIDE, ", !llvm.loop !0"),
+            channels(3, "%k = add i64 %n, 7", ""),
+            channels(3, "%m = mul i64 %i, %n\n %k = add i64 %m, %n", ""),
+        ] {
+            let text = cleaned(&text, true);
+            assert!(text.contains("phi") && text.matches("store i8").count() == 1, "{text}");
+        }
+    }
+}
