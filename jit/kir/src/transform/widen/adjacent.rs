@@ -271,7 +271,7 @@ impl Run {
         }
         let in_piece = (PIECE_BYTES as i64 / size) as usize;
         let pieces = count.min(MOST_ELEMENTS) / in_piece;
-        if is_load && pieces > 0 {
+        if pieces > 0 {
             return Some(vector(pieces * in_piece));
         }
         (size < GATHERED_BYTES && bytes >= GATHERED_BYTES).then(|| integer(GATHERED_BYTES))

@@ -406,8 +406,18 @@ impl Widener<'_> {
                     widener.store_block(block, first, elements, align);
                 }
                 pattern => {
-                    let lanes = widener.lanes_of(value);
-                    widener.store_by(pattern, &lanes, align);
+                    let registers = widener.elements_of(value);
+                    widener.store_pattern(
+                        pointer,
+                        pattern,
+                        &ty,
+                        (&registers, true),
+                        align,
+                        |widener, pattern| {
+                            let lanes = widener.lanes_of(value);
+                            widener.store_by(pattern, &lanes, align);
+                        },
+                    );
                 }
             }
             Vec::new()

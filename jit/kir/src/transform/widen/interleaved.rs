@@ -29,6 +29,8 @@ pub(super) struct Place {
 #[derive(Clone, Debug)]
 pub(super) struct Group {
     place: Place,
+    /// What is loaded; others' bits are taken for what they are.
+    scalar: Scalar,
     /// Bytes of an element.
     size: i64,
     /// Elements from one lane to the next.
@@ -140,7 +142,9 @@ impl Group {
     }
 
     fn is_like(&self, other: &Group) -> bool {
+        let is_pointer = |group: &Group| matches!(group.scalar, Scalar::Pointer(_));
         (self.place, self.size, self.stride) == (other.place, other.size, other.stride)
+            && (self.scalar == other.scalar || !(is_pointer(self) || is_pointer(other)))
     }
 }
 
@@ -158,8 +162,8 @@ fn access(body: &Function, shapes: &Shapes, block: Block, pointer: Value, ty: &T
         return None;
     }
     let (place, from) = place(body, pointer);
-    let to = from + size * count;
-    Some(Group { place, size, stride, from, to, fields: count, stored: Vec::new() })
+    let (to, scalar) = (from + size * count, ty.scalar()?);
+    Some(Group { place, scalar, size, stride, from, to, fields: count, stored: Vec::new() })
 }
 
 /// Where a pointer leads: constant offsets, of the index as well, are counted apart.
@@ -219,7 +223,7 @@ impl Widener<'_> {
         let pieces = match self.pieces.get(&number) {
             Some(pieces) => pieces.clone(),
             None => {
-                let pieces = self.load_pieces(group, (pointer, from), scalar, align);
+                let pieces = self.load_pieces(group, (pointer, from), align);
                 self.pieces.insert(number, pieces.clone());
                 pieces
             }
@@ -234,13 +238,7 @@ impl Widener<'_> {
         (piece * lanes).min((lanes - 1) * group.stride + group.span() - lanes)
     }
 
-    fn load_pieces(
-        &mut self,
-        group: &Group,
-        (pointer, from): (Value, i64),
-        scalar: Scalar,
-        align: u32,
-    ) -> Vec<Value> {
+    fn load_pieces(&mut self, group: &Group, (pointer, from): (Value, i64), align: u32) -> Vec<Value> {
         let first = self.first_lane(pointer);
         let mask = self.mask();
         let align = align.min(group.size as u32);
@@ -249,7 +247,7 @@ impl Widener<'_> {
                 let start = self.piece_start(group, piece);
                 let mask = mask.map(|mask| self.piece_mask(group, start, mask));
                 let pointer = self.offset(first, group.from - from + start * group.size);
-                self.load_lanes(self.wide(scalar), pointer, mask, align)
+                self.load_lanes(self.wide(group.scalar), pointer, mask, align)
             })
             .collect()
     }
@@ -275,7 +273,8 @@ impl Widener<'_> {
             (piece as usize, wanted - self.piece_start(group, piece))
         };
         let sources: Vec<(usize, i64)> = (0..lanes).map(of_lane).collect();
-        self.picked(pieces, &sources, scalar)
+        let picked = self.picked(pieces, &sources, group.scalar);
+        if scalar == group.scalar { picked } else { self.cast(CastOp::BitCast, self.wide(scalar), picked) }
     }
 
     /// A vector whose elements are found each in one of these vectors, in that place.

@@ -170,11 +170,14 @@ impl Widener<'_> {
         let ty = Type::int(self.lanes);
         match self.mask() {
             Some(mask) => self.cast(CastOp::BitCast, ty, mask),
-            None => {
-                let all = if self.lanes >= 128 { u128::MAX } else { (1 << self.lanes) - 1 };
-                self.constant(ty, Constant::Int(all))
-            }
+            None => self.all_bits(),
         }
+    }
+
+    /// The same if all lanes are active.
+    pub(super) fn all_bits(&mut self) -> Value {
+        let all = if self.lanes >= 128 { u128::MAX } else { (1 << self.lanes) - 1 };
+        self.constant(Type::int(self.lanes), Constant::Int(all))
     }
 
     pub(super) fn first_bit(&mut self, bits: Value) -> Value {

@@ -4,7 +4,7 @@
 use super::Widener;
 use super::slots::access_size;
 use super::values::components;
-use super::whole::loads_pieces;
+use super::whole::goes_in_pieces;
 use crate::ContextSlot;
 use crate::analysis::Shape;
 use crate::transform::ContextKind;
@@ -181,13 +181,8 @@ impl Widener<'_> {
         align: u32,
     ) -> Vec<Value> {
         let (scalar, count) = (ty.scalar().unwrap_or(Scalar::Int(8)), ty.lanes());
-        // Of a block of few pieces for each lane, all is picked out at once.
-        let goes_whole = |piece: &u32| match pattern {
-            Pattern::Block(..) => count > 2 * *piece,
-            Pattern::Planes(..) => false,
-            Pattern::Scattered(..) => true,
-        };
-        match loads_pieces(self.body, pointer, ty, self.lanes).filter(goes_whole) {
+        let pieces = goes_in_pieces(self.body, pointer, ty, self.lanes);
+        match pieces.filter(|&piece| pattern.goes_whole(count, piece)) {
             Some(piece) => self.load_whole(pointer, (scalar, count), piece, align),
             None => self.load_by(pattern, (scalar, count), align),
         }
@@ -286,9 +281,32 @@ impl Widener<'_> {
         let (size, count) = (size as i64, ty.lanes());
         let lanes = self.lanes_of(value);
         self.by_pattern(pointer, Elements { size, count, padded: None }, |widener, pattern| {
-            widener.store_by(pattern, &lanes, align);
+            widener.store_pattern(pointer, pattern, &ty, (&lanes, false), align, |widener, pattern| {
+                widener.store_by(pattern, &lanes, align);
+            });
             Vec::new()
         });
+    }
+
+    /// A store in pieces where that pays, or in another way.
+    pub(super) fn store_pattern(
+        &mut self,
+        pointer: Value,
+        pattern: Pattern,
+        ty: &Type,
+        (parts, in_order): (&[Value], bool),
+        align: u32,
+        otherwise: impl FnOnce(&mut Self, Pattern),
+    ) {
+        let pieces = goes_in_pieces(self.body, pointer, ty, self.lanes);
+        match pieces.filter(|&piece| pattern.goes_whole(ty.lanes(), piece)) {
+            Some(piece) => {
+                self.store_whole(pointer, (parts, in_order), piece, align, |widener| {
+                    otherwise(widener, pattern)
+                });
+            }
+            None => otherwise(self, pattern),
+        }
     }
 
     /// All lanes' elements, in memory's order, of which each lane has so many.

@@ -1,10 +1,11 @@
-//! Widening: vectors that each lane loads from anywhere. Each lane's is loaded as it lies in pieces, and these are transposed in
-//! registers.
+//! Widening: vectors that each lane loads from anywhere, or stores to. Each lane's is loaded as it lies in pieces, and these are
+//! transposed in registers; what is stored is transposed before.
 
 use super::Widener;
+use super::memory::Pattern;
 use super::slots::{access_size, leads_to_slot};
 use crate::analysis::Shape;
-use crate::{Constant, Function, Op, Scalar, Type, Value};
+use crate::{Constant, Function, IntPredicate, Op, Scalar, Target, Terminator, Type, Value};
 
 /// Within such a part of a register elements change places by one instruction on every processor.
 pub(super) const PIECE_BYTES: u64 = 16;
@@ -16,9 +17,24 @@ pub(super) fn piece_elements(ty: &Type, lanes: u32) -> Option<u32> {
     (count.is_multiple_of(elements) && lanes.is_multiple_of(elements)).then_some(elements)
 }
 
-/// The same for a load by a pointer.
-pub(super) fn loads_pieces(body: &Function, pointer: Value, ty: &Type, lanes: u32) -> Option<u32> {
+/// The same for an access by a pointer.
+pub(super) fn goes_in_pieces(body: &Function, pointer: Value, ty: &Type, lanes: u32) -> Option<u32> {
     piece_elements(ty, lanes).filter(|_| !leads_to_slot(body, pointer))
+}
+
+/// A part of a register that is stored on its own: the lane that it is of, and which of its pieces.
+type Section = (u32, u32);
+
+impl Pattern {
+    /// Whether an access to so many elements is one for each piece of so many. Of a block of few pieces for each lane, all is picked
+    /// out, or put together, at once.
+    pub fn goes_whole(&self, count: u32, piece: u32) -> bool {
+        match self {
+            Pattern::Block(..) => count > 2 * piece,
+            Pattern::Planes(..) => false,
+            Pattern::Scattered(..) => true,
+        }
+    }
 }
 
 impl Widener<'_> {
@@ -30,7 +46,8 @@ impl Widener<'_> {
         elements: u32,
         align: u32,
     ) -> Vec<Value> {
-        let pointers = self.lane_pointers(pointer);
+        let mask = self.mask();
+        let pointers = self.lane_pointers(pointer, mask);
         let (pieces, piece) = (count / elements, Type::Vector(scalar, elements));
         let mut rows: Vec<Vec<Value>> = vec![Vec::new(); pieces as usize];
         // All of a lane's pieces follow on each other: they lie in the same line.
@@ -51,8 +68,79 @@ impl Widener<'_> {
         rows.into_iter().flat_map(|row| self.transpose(row, elements)).collect()
     }
 
+    /// Stores each lane's vector in pieces of so many elements, if all lanes are active, and else by the pattern. The vectors' components
+    /// have a register each, or registers lie `in_order` of memory.
+    pub(super) fn store_whole(
+        &mut self,
+        pointer: Value,
+        (parts, in_order): (&[Value], bool),
+        elements: u32,
+        align: u32,
+        by_pattern: impl FnOnce(&mut Self),
+    ) {
+        if self.mask().is_none() {
+            return self.store_pieces(pointer, (parts, in_order), elements, align);
+        }
+        let (active, all) = (self.active_bits(), self.all_bits());
+        let condition = self.compare(IntPredicate::Eq, active, all);
+        let [whole, partly, done] = std::array::from_fn(|_| self.out.add_block());
+        let (then, otherwise) = (Target::to(whole), Target::to(partly));
+        self.out.end(self.at, Terminator::Branch { condition, then, otherwise });
+        self.out.close(whole);
+        self.out.close(partly);
+        self.at = whole;
+        self.store_pieces(pointer, (parts, in_order), elements, align);
+        self.out.jump(self.at, done);
+        self.at = partly;
+        by_pattern(self);
+        self.out.jump(self.at, done);
+        self.out.close(done);
+        self.at = done;
+    }
+
+    fn store_pieces(
+        &mut self,
+        pointer: Value,
+        (parts, in_order): (&[Value], bool),
+        elements: u32,
+        align: u32,
+    ) {
+        let (count, lanes) = (parts.len() as u32, self.lanes);
+        let pointers = self.lane_pointers(pointer, None);
+        let registers: Vec<Value> = match in_order {
+            true => parts.to_vec(),
+            false => {
+                let pieces = parts.chunks(elements as usize);
+                pieces.flat_map(|piece| self.transpose(piece.to_vec(), elements)).collect()
+            }
+        };
+        let section = |register: u32, section: u32| -> Section {
+            let element = register * lanes + section * elements;
+            match in_order {
+                true => (element / count, element % count / elements),
+                false => (section * elements + register % elements, register / elements),
+            }
+        };
+        let of_register = |register: u32| (0..lanes / elements).map(move |number| (register, number));
+        let mut sections: Vec<(Section, (u32, u32))> =
+            (0..count).flat_map(of_register).map(|(r, number)| (section(r, number), (r, number))).collect();
+        // All of a lane's pieces follow on each other: they lie in the same line.
+        sections.sort_unstable();
+        for ((lane, piece), (register, number)) in sections {
+            let first = registers[register as usize];
+            let places = (number * elements..(number + 1) * elements).map(|place| place as i32);
+            let ty = Type::Vector(self.ty(first).scalar().unwrap_or(Scalar::Int(8)), elements);
+            let op = Op::Shuffle { first, second: first, mask: places.collect::<Vec<_>>().into() };
+            let value = self.push(ty, op);
+            let pointer = self.offset(pointers[lane as usize], i64::from(piece) * PIECE_BYTES as i64);
+            let align = if piece == 0 { align } else { align.min(PIECE_BYTES as u32) };
+            let op = Op::Store { pointer, value, align, volatile: false, ordering: None };
+            self.out.function.push_effect(self.at, op);
+        }
+    }
+
     /// Each lane's pointer; that of an active one for lanes that are not.
-    fn lane_pointers(&mut self, pointer: Value) -> Vec<Value> {
+    fn lane_pointers(&mut self, pointer: Value, mask: Option<Value>) -> Vec<Value> {
         // What is the same in all lanes is added for each of them: a loop changes it, and keeps the rest.
         let (mut base, mut steps) = (pointer, Vec::new());
         while let Some(&Op::Address { base: inner, index, scale, offset, .. }) = self.body.defining_op(base)
@@ -65,7 +153,7 @@ impl Widener<'_> {
         }
         let mut all = self.lanes_of(base)[0];
         let scalar = Type::Scalar(self.ty(all).scalar().unwrap_or(Scalar::Int(64)));
-        if let Some(mask) = self.mask() {
+        if let Some(mask) = mask {
             let bits = self.active_bits();
             let index = self.first_bit(bits);
             let first = self.push(scalar.clone(), Op::ExtractElement { vector: all, index });

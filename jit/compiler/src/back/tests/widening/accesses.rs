@@ -54,6 +54,31 @@ b3:
     check(&fields("%10: i1 = icmp ult %9, 9:i64"), |before, i| expected(before, i, |_| true));
 }
 
+/// A number and a float's bits beside it, which are loaded together.
+#[test]
+fn fields_of_several_types() {
+    let body = format!(
+        "{FIRST_GROUP}  %3: i64 = local_id 0
+  %4: ptr(global) = address %0 + %3*8 + 0
+  %5: ptr(global) = address %4 + 4
+  %6: i32 = load %4, align 4
+  %7: f32 = load %5, align 4
+  %8: i32 = bitcast %7
+  %9: i32 = mul %8, 3:i32
+  %10: i32 = xor %6, %9
+  store %4, %10, align 4
+  jump b2
+b2:
+  jump b3
+b3:
+  return"
+    );
+    check(&body, |before, i| match i % 2 {
+        0 if i / 2 < before.len() / 4 => before[i] ^ before[i + 1].wrapping_mul(3),
+        _ => before[i],
+    });
+}
+
 /// Three neighbours, and one of each three, in a block that all lanes come to.
 #[test]
 fn neighbours_of_three() {
@@ -225,6 +250,58 @@ b3:
                         vector.iter().skip(1).fold(vector[0], |sum, &x| sum.wrapping_mul(5).wrapping_add(x));
                     assert_eq!(got, if is_active { sum } else { before[i] }, "{local} {i}\n{text}");
                 }
+            }
+        }
+    }
+}
+
+/// Vectors to places of which nothing is known: of all lanes, or of some.
+#[test]
+fn vectors_to_anywhere() {
+    for (count, lanes) in [(4_usize, "<4 x i32>"), (8, "<8 x i32>")] {
+        let vector: String = (0..count)
+            .map(|i| {
+                let before = if i == 0 { format!("zero:{lanes}") } else { format!("%{}", 60 + i - 1) };
+                let [element, next] = [40 + i, 60 + i];
+                format!(
+                    "  %{element}: i32 = add %10, {i}:i32
+  %{next}: {lanes} = insert_element {before}, %{element}, {i}:i64\n"
+                )
+            })
+            .collect();
+        let body = |test: &str| {
+            format!(
+                "{FIRST_GROUP}  %3: i64 = local_id 0
+  %5: i64 = local_size 0
+  %6: i64 = xor %3, 1:i64
+  %7: i64 = mul %6, 9:i64
+  %8: i64 = add %7, %5
+  %11: ptr(global) = address %0 + %3*4 + 0
+  %10: i32 = load %11, align 4
+  %9: i1 = {test}
+  branch %9, b2, b3
+b2:
+{vector}  %16: ptr(global) = address %0 + %8*4 + 0
+  store %16, %{}, align 4
+  jump b3
+b3:
+  return",
+                60 + count - 1
+            )
+        };
+        for (test, all) in [("icmp ult %3, 99:i64", true), ("icmp ne %6, 3:i64", false)] {
+            let text = format!("{PARAMS} {{\n{}\n}}", body(test));
+            for local in [5, 16, 33] {
+                let mut data = numbers(local * 16);
+                let before = data.clone();
+                run(&text, &mut data, local as u64, 0);
+                let mut expected = before.clone();
+                for item in (0..local).filter(|item| all || item ^ 1 != 3) {
+                    let place = local + (item ^ 1) * 9;
+                    let vector = (0..count).map(|i| before[item].wrapping_add(i as i32));
+                    expected[place..place + count].copy_from_slice(&vector.collect::<Vec<_>>());
+                }
+                assert_eq!(data, expected, "{local}\n{text}");
             }
         }
     }

@@ -5,7 +5,7 @@ use super::super::aos::TRANSPOSE;
 use super::super::division::{is_divisor, is_short};
 use super::super::slots::access_size;
 use super::super::values::components;
-use super::super::whole::loads_pieces;
+use super::super::whole::goes_in_pieces;
 use super::super::wrapping::Wrapping;
 use super::Cost;
 use crate::analysis::{Leaps, Mask, Shape};
@@ -70,13 +70,15 @@ impl Prices<'_> {
                     self.interleaved(result, self.body.ty(result))
                 }
                 (Some(Shape::Varying), Some(result)) => {
-                    let pieces = self.pieces(block, result, *pointer);
+                    let pieces = self.pieces(block, result, *pointer, self.facts.walks.serve(result));
                     pieces.unwrap_or_else(|| self.access(block, *pointer, result))
                 }
                 _ => Price::new(Cost::both(access), Cost::both(self.costs.latency.load)),
             },
             Op::Store { pointer, value, volatile: false, ordering: None, .. } => {
-                self.access(block, *pointer, *value)
+                let varies = self.facts.shapes.shape_at(*pointer, block) != Shape::Uniform;
+                let pieces = varies.then(|| self.pieces(block, *value, *pointer, false)).flatten();
+                pieces.unwrap_or_else(|| self.access(block, *pointer, *value))
             }
             Op::AtomicRmw { .. } | Op::CompareExchange { .. } | Op::Load { .. } | Op::Store { .. } => {
                 self.instance(4.0 * access)
@@ -295,15 +297,15 @@ impl Prices<'_> {
         }
     }
 
-    /// A load of vectors in pieces that are transposed, or of a strip's part.
-    fn pieces(&self, block: Block, loaded: Value, pointer: Value) -> Option<Price> {
+    /// An access to vectors in pieces that are transposed, or a load of a strip's part.
+    fn pieces(&self, block: Block, value: Value, pointer: Value, is_strip: bool) -> Option<Price> {
         let Costs { access, scalar, vector, latency, .. } = self.costs;
-        let ty = self.body.ty(loaded);
-        let (whole, count, placed) = match self.facts.walks.serve(loaded) {
+        let ty = self.body.ty(value);
+        let (whole, count, placed) = match is_strip {
             true => (&Type::Vector(ty.scalar()?, self.lanes), 1.0, 0.0),
             false => (ty, f64::from(ty.lanes()), 2.0 * scalar * f64::from(self.lanes)),
         };
-        let elements = loads_pieces(self.body, pointer, whole, self.lanes)?;
+        let elements = goes_in_pieces(self.body, pointer, whole, self.lanes)?;
         let size = access_size(ty)? as i64;
         if let (Shape::Affine { stride, .. }, _) = self.address_shape(block, pointer)
             && count > 1.0
