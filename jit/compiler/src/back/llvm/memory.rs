@@ -76,8 +76,19 @@ impl Translator<'_> {
         (scale, offset): (i64, i64),
         inbounds: bool,
     ) {
-        let inbounds = if inbounds { " inbounds" } else { "" };
+        let lanes = |value| match self.function.ty(value) {
+            Type::Vector(_, n) => Some(*n),
+            _ => None,
+        };
+        // What lanes share comes first: gathers have one base for all.
+        let is_shared = lanes(base).is_none() && index.and_then(lanes).is_some() && offset != 0;
+        let inbounds = if inbounds && !is_shared { " inbounds" } else { "" };
         let mut pointer = self.typed(base);
+        if is_shared {
+            self.out.line(&format!("{name}.b = getelementptr i8, {pointer}, i64 {offset}"));
+            pointer = format!("ptr {name}.b");
+        }
+        let offset = if is_shared { 0 } else { offset };
         if let Some(index) = index {
             let index_name = if offset == 0 { name.to_owned() } else { format!("{name}.i") };
             let step = self.typed(index);
@@ -94,10 +105,6 @@ impl Translator<'_> {
                 self.out
                     .line(&format!("{index_name} = getelementptr{inbounds} i8, {pointer}, {ty} {name}.s"));
             }
-            let lanes = |value| match self.function.ty(value) {
-                Type::Vector(_, n) => Some(*n),
-                _ => None,
-            };
             pointer = match lanes(base).or(lanes(index)) {
                 Some(n) => format!("<{n} x ptr> {index_name}"),
                 None => format!("ptr {index_name}"),

@@ -247,7 +247,27 @@ impl Widener<'_> {
             .collect()
     }
 
+    /// An address a constant behind another one by that one's base and index: lanes are gathered from a base that they share.
+    fn from_shared_base(&self, op: &Op) -> Op {
+        let mut folded = op.clone();
+        while let Op::Address { base, index: None, offset: behind, .. } = folded
+            && self.shape(base) == Shape::Varying
+            && !self.facts.slots.is_interleaved(base)
+            && let Some(&Op::Address { base: inner, index, scale, offset, .. }) = self.body.defining_op(base)
+            && let Some(offset) = offset.checked_add(behind)
+            && [Some(inner), index].into_iter().flatten().all(|v| self.is_known_here(v))
+        {
+            folded = Op::Address { base: inner, index, scale, offset, inbounds: false };
+        }
+        folded
+    }
+
+    fn is_known_here(&self, value: Value) -> bool {
+        !self.facts.shapes.leaves_divergent_loop(value, self.user)
+    }
+
     fn addresses(&mut self, op: &Op, pointer: Scalar) -> Value {
+        let op = &self.from_shared_base(op);
         let Op::Address { base, index, .. } = op else { unreachable!("asked for addresses only") };
         let part = |w: &mut Self, v: Value| if w.is_uniform(v) { w.first_lane(v) } else { w.lanes_of(v)[0] };
         let mut copy = op.clone();
