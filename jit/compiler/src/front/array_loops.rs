@@ -122,7 +122,7 @@ pub(super) const SUMS: &[LLVMOpcode] = &[
     LLVMOpcode::LLVMTrunc,
 ];
 /// What else an index is looked through for what is counted.
-const FACTORS: &[LLVMOpcode] =
+pub(super) const FACTORS: &[LLVMOpcode] =
     &[LLVMOpcode::LLVMMul, LLVMOpcode::LLVMShl, LLVMOpcode::LLVMAnd, LLVMOpcode::LLVMXor];
 
 /// The headers of the loops whose counters indices are made of by these operations.

@@ -2,9 +2,9 @@
 //! unrolled. One iteration's elements lie apart for a pack's work-items; those of all iterations follow on each other, and are loaded
 //! and stored together (widening's `adjacent`).
 
-use super::array_loops::{self, Loop, MAX_BLOCKS, SUMS};
+use super::array_loops::{self, FACTORS, Loop, MAX_BLOCKS, SUMS};
 use super::private_arrays::unroll_marked;
-use crate::llvm::{Block, Function, Instruction, LlvmError, Module};
+use crate::llvm::{Function, Instruction, LlvmError, Module};
 use inkwell::llvm_sys::LLVMOpcode;
 use inkwell::targets::TargetMachine;
 use std::collections::HashSet;
@@ -24,20 +24,26 @@ pub(super) fn unroll(module: &mut Module, machine: &TargetMachine) -> Result<(),
     if found > 0 { unroll_marked(module, machine, |_| false) } else { Ok(()) }
 }
 
-/// The branches back of a function's innermost loops of few iterations that load or store by what they count.
+/// The branches back of a function's innermost loops of few iterations that go along neighbouring elements, and nowhere else.
 fn short_loops<'m>(function: Function<'m>) -> Vec<Instruction<'m>> {
     let is_address = |inst: &Instruction<'m>| inst.opcode() == LLVMOpcode::LLVMGetElementPtr;
     if function.blocks().len() > MAX_BLOCKS || !function.instructions().iter().any(is_address) {
         return Vec::new();
     }
     let loops = array_loops::loops(function);
-    let addresses = function.instructions().into_iter().filter(is_address);
-    let counters: HashSet<Block> = addresses
-        .flat_map(|address| array_loops::counted_by(&address.operands()[1..], &[SUMS], &loops))
-        .collect();
+    let (mut neighbours, mut others) = (HashSet::new(), HashSet::new());
+    for address in function.instructions().into_iter().filter(is_address) {
+        let indices = &address.operands()[1..];
+        let last = indices.last().map_or(&[][..], std::slice::from_ref);
+        let near = array_loops::counted_by(last, &[SUMS], &loops);
+        let all = array_loops::counted_by(indices, &[SUMS, FACTORS], &loops);
+        others.extend(all.into_iter().filter(|header| !near.contains(header)));
+        neighbours.extend(near);
+    }
+    let along = &neighbours - &others;
     let wanted = loops
         .iter()
-        .filter(|found| counters.contains(&found.header) && is_short(found) && is_innermost(found, &loops));
+        .filter(|found| along.contains(&found.header) && is_short(found) && is_innermost(found, &loops));
     let latches = wanted.filter_map(|found| found.latch.terminator());
     latches.filter(|latch| !latch.has_loop_hint("llvm.loop.unroll.")).collect()
 }

@@ -14,6 +14,8 @@ use std::collections::HashMap;
 
 /// A vector is not longer.
 const MOST_ELEMENTS: usize = 16;
+/// The same where it is no power of two, of small elements.
+const MOST_CUT: usize = 7;
 /// What is gathered or scattered at once.
 const GATHERED_BYTES: i64 = 8;
 /// No smaller elements are gathered.
@@ -259,7 +261,7 @@ impl Run {
             return None;
         }
         if size < LEAST_GATHERED_BYTES {
-            if is_whole && count == 3 {
+            if is_whole && !count.is_power_of_two() && count <= MOST_CUT {
                 return Some(vector(count)); // No integer has so many bits.
             }
             let neighbours = is_whole && [2, 4, 8].contains(&bytes);

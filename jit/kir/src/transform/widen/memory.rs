@@ -60,7 +60,7 @@ impl Neighbours {
 
 /// Whether a block of so many elements for each lane is accessed in pieces of as many elements as there are lanes: LLVM takes shuffles apart
 /// that are no powers of two long.
-fn is_cut(elements: u32) -> bool {
+pub(super) fn is_cut(elements: u32) -> bool {
     !elements.is_power_of_two()
 }
 
@@ -182,7 +182,7 @@ impl Widener<'_> {
     ) -> Vec<Value> {
         let (scalar, count) = (ty.scalar().unwrap_or(Scalar::Int(8)), ty.lanes());
         let pieces = goes_in_pieces(self.body, pointer, ty, self.lanes);
-        match pieces.filter(|&piece| pattern.goes_whole(count, piece)) {
+        match pieces.filter(|&piece| pattern.is_loaded_whole(count, piece)) {
             Some(piece) => self.load_whole(pointer, (scalar, count), piece, align),
             None => self.load_by(pattern, (scalar, count), align),
         }
@@ -299,7 +299,7 @@ impl Widener<'_> {
         otherwise: impl FnOnce(&mut Self, Pattern),
     ) {
         let pieces = goes_in_pieces(self.body, pointer, ty, self.lanes);
-        match pieces.filter(|&piece| pattern.goes_whole(ty.lanes(), piece)) {
+        match pieces.filter(|&piece| pattern.is_stored_whole((ty.lanes(), self.lanes), piece)) {
             Some(piece) => {
                 self.store_whole(pointer, (parts, in_order), piece, align, |widener| {
                     otherwise(widener, pattern)

@@ -2,7 +2,7 @@
 //! transposed in registers; what is stored is transposed before.
 
 use super::Widener;
-use super::memory::Pattern;
+use super::memory::{Pattern, is_cut};
 use super::slots::{access_size, leads_to_slot};
 use crate::analysis::Shape;
 use crate::{Constant, Function, IntPredicate, Op, Scalar, Target, Terminator, Type, Value};
@@ -25,12 +25,24 @@ pub(super) fn goes_in_pieces(body: &Function, pointer: Value, ty: &Type, lanes: 
 /// A part of a register that is stored on its own: the lane that it is of, and which of its pieces.
 type Section = (u32, u32);
 
+/// Blocks of so many elements are put together by one shuffle: it takes fewer stores than the lanes' own pieces.
+const MOST_SHUFFLED: u32 = 128;
+
 impl Pattern {
-    /// Whether an access to so many elements is one for each piece of so many. Of a block of few pieces for each lane, all is picked
-    /// out, or put together, at once.
-    pub fn goes_whole(&self, count: u32, piece: u32) -> bool {
+    /// Whether so many elements are loaded in pieces of so many for each lane. Of a block of few pieces, all is picked out at once.
+    pub fn is_loaded_whole(&self, count: u32, piece: u32) -> bool {
         match self {
             Pattern::Block(..) => count > 2 * piece,
+            Pattern::Planes(..) => false,
+            Pattern::Scattered(..) => true,
+        }
+    }
+
+    /// Whether so many elements of so many lanes are stored in pieces of so many.
+    pub fn is_stored_whole(&self, (count, lanes): (u32, u32), piece: u32) -> bool {
+        match self {
+            Pattern::Block(_, elements) if is_cut(*elements) => count > 2 * piece,
+            Pattern::Block(..) => count * lanes > MOST_SHUFFLED,
             Pattern::Planes(..) => false,
             Pattern::Scattered(..) => true,
         }
