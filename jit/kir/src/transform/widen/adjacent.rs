@@ -14,8 +14,8 @@ use std::collections::HashMap;
 
 /// A vector is not longer.
 const MOST_ELEMENTS: usize = 16;
-/// The same where it is no power of two, of small elements.
-const MOST_CUT: usize = 7;
+/// The same where it is no power of two and fills a structure: each element may be in any piece.
+const MOST_CUT: usize = 9;
 /// What is gathered or scattered at once.
 const GATHERED_BYTES: i64 = 8;
 /// No smaller elements are gathered.
@@ -260,10 +260,10 @@ impl Run {
         if shares {
             return None;
         }
+        if is_whole && !count.is_power_of_two() && count <= MOST_CUT {
+            return Some(vector(count)); // No integer has so many bits.
+        }
         if size < LEAST_GATHERED_BYTES {
-            if is_whole && !count.is_power_of_two() && count <= MOST_CUT {
-                return Some(vector(count)); // No integer has so many bits.
-            }
             let neighbours = is_whole && [2, 4, 8].contains(&bytes);
             let fitting = [8, 4].into_iter().find(|&fit| fit <= bytes && fit > size);
             return if neighbours { Some(integer(bytes)) } else { fitting.map(integer) };

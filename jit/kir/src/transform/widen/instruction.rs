@@ -248,7 +248,7 @@ impl Widener<'_> {
     }
 
     /// An address a constant behind another one by that one's base and index: lanes are gathered from a base that they share.
-    fn from_shared_base(&self, op: &Op) -> Op {
+    fn with_shared_base(&self, op: &Op) -> Op {
         let mut folded = op.clone();
         while let Op::Address { base, index: None, offset: behind, .. } = folded
             && self.shape(base) == Shape::Varying
@@ -267,7 +267,7 @@ impl Widener<'_> {
     }
 
     fn addresses(&mut self, op: &Op, pointer: Scalar) -> Value {
-        let op = &self.from_shared_base(op);
+        let op = &self.with_shared_base(op);
         let Op::Address { base, index, .. } = op else { unreachable!("asked for addresses only") };
         let part = |w: &mut Self, v: Value| if w.is_uniform(v) { w.first_lane(v) } else { w.lanes_of(v)[0] };
         let mut copy = op.clone();
