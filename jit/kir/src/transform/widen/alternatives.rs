@@ -11,7 +11,8 @@ use std::collections::HashSet;
 pub struct Estimates {
     /// By the cost model.
     pub chosen: u32,
-    /// Each number of lanes, how long a work-item takes then, and how long if lanes happen to go the same ways; 1 for scalar code.
+    /// Each number of lanes, how long a work-item takes then, and how long at best: if lanes happen to go the same ways, or, for scalar
+    /// code, whose number is 1, if each pack waits for one of its lanes.
     pub of_each: Vec<(u32, f64, f64)>,
 }
 
@@ -31,18 +32,23 @@ impl Estimates {
 /// They are wrong by more where all lanes take one of several ways that the model lets them part on: what would be faster then is tried
 /// last.
 const MOST_PERCENT: f64 = 400.0;
+/// Scalar code that would be faster at best is thought to take so long: how often a loop is gone through, and how differently, nobody
+/// knows. A search that mostly ends soon goes on in packs until the last lane's has ended.
+const MOST_PERCENT_OF_SCALAR: f64 = 200.0;
 
 /// What else might be made of a kernel with these regions, where so many lanes are preferred; the likeliest first.
 pub fn alternatives(regions: &[Estimates], preferred: Option<u32>) -> Vec<Alternative> {
     let made = |preferred: Option<u32>| -> Vec<u32> {
         regions.iter().map(|region| region.made(preferred)).collect()
     };
-    let time = |lanes: &[u32]| -> [f64; 2] {
+    let times = |lanes: &[u32]| -> [f64; 2] {
         let times = std::iter::zip(regions, lanes).map(|(region, lanes)| region.time(*lanes));
         times.map(|time| time.unwrap_or([f64::INFINITY; 2])).fold([0.0; 2], |[a, b], [c, d]| [a + c, b + d])
     };
     let own = made(preferred);
-    let own_time = time(&own);
+    let [own_time, own_together] = times(&own);
+    // Packs are compared with packs whose lanes go together as well.
+    let own_at_best = if own.iter().all(|lanes| *lanes == 1) { own_time } else { own_together };
     let mut seen = HashSet::from([own]);
     let mut widths: Vec<u32> =
         regions.iter().flat_map(|region| region.of_each.iter().map(|(lanes, ..)| *lanes)).collect();
@@ -51,9 +57,13 @@ pub fn alternatives(regions: &[Estimates], preferred: Option<u32>) -> Vec<Altern
     let all = [None].into_iter().chain(widths.into_iter().map(Some));
     let others = all.filter_map(|lanes| {
         let made = made(lanes);
-        let times = time(&made);
-        let [percent, together] = std::array::from_fn(|i| 100.0 * times[i] / own_time[i]);
-        let percent = if together < 100.0 { percent.min(MOST_PERCENT) } else { percent };
+        let [time, at_best] = times(&made);
+        let (gains, most) = match lanes {
+            Some(1) => (at_best < own_time, MOST_PERCENT_OF_SCALAR),
+            _ => (at_best < own_at_best, MOST_PERCENT),
+        };
+        let percent = 100.0 * time / own_time;
+        let percent = if gains { percent.min(most) } else { percent };
         let is_new = seen.insert(made);
         (is_new && percent <= MOST_PERCENT).then(|| Alternative { lanes, percent: percent.round() as u32 })
     });
@@ -101,6 +111,13 @@ mod tests {
         let one = |together| Estimates { chosen: 1, of_each: vec![(16, 9.0, together), (1, 1.0, 1.0)] };
         assert_eq!(found(&[one(0.5)], None), [(Some(16), 400)]);
         assert_eq!(found(&[one(1.5)], None), []);
+    }
+
+    #[test]
+    fn so_is_scalar_code_that_would_be_if_packs_wait_for_single_lanes() {
+        let one = |at_best| Estimates { chosen: 16, of_each: vec![(16, 1.0, 1.0), (1, 9.0, at_best)] };
+        assert_eq!(found(&[one(0.6)], None), [(Some(1), 200)]);
+        assert_eq!(found(&[one(9.0)], None), []);
     }
 
     #[test]

@@ -5,7 +5,7 @@ use super::alternatives::Estimates;
 use super::cost::{Assumed, Cost, cost, cost_if, longest};
 use super::quotients::with_quotients;
 use super::{Facts, WideBody, widen};
-use crate::analysis::{Liveness, Shape};
+use crate::analysis::{Liveness, LoopId, Shape};
 use crate::builder::Builder;
 use crate::transform::{ContextKind, ITEM, Region, RegionExit, WorkGroup, remove_dead_code};
 use crate::{Block, Function, IntPredicate, Op, Terminator, Type, Value, WorkItemQuery};
@@ -54,6 +54,8 @@ struct Times {
     pack: f64,
     /// The same if their lanes happen to go the same ways, where that matters.
     together: f64,
+    /// In scalar code, if all iterations but those of one lane in a pack are for nothing there.
+    apart: f64,
 }
 
 /// Larger bodies stay scalar: their vectors would not stay in registers, and building takes its time.
@@ -133,12 +135,13 @@ pub fn choose(
     let Some((lanes, gain)) = gains.clone().reduce(better) else {
         return no("a loop with several entries");
     };
+    let apart = tried.iter().map(|(_, times)| times.apart).fold(f64::INFINITY, f64::min);
     let estimates = forced_lanes.is_none().then(|| Estimates {
         chosen: if gain > LEAST_GAIN { lanes } else { 1 },
         of_each: tried
             .iter()
             .map(|(lanes, times)| (*lanes, times.pack, times.together))
-            .chain([(1, tried[0].1.scalar, tried[0].1.scalar)])
+            .chain([(1, tried[0].1.scalar, apart)])
             .collect(),
     });
     let spent = |lanes| if wanted.explained { spent(region, context, (lanes, facts)) } else { String::new() };
@@ -345,7 +348,9 @@ fn times(
         true => cost_if(Assumed::Together, body, &facts, context, (lanes, target)),
         false => pack,
     };
-    Some(Times { scalar, pack: of_item(pack), together: of_item(together) })
+    let waits = (0..facts.loops.count()).any(|id| facts.shapes.is_divergent_loop(LoopId(id)));
+    let apart = if waits { scalar / f64::from(lanes) } else { scalar };
+    Some(Times { scalar, pack: of_item(pack), together: of_item(together), apart })
 }
 
 /// What packs of so many lanes spend most of their time on, for the build log.
