@@ -3,7 +3,8 @@
 //! 1. `slots` decides where the lanes' private memory lies,
 //! 2. the analyses say what is uniform, affine or varying, where lanes part, and which blocks share a mask,
 //! 3. `schedule` puts the blocks into a line in which uniform branches remain,
-//! 4. the widener (here) walks along that line and writes the new body: `instruction`, `memory`, `interleaved`, `whole`, `aos`, `intrinsic`, `collectives` and `lanes` say
+//! 4. the widener (here) walks along that line and writes the new body: `instruction`, `division`, `long_division`, `memory`, `interleaved`, `whole`, `aos`, `intrinsic`,
+//!    `collectives` and `lanes` say
 //!    what becomes of an instruction, `values` of a value, and `variables` turns what changes under masks into SSA form.
 //!
 //! Before that, `choice` may have `quotients` write a second way for packs that lie within a row, `rows` load strips of rows, and `adjacent`
@@ -24,6 +25,7 @@ mod instruction;
 mod interleaved;
 mod intrinsic;
 mod lanes;
+mod long_division;
 mod memory;
 mod quotients;
 mod rows;

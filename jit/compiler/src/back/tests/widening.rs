@@ -87,6 +87,42 @@ b2:
     });
 }
 
+/// Numbers of 64 bits by constants, of which lanes multiply by the inverse: quotients and remainders, signed and not, one of them with a
+/// multiplier of 65 bits.
+#[test]
+fn long_divisions_by_constants() {
+    type Division = (&'static str, i64, fn(i64, i64) -> i64);
+    let divisions: [Division; 6] = [
+        ("udiv", 7, |x, y| (x as u64 / y as u64) as i64),
+        ("urem", 1_000_000_007, |x, y| (x as u64 % y as u64) as i64),
+        ("udiv", -3, |x, y| (x as u64 / y as u64) as i64),
+        ("sdiv", 10, i64::wrapping_div),
+        ("srem", -77, i64::wrapping_rem),
+        ("sdiv", 64, i64::wrapping_div),
+    ];
+    for (op, divisor, expected) in divisions {
+        let body = format!(
+            "b0:
+  %3: i64 = global_id 0
+  %4: ptr(global) = address %0 + %3*4 + 0
+  %5: i32 = load %4, align 4
+  %6: i64 = sext %5
+  %7: i64 = mul %6, 6364136223846793005:i64
+  %8: i64 = {op} %7, {}:i64
+  %9: i64 = lshr %8, 32:i64
+  %10: i64 = xor %8, %9
+  %11: i32 = trunc %10
+  store %4, %11, align 4
+  return",
+            divisor as u64
+        );
+        check(&body, |before, i| {
+            let quotient = expected(i64::from(before[i]).wrapping_mul(6_364_136_223_846_793_005), divisor);
+            (quotient ^ (quotient as u64 >> 32) as i64) as i32
+        });
+    }
+}
+
 /// The switch's ways meet in several places; each lane must take its own.
 #[test]
 fn a_divergent_switch_with_ways_that_fall_through() {

@@ -1,8 +1,10 @@
 //! Widening: divisions of integers, which vector units don't have. By a constant they are LLVM's, which makes shifts or a multiplication
 //! of them. Up to 32 bits they go by way of `double`, up to 16 by way of `float`, whose quotients, rounded toward zero, are exact; where
-//! all lanes divide by the same, they multiply. So do those of 64 bits whose upper ones are zero, as ids' are.
+//! all lanes divide by the same, they multiply. So do those of 64 bits whose upper ones are zero, as ids' are, and those by a constant
+//! (`long_division`).
 
 use super::Widener;
+use super::long_division::is_long_by_constant;
 use crate::analysis::interval;
 use crate::{BinaryOp, CastOp, Constant, Flags, Function, Intrinsic, Op, Scalar, Type, Value, ValueDef};
 
@@ -15,6 +17,10 @@ impl Widener<'_> {
         }
         if is_short(self.body, op) {
             return vec![self.divide_short(kind, lhs, rhs)];
+        }
+        if is_long_by_constant(self.body, op) {
+            let lanes = self.lanes_of(lhs).into_iter().enumerate();
+            return lanes.filter_map(|(c, lhs)| self.divide_long(kind, lhs, (rhs, c))).collect();
         }
         let is_uniform = self.is_uniform(rhs);
         let own = (is_uniform && scalars.len() == 1).then(|| self.first_lane(rhs));

@@ -3,6 +3,7 @@
 use super::super::Facts;
 use super::super::aos::TRANSPOSE;
 use super::super::division::{is_divisor, is_short};
+use super::super::long_division::is_long_by_constant;
 use super::super::slots::access_size;
 use super::super::values::components;
 use super::super::whole::goes_in_pieces;
@@ -143,9 +144,12 @@ impl Prices<'_> {
             Op::Binary {
                 op: BinaryOp::UDiv | BinaryOp::SDiv | BinaryOp::URem | BinaryOp::SRem, rhs, ..
             } => {
-                let long = ty.scalar() == Some(Scalar::Int(64)) && !is_short(self.body, op);
+                let is_long = ty.scalar() == Some(Scalar::Int(64)) && !is_short(self.body, op);
                 let by_constant = self.body.constant_int(*rhs).is_some();
-                let pack = if long {
+                if is_long && (by_constant || is_long_by_constant(self.body, op)) {
+                    return self.long_division(op, (self.costs.scalar * elements, registers));
+                }
+                let pack = if is_long {
                     40.0 * f64::from(self.lanes) * elements
                 } else if ty.scalar() == Some(Scalar::Int(64)) && by_constant {
                     10.0 * self.costs.vector * registers
@@ -180,6 +184,13 @@ impl Prices<'_> {
             Op::ExtractValue { .. } | Op::InsertValue { .. } => Cost::default(),
             _ => plain,
         }
+    }
+
+    /// Of 64 bits by a constant: a product whose upper half scalar code has at once and lanes put together, or a shift.
+    fn long_division(&self, op: &Op, (scalar, registers): (f64, f64)) -> Cost {
+        let is_product = is_long_by_constant(self.body, op);
+        let (own, wide) = if is_product { (5.0, 20.0) } else { (3.0, 3.0) };
+        Cost { scalar: own * scalar, pack: wide * self.costs.vector * registers }
     }
 
     /// What it takes to bring a result's operands into memory's order, to move elements in that order, or to take the result apart.
