@@ -40,10 +40,11 @@ pub(super) fn mark<'e>(edit: Edit<'e>, function: Function<'e>, sizes: &mut Sizes
         return 0;
     }
     let loops = loops(function);
+    let headers: HashSet<Block> = loops.iter().map(|found| found.header).collect();
     let mut elements = HashMap::new();
     for inst in function.instructions() {
         let Some((count, index)) = indexed(inst) else { continue };
-        for header in counted_by(&index, &[SUMS, FACTORS], &loops) {
+        for header in counted_by(&index, &[SUMS, FACTORS], &headers) {
             let most = elements.entry(header).or_insert(0);
             *most = count.max(*most);
         }
@@ -125,13 +126,12 @@ pub(super) const SUMS: &[LLVMOpcode] = &[
 pub(super) const FACTORS: &[LLVMOpcode] =
     &[LLVMOpcode::LLVMMul, LLVMOpcode::LLVMShl, LLVMOpcode::LLVMAnd, LLVMOpcode::LLVMXor];
 
-/// The headers of the loops whose counters indices are made of by these operations.
+/// Those headers of loops whose counters indices are made of by these operations.
 pub(super) fn counted_by<'m>(
     indices: &[Value<'m>],
     operations: &[&[LLVMOpcode]],
-    loops: &[Loop<'m>],
+    headers: &HashSet<Block<'m>>,
 ) -> Vec<Block<'m>> {
-    let headers: HashSet<Block> = loops.iter().map(|found| found.header).collect();
     let mut found = Vec::new();
     let mut rest: Vec<(Value, u32)> = indices.iter().map(|&index| (index, 0)).collect();
     while let Some((value, depth)) = rest.pop() {

@@ -4,7 +4,7 @@
 
 use super::array_loops::{self, FACTORS, Loop, MAX_BLOCKS, SUMS};
 use super::private_arrays::unroll_marked;
-use crate::llvm::{Function, Instruction, LlvmError, Module};
+use crate::llvm::{Block, Function, Instruction, LlvmError, Module};
 use inkwell::llvm_sys::LLVMOpcode;
 use inkwell::targets::TargetMachine;
 use std::collections::HashSet;
@@ -31,21 +31,22 @@ fn short_loops<'m>(function: Function<'m>) -> Vec<Instruction<'m>> {
         return Vec::new();
     }
     let loops = array_loops::loops(function);
+    let short = loops.iter().filter(|found| is_short(found) && is_innermost(found, &loops));
+    let short: Vec<&Loop> = short.collect();
+    let headers: HashSet<Block> = short.iter().map(|found| found.header).collect();
     let (mut neighbours, mut others) = (HashSet::new(), HashSet::new());
     for address in function.instructions().into_iter().filter(is_address) {
         let indices = &address.operands()[1..];
         let last = indices.last().map_or(&[][..], std::slice::from_ref);
-        let near = array_loops::counted_by(last, &[SUMS], &loops);
-        let all = array_loops::counted_by(indices, &[SUMS, FACTORS], &loops);
+        let near = array_loops::counted_by(last, &[SUMS], &headers);
+        let all = array_loops::counted_by(indices, &[SUMS, FACTORS], &headers);
         others.extend(all.into_iter().filter(|header| !near.contains(header)));
         neighbours.extend(near);
     }
     let along = &neighbours - &others;
-    let wanted = loops
-        .iter()
-        .filter(|found| along.contains(&found.header) && is_short(found) && is_innermost(found, &loops));
+    let wanted = short.iter().filter(|found| along.contains(&found.header));
     let latches = wanted.filter_map(|found| found.latch.terminator());
-    latches.filter(|latch| !latch.has_loop_hint("llvm.loop.unroll.")).collect()
+    latches.filter(|latch| !latch.has_loop_hint("llvm.loop.unroll.disable")).collect()
 }
 
 fn is_short(found: &Loop) -> bool {
@@ -70,7 +71,8 @@ mod tests {
             h:\n %i = phi i64 [ 0, %0 ], [ %j, %b ]\n %c = icmp ult i64 %i, {count}\n br i1 %c, label %b, label %e
             b:\n {step}\n %q = getelementptr i8, ptr addrspace(1) %p, i64 %k\n %x = load i8, ptr addrspace(1) %q
               %y = xor i8 %x, -1\n store i8 %y, ptr addrspace(1) %q\n %j = add i64 %i, 1\n br label %h{hint}
-            e:\n ret void\n}}\n!0 = distinct !{{!0, !1}}\n!1 = !{{!\"llvm.loop.unroll.disable\"}}"
+            e:\n ret void\n}}\n!0 = distinct !{{!0, !1}}\n!1 = !{{!\"llvm.loop.unroll.disable\"}}
+            !2 = distinct !{{!2, !3}}\n!3 = !{{!\"llvm.loop.unroll.count\", i32 2}}"
         )
     }
 
@@ -79,9 +81,11 @@ mod tests {
     #[test]
     fn few_neighbours_are_met_at_once() {
         for count in [2, 3, 16] {
-            let text = cleaned(&channels(count, BESIDE, ""), true);
-            assert!(!text.contains("phi"), "{text}");
-            assert_eq!(text.matches("store i8").count(), count as usize, "{text}");
+            for hint in ["", ", !llvm.loop !2"] {
+                let text = cleaned(&channels(count, BESIDE, hint), true);
+                assert!(!text.contains("phi"), "{text}");
+                assert_eq!(text.matches("store i8").count(), count as usize, "{text}");
+            }
         }
     }
 
