@@ -80,7 +80,7 @@ fn inverse(kind: BinaryOp, divisor: u64) -> Option<Inverse> {
 }
 
 impl Widener<'_> {
-    /// A component's lanes divided by the constant that this component of `rhs` is; none if that is none, or better divided by otherwise.
+    /// A component's lanes divided by the constant that this component of `rhs` is; none unless [`is_long_by_constant`].
     pub(super) fn divide_long(
         &mut self,
         kind: BinaryOp,
