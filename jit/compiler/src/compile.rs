@@ -27,6 +27,7 @@ use spirula_interface::tier::Tier;
 use spirula_kir::analysis::{find_effects, sees_sub_groups};
 use spirula_kir::lower::WorkGroupFunction;
 use spirula_kir::pipeline::{self, Lowered, PASSES, PassError};
+use spirula_kir::transform::widen::Callees;
 use spirula_kir::{Function, Module, transform};
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -77,6 +78,8 @@ pub fn build(
     };
     let mut baseline = Baseline::new(module, inputs.tier);
     let stack = module.stack_sizes();
+    let is_whole = !settings.checks.any() && !options.addresses.is_linear();
+    let callees = if is_whole { Callees::new(module, target.facts()) } else { Callees::default() };
     let (mut infos, mut remarks) = (Vec::new(), Vec::new());
     let (mut lowered, mut rests) = (Vec::new(), Vec::new());
     for (number, (signature, body)) in kernels.into_iter().enumerate() {
@@ -101,6 +104,8 @@ pub fn build(
                 }
             }
         }
+        let mut body = body;
+        body.callees = callees.clone();
         let lowered_for = |groups| lower(number, name, body.clone(), (tier, inputs, groups), dump);
         let (mut code, mut kernel) = lowered_for(wanted_groups(inputs))?;
         if let Some(rest) = kernel.group.rest.take() {
@@ -118,9 +123,14 @@ pub fn build(
     }
     let baseline = baseline.module();
     let mut module = Module { functions: module.functions.clone(), ..module.without_code() };
-    for WorkGroupFunction { function, remainder, .. } in lowered {
+    for WorkGroupFunction { function, remainder, called, .. } in lowered {
         module.kernels.push(function);
         module.functions.extend(remainder.map(|function| *function));
+        for function in called {
+            if module.functions.iter().all(|known| known.name != function.name) {
+                module.functions.push(function);
+            }
+        }
     }
     if settings.verify {
         // What is compiled elsewhere is called nevertheless.

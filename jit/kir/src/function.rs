@@ -1,5 +1,6 @@
 //! Kernel IR: a kernel's body and the ways to build and change it.
 
+use super::transform::widen::Callees;
 use super::{CastOp, Constant, Effects, Flags, Op, Target, Terminator, Type};
 use fixedbitset::FixedBitSet;
 use serde::{Deserialize, Serialize};
@@ -213,6 +214,9 @@ pub struct Function {
     pub remainder_groups: bool,
     /// The blocks.
     pub blocks: Vec<BlockData>,
+    /// What packs call instead of the functions that it calls.
+    #[serde(skip)]
+    pub callees: Callees,
     /// What instructions that are appended get as their place in the source.
     #[serde(skip)]
     pub at_location: Option<LocationId>,
@@ -253,6 +257,17 @@ impl Function {
     /// Adds a parameter of type `ty` that the caller passes.
     pub fn add_argument(&mut self, ty: Type, promises: Promises) -> Value {
         self.add_param(ty, 0, Passing::Argument(promises))
+    }
+
+    /// Makes a parameter the result of an operation at the end of what is written of a block; those behind it move up.
+    pub(crate) fn compute_param(&mut self, number: usize, block: Block, op: Op) {
+        let Param { value, .. } = self.params.remove(number);
+        let inst = self.push_effect(block, op);
+        self.insts[inst.index()].result = Some(value);
+        self.values[value.index()].def = ValueDef::Inst(inst);
+        for (number, param) in self.params.iter().enumerate().skip(number) {
+            self.values[param.value.index()].def = ValueDef::Param(number as u32);
+        }
     }
 
     /// Adds a private slot.

@@ -36,6 +36,8 @@ pub struct WorkGroupFunction {
     pub rest: Option<Box<Function>>,
     /// Whether it calls that for launches, too, whose buffers may have memory in common.
     pub rest_overlaps: bool,
+    /// What packs call in lanes.
+    pub called: Vec<Function>,
     /// Bytes of private memory and of values kept over barriers, for one work-item.
     pub private_size: u64,
     /// See [`spirula_interface::program::KernelInfo::scratch_per_item`].
@@ -50,13 +52,15 @@ impl WorkGroupFunction {
 
     /// All its code.
     pub fn functions(&self) -> impl Iterator<Item = &Function> {
-        [&self.remainder, &self.rest].into_iter().flat_map(|other| other.as_deref()).chain([&self.function])
+        let others = [&self.remainder, &self.rest].into_iter().flat_map(|other| other.as_deref());
+        others.chain(&self.called).chain([&self.function])
     }
 
     /// All its code.
     pub fn functions_mut(&mut self) -> impl Iterator<Item = &mut Function> {
         let others = [&mut self.remainder, &mut self.rest];
-        others.into_iter().flat_map(|other| other.as_deref_mut()).chain([&mut self.function])
+        let others = others.into_iter().flat_map(|other| other.as_deref_mut());
+        others.chain(&mut self.called).chain([&mut self.function])
     }
 }
 
@@ -106,7 +110,9 @@ pub fn lower(group: &WorkGroup, name: &str, how: How) -> WorkGroupFunction {
         let packs = filled.unwrap_or_else(|| groups::count_packs(&mut out, group, &sizes));
         groups::write(out, (group, &parameters), (sizes, memory, Some(packs)));
     }
+    let called = body.map_or(Vec::new(), |body| body.callees.called_by(&function));
     WorkGroupFunction {
+        called,
         function,
         remainder,
         rest,

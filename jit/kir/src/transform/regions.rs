@@ -93,6 +93,7 @@ impl Former {
         body.required_sub_group_size = self.kernel.required_sub_group_size;
         body.group_factors = self.kernel.group_factors;
         body.id_factor = self.kernel.id_factor;
+        body.callees = self.kernel.callees.clone();
         let (group, item) = (body.add_block(), body.add_block());
         body.jump(group, item);
         let mut builder = Builder {

@@ -17,6 +17,7 @@ mod adjacent;
 mod alternatives;
 mod aos;
 mod atomics;
+mod calls;
 mod choice;
 mod collectives;
 mod cost;
@@ -37,6 +38,7 @@ mod whole;
 mod wrapping;
 
 pub use alternatives::{alternatives, described};
+pub use calls::Callees;
 pub use choice::{Choice, Wanted, choose, choose_sub_groups, usual_sub_groups};
 
 use super::{ContextKind, Region};
@@ -111,15 +113,11 @@ pub fn widen(
 ) -> Option<WideBody> {
     let body = &region.body;
     let facts = Facts::new(body, context, lanes)?;
-    let plan = schedule(body, (&facts.flow, &facts.loops, &facts.shapes, &facts.masks), &|block| {
-        wants_all_lanes_guard(body, &facts.shapes, context, block)
-    });
+    let plan = scheduled(body, &facts, context);
     let mut function = Function::new(&format!("{}.x{lanes}", body.name));
     for param in &body.params {
         function.add_param(body.ty(param.value).clone(), param.offset, param.passing);
     }
-    function.take_locations(body);
-    function.slots = facts.slots.slots.clone();
     function.local_size = body.local_size;
     function.required_work_group_size = body.required_work_group_size;
     function.row_dimension = body.row_dimension;
@@ -127,14 +125,37 @@ pub fn widen(
     function.remainder_groups = body.remainder_groups;
     function.group_factors = body.group_factors;
     function.id_factor = body.id_factor;
-    let left = left_behind(body, &facts.shapes);
-    let mut widener = Widener {
+    let mut widener = new_widener(body, context, lanes, &facts, function);
+    widener.return_exit = return_exit;
+    widener.run(&plan, None);
+    Some(WideBody { lanes, body: widener.out.finish(), disjoint: false })
+}
+
+/// The order of a body's blocks in lanes.
+fn scheduled(body: &Function, facts: &Facts, context: &[ContextKind]) -> Schedule {
+    schedule(body, (&facts.flow, &facts.loops, &facts.shapes, &facts.masks), &|block| {
+        wants_all_lanes_guard(body, &facts.shapes, context, block)
+    })
+}
+
+/// What writes a body in lanes into a function that has its parameters.
+fn new_widener<'a>(
+    body: &'a Function,
+    context: &'a [ContextKind],
+    lanes: u32,
+    facts: &'a Facts,
+    mut function: Function,
+) -> Widener<'a> {
+    function.take_locations(body);
+    function.slots = facts.slots.slots.clone();
+    Widener {
         body,
         context,
         lanes,
-        facts: &facts,
-        return_exit,
-        left,
+        facts,
+        return_exit: None,
+        arguments: Vec::new(),
+        left: left_behind(body, &facts.shapes),
         out: Variables::new(function),
         at: Block(0),
         user: Block(0),
@@ -143,9 +164,7 @@ pub fn widen(
         repeated: HashMap::new(),
         pieces: HashMap::new(),
         temporaries: 0,
-    };
-    widener.run(&plan);
-    Some(WideBody { lanes, body: widener.out.finish(), disjoint: false })
+    }
 }
 
 /// Values that some user sees behind a divergent loop.
@@ -207,6 +226,8 @@ struct Widener<'a> {
     lanes: u32,
     facts: &'a Facts,
     return_exit: Option<u32>,
+    /// What a called function's context slots hold: vectors, one for each component.
+    arguments: Vec<Vec<Value>>,
     /// Values to be kept for users behind divergent loops.
     left: HashSet<Value>,
     out: Variables,
@@ -235,7 +256,8 @@ struct Place {
 }
 
 impl Widener<'_> {
-    fn run(&mut self, plan: &Schedule) {
+    /// Writes all of it; a called function's ends with the block and value that it returns.
+    fn run(&mut self, plan: &Schedule, result: Option<(Block, Value)>) {
         let places = self.places(plan);
         let end = places[plan.steps.len()].entry;
         self.at = places[0].body;
@@ -265,7 +287,11 @@ impl Widener<'_> {
             }
         }
         self.out.close(end);
-        self.out.end(end, Terminator::Return(None));
+        let result = result.map(|(block, value)| {
+            (self.at, self.user) = (end, block);
+            self.returned(value)
+        });
+        self.out.end(end, Terminator::Return(result));
     }
 
     /// One block for each step, in order, then the guards' and the end.

@@ -26,6 +26,16 @@ impl Widener<'_> {
             }
             (Op::Intrinsic { intrinsic, .. }, None, _) if intrinsic.is_hint() => {}
             (Op::AtomicRmw { .. }, Some(value), _) if self.combined_atomic(&op, value) => {}
+            (Op::Call { .. }, _, shape) if shape != Some(Shape::Uniform) => {
+                match (self.call(&op, result), result) {
+                    (Some(lanes), Some(value)) => self.define_lanes(value, lanes),
+                    (Some(_), None) => {}
+                    (None, _) => {
+                        let lanes = self.instantiate(&op, result);
+                        result.into_iter().for_each(|value| self.define_lanes(value, lanes.clone()));
+                    }
+                }
+            }
             (_, Some(value), Some(Shape::Uniform)) => self.uniform(&op, value),
             (_, Some(value), Some(Shape::Affine { .. })) => self.affine_instruction(&op, value),
             (_, Some(value), _) => {

@@ -392,6 +392,9 @@ impl Widener<'_> {
     }
 
     pub(super) fn context_load(&mut self, slot: ContextSlot, scalars: &[Scalar]) -> Vec<Value> {
+        if let Some(argument) = self.arguments.get(slot.0 as usize) {
+            return argument.clone();
+        }
         let elements = Self::context_elements(self.context_kind(slot)).unwrap_or(1);
         let block = self.push(Type::Vector(scalars[0], self.lanes * elements), Op::ContextLoad(slot));
         if elements == 1 {

@@ -84,7 +84,7 @@ impl Prices<'_> {
             Op::AtomicRmw { .. } | Op::CompareExchange { .. } | Op::Load { .. } | Op::Store { .. } => {
                 self.instance(4.0 * access)
             }
-            Op::Call { .. } => self.instance(CALL),
+            Op::Call { arguments, .. } => self.call(block, op, arguments),
             Op::ContextLoad(slot) | Op::ContextStore(slot, _) => {
                 let registers = match &self.context[slot.0 as usize] {
                     ContextKind::Varying(ty) => self.registers(ty),
@@ -120,6 +120,16 @@ impl Prices<'_> {
         let each_lane = once + self.costs.instance;
         let latency = Cost { scalar: once, pack: f64::from(self.lanes) * each_lane };
         Price { busy: Cost { scalar: once, pack: 0.0 }, each_lane, latency }
+    }
+
+    /// A call, which packs make once if the function is widened.
+    fn call(&self, block: Block, op: &Op, arguments: &[Value]) -> Price {
+        let uniform: Vec<bool> =
+            arguments.iter().map(|&v| self.facts.shapes.shape_at(v, block) == Shape::Uniform).collect();
+        match self.body.callees.estimate(op, self.lanes, uniform) {
+            Some(cost) => Price::new(cost, cost),
+            None => self.instance(CALL),
+        }
     }
 
     fn arithmetic(&self, op: &Op, ty: &Type) -> Cost {
