@@ -19,6 +19,7 @@ mod import;
 mod index_products;
 mod inlining;
 mod intrinsics;
+mod lane_calls;
 mod limits;
 mod link;
 mod loop_calls;

@@ -6,7 +6,8 @@ use super::call_graph::CallGraph;
 use super::harden::kernel_symbol;
 use super::inlining::{self, bound_to_kernels};
 use super::{
-    CleanModule, LinkedModule, contraction, index_products, postponed, private_arrays, short_loops, undefined,
+    CleanModule, LinkedModule, contraction, index_products, lane_calls, postponed, private_arrays,
+    short_loops, undefined,
 };
 use crate::llvm::{self, Function, LlvmError, Module};
 use inkwell::targets::TargetMachine;
@@ -88,7 +89,9 @@ fn simplify(
         Effort::Least => return llvm::run_passes(module, FEWEST_PASSES, machine).map(|()| 0),
         Effort::Quick | Effort::Full => {}
     }
+    let large = lane_calls::postpone(module, effort);
     postponed::share_calls(module, machine)?;
+    lane_calls::settle(module, machine, &large, effort)?;
     if private_arrays::has_arrays(module.view()) {
         let postponed = module
             .edit(|edit| private_arrays::postpone(edit, &bound_to_kernels(*edit, &CallGraph::new(*edit))));

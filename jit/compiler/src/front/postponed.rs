@@ -7,9 +7,9 @@ use crate::llvm::{self, Edit, Function, LlvmError, Module};
 use inkwell::targets::TargetMachine;
 
 /// Inlines the program's own functions.
-const INLINE: &str = "always-inline,globaldce";
+pub(super) const INLINE: &str = "always-inline,globaldce";
 /// Finds calls that compute the same.
-const SHARE: &str = "function(sroa<modify-cfg>,early-cse)";
+pub(super) const SHARE: &str = "function(sroa<modify-cfg>,early-cse)";
 
 /// Keeps those of the functions that are to be inlined from it. Yields their names, for [`resume`].
 pub(super) fn postpone<'e>(edit: Edit<'e>, functions: impl IntoIterator<Item = Function<'e>>) -> Vec<String> {
