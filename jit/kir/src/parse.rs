@@ -286,7 +286,8 @@ impl<'a> Parser<'a> {
     fn is_block_header(&self, at: usize) -> bool {
         let text = |i: usize| self.tokens.get(i).map_or("", |t| t.text);
         let name = text(at).strip_prefix('b').is_some_and(|n| n.parse::<u32>().is_ok());
-        let first_on_line = at == 0 || self.tokens[at - 1].line != self.tokens[at].line;
+        let line = |i: usize| self.tokens.get(i).map(|token| token.line);
+        let first_on_line = at == 0 || line(at - 1) != line(at);
         name && first_on_line && matches!(text(at + 1), ":" | "(")
     }
 

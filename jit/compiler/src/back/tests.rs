@@ -14,9 +14,11 @@ use spirula_interface::program::{
     CompiledProgram, KernelCode, KernelInfo, KernelSignature, Launch, RawWorkGroupFn,
 };
 use spirula_interface::target::TargetFacts;
+use spirula_kir::analysis::find_effects;
 use spirula_kir::pipeline::{self, Lowered, Options};
 use spirula_kir::transform::legalize::legalize;
-use spirula_kir::{Function, Module, parse, verify};
+use spirula_kir::transform::widen::Callees;
+use spirula_kir::{Function, Module, parse, parse_module, verify};
 use spirula_service::LoadedProgram;
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -44,16 +46,20 @@ fn ready(text: &str, lanes: u32) -> Rc<Ready> {
     thread_local! {
         static MADE: RefCell<HashMap<(String, u32), Rc<Ready>>> = RefCell::default();
     }
-    let make = || Rc::new(Ready::new(parse(text).unwrap_or_else(|e| panic!("{e}")), lanes));
+    let make = || Rc::new(Ready::new(parse_module(text).unwrap_or_else(|e| panic!("{e}")), lanes));
     MADE.with_borrow_mut(|made| made.entry((text.to_owned(), lanes)).or_insert_with(make).clone())
 }
 
 /// For `lanes`: as many as the cost model chooses.
 const CHOSEN: u32 = 0;
 
-/// A kernel's work-group function `entry`, verified after each pass, and its text.
-fn lower(kernel: Function, lanes: u32) -> (Lowered, String) {
-    verify(&kernel).unwrap();
+/// The work-group function `entry` of a module's one kernel, verified after each pass, and its text.
+fn lower(mut module: Module, lanes: u32) -> (Lowered, String) {
+    find_effects(&mut module);
+    module.verify().unwrap();
+    let callees = Callees::new(&module, TargetFacts::with_vectors(512));
+    let mut kernel = module.kernels.remove(0);
+    kernel.callees = callees;
     let lanes = (lanes != CHOSEN).then_some(lanes);
     let options = Options {
         facts: TargetFacts::with_vectors(512),
@@ -74,6 +80,7 @@ fn lower(kernel: Function, lanes: u32) -> (Lowered, String) {
     });
     let lowered = lowered.unwrap_or_else(|e| panic!("{e}"));
     let mut text = Text::default();
+    module.functions.iter().chain(&lowered.group.called).for_each(|function| text.add(function));
     text.add(&lowered.group.function);
     (lowered, text.finish())
 }
@@ -92,11 +99,21 @@ fn optimized_object(ir: &str) -> Vec<u8> {
     .unwrap_or_else(|e| panic!("{e}\n{ir}"))
 }
 
-fn baseline_object(function: &Function) -> Vec<u8> {
-    let legal = legalize(function).unwrap_or_else(|e| panic!("{e}\n{function}"));
-    verify(&legal).unwrap_or_else(|e| panic!("{e}\n{legal}"));
-    cranelift::object(&Module::default(), &[&legal], &crate::host_inputs())
-        .unwrap_or_else(|e| panic!("{e}\n{legal}"))
+fn baseline_object(function: &Function, called: &[Function]) -> Vec<u8> {
+    let legal = |function: &Function| {
+        let legal = legalize(function).unwrap_or_else(|e| panic!("{e}\n{function}"));
+        verify(&legal).unwrap_or_else(|e| panic!("{e}\n{legal}"));
+        legal
+    };
+    let module = Module { functions: called.iter().map(legal).collect(), ..Module::default() };
+    let function = legal(function);
+    cranelift::object(&module, &[&function], &crate::host_inputs())
+        .unwrap_or_else(|e| panic!("{e}\n{function}"))
+}
+
+/// A program of a kernel that calls nothing.
+fn alone(kernel: Function) -> Module {
+    Module { kernels: vec![kernel], ..Module::default() }
 }
 
 /// A compiled kernel.
@@ -109,12 +126,13 @@ struct Ready {
 }
 
 impl Ready {
-    fn new(kernel: Function, lanes: u32) -> Self {
+    fn new(module: Module, lanes: u32) -> Self {
+        let (kernel, functions) = (&module.kernels[0], module.functions.clone());
         let extended = |sizes: [u32; 3]| sizes.iter().position(|&size| size > 1);
         let row_dimension = kernel.required_work_group_size.and_then(extended).unwrap_or(0);
-        let (lowered, ir) = lower(kernel, lanes.max(1));
+        let (lowered, ir) = lower(module, lanes.max(1));
         let object = match lanes {
-            BASELINE => baseline_object(&lowered.group.function),
+            BASELINE => baseline_object(&lowered.group.function, &functions),
             _ => optimized_object(&ir),
         };
         let signature = KernelSignature { name: "k".into(), argument_block_size: 24, ..Default::default() };
@@ -272,11 +290,11 @@ fn packs_lie_along_the_dimension_that_groups_extend_in() {
             .iter()
             .fold(text, |text, query| text.replace(&format!("{query} 0"), &format!("{query} {dimension}")));
         let of_flat = "  %30: i64 = local_id 0\n  %31: i64 = global_id 0\n  %32: i64 = add %30, %31\n  %33: i32 = trunc %32\n";
-        let text = text.replacen("b0:\n", &format!("work_group_size {size}\nb0:\n{of_flat}"), 1);
+        let text = text.replacen("b0:\n", &format!("  work_group_size {size}\nb0:\n{of_flat}"), 1);
         let text = text
             .replace("add %17, %18", "sub %34, %33")
             .replace("  %19:", "  %34: i32 = add %17, %18\n  %19:");
-        let lowered = lower(parse(&text).unwrap_or_else(|e| panic!("{e}\n{text}")), 8).0;
+        let lowered = lower(parse_module(&text).unwrap_or_else(|e| panic!("{e}\n{text}")), 8).0;
         assert_eq!((lowered.row_dimension, lowered.lanes), (dimension, 8));
         let mut data = numbers(local * 4);
         let before = data.clone();
@@ -472,7 +490,7 @@ fn random_kernels_mean_what_they_say() {
         let ways = if lanes == 1 { vec![lanes, BASELINE] } else { vec![lanes] };
         for way in ways {
             let mut data = data.clone();
-            Ready::new(kernel.clone(), way).run(&mut data, local as u64, number);
+            Ready::new(alone(kernel.clone()), way).run(&mut data, local as u64, number);
             assert_eq!(
                 data, expected,
                 "kernel {seed}, {way} lanes, local size {local}, number {number}\n{text}"

@@ -139,3 +139,49 @@ fn decide<'e>(edit: Edit<'e>, postponed: &[String], limits: &Limits) -> Vec<Stri
     mixed.for_each(|call| edit.add_attributes(call, &[Attribute::AlwaysInline]));
     functions.iter().filter(|function| !left.contains(function)).map(|function| function.name()).collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::front::cleanup::tests::cleaned_by;
+
+    /// The calls that are left of a kernel that calls a function of some 400 instructions so many times, directly or by a function of its
+    /// own, which hands a constant on if it's told to.
+    fn left(times: usize, argument: &str, effort: Effort) -> usize {
+        let work: String = (0..400)
+            .map(|i| format!("%v{} = call float @llvm.fma.f32(float %v{i}, float %x, float %v{i})\n ", i + 1))
+            .collect();
+        let calls: String = (0..times)
+            .map(|i| {
+                format!(
+                    "%p{i} = getelementptr float, ptr addrspace(1) %p, i64 {i}\n %a{i} = load float, ptr addrspace(1) %p{i}
+                     %r{i} = call float @own(float %a{i}, i1 %c)\n store float %r{i}, ptr addrspace(1) %p{i}\n "
+                )
+            })
+            .collect();
+        let text = format!(
+            "declare float @llvm.fma.f32(float, float, float)
+            define internal float @large(float %x, i1 %c) {{\n br i1 %c, label %l, label %s\nl:
+             %v0 = fadd float %x, 1.0\n {work} ret float %v400\ns:\n ret float %x\n}}
+            define internal float @own(float %x, i1 %c) {{\n %r = call float @large(float %x, i1 {argument})\n ret float %r\n}}
+            define void @spirula.kernel.k(ptr addrspace(1) %p, i1 %c) {{\n {calls} ret void\n}}"
+        );
+        let clean = cleaned_by(&text, effort).0;
+        ["large", "own"].iter().map(|name| clean.matches(&format!("= call float @{name}(")).count()).sum()
+    }
+
+    #[test]
+    fn what_is_called_often_stays_a_call() {
+        assert_eq!(left(10, "%c", Effort::Full), 0);
+        assert_eq!(left(40, "%c", Effort::Full), 40);
+        assert_eq!(left(10, "%c", Effort::Quick), 10);
+        // Code without optimization is not decided about here.
+        assert_eq!(left(40, "%c", Effort::Least), 0);
+    }
+
+    #[test]
+    fn what_constants_make_small_is_inlined() {
+        assert_eq!(left(60, "false", Effort::Full), 0);
+        assert_eq!(left(60, "true", Effort::Full), 60);
+    }
+}

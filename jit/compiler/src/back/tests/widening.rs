@@ -1,9 +1,10 @@
 //! Kernels with a known answer, in lanes: one idea of the widener each.
 
 mod accesses;
+mod calls;
 
 use super::{CHOSEN, PARAMS, lower, numbers, ready, run};
-use spirula_kir::parse;
+use spirula_kir::parse_module;
 
 /// Runs a kernel in groups of several sizes and compares each element with what `expected` makes of the data before and its place.
 fn check(body: &str, expected: impl Fn(&[i32], usize) -> i32) {
@@ -407,7 +408,7 @@ b3:
   store %3, %6, align 4
   return
 }";
-    let (lowered, _) = lower(parse(text).unwrap(), CHOSEN);
+    let (lowered, _) = lower(parse_module(text).unwrap(), CHOSEN);
     assert!(lowered.lanes > 16, "{}", lowered.lanes);
     for local in [1, 16, 33, 64, 77, 128, 150] {
         let mut data = numbers(local * 4);
@@ -508,7 +509,7 @@ fn stores_past_the_caches() {
   return\n}}"
         )
     };
-    let lower = |text: &str| super::lower(parse(text).unwrap(), 16).1;
+    let lower = |text: &str| super::lower(parse_module(text).unwrap(), 16).1;
     let written = kernel("%6: i32 = add %5, 1:i32");
     assert!(lower(&written).contains(", !nontemporal"));
     // One start in sixteen is that of a line.

@@ -1,0 +1,136 @@
+//! Functions that stay calls: packs call them in lanes.
+
+use super::super::{CHOSEN, PARAMS, lower, numbers, run};
+use spirula_kir::{Op, parse_module};
+
+/// Halves until nothing above the limit is left, and says how often, and what that is: none go the same way.
+const HALVED: &str = "function \"halved\"(%0: i32, %1: i32) yields <2 x i32> {
+b0:
+  %2: i1 = icmp slt %0, 0:i32
+  branch %2, b1, b2(%0, 0:i32)
+b1:
+  return zero:<2 x i32>
+b2(%3: i32, %4: i32):
+  %5: i1 = icmp ugt %3, %1
+  branch %5, b3, b4
+b3:
+  %6: i32 = lshr %3, 1:i32
+  %7: i32 = add %4, 1:i32
+  jump b2(%6, %7)
+b4:
+  %8: <2 x i32> = insert_element zero:<2 x i32>, %3, 0:i32
+  %9: <2 x i32> = insert_element %8, %4, 1:i32
+  return %9
+}
+function \"twice\"(%0: i32, %1: i32) yields i32 {
+b0:
+  %2: <2 x i32> = call @\"halved\"(%0, %1)
+  %3: i32 = mul %0, 3:i32
+  %4: <2 x i32> = call @\"halved\"(%3, %1)
+  %5: <2 x i32> = add %2, %4
+  %6: i32 = extract_element %5, 0:i32
+  %7: i32 = extract_element %5, 1:i32
+  %8: i32 = shl %7, 16:i32
+  %9: i32 = add %6, %8
+  return %9
+}
+function \"put\"(%0: ptr(global), %1: i32) {
+  slot $0: 8 align 4
+b0:
+  %2: ptr(private) = slot_address $0
+  %3: i32 = and %1, 1:i32
+  %4: i64 = zext %3
+  %5: ptr(private) = address %2 + %4*4 + 0
+  store %2, 7:i32, align 4
+  %6: ptr(private) = address %2 + 4
+  store %6, 9:i32, align 4
+  %7: i32 = load %5, align 4
+  %8: i32 = add %7, %1
+  store %0, %8, align 4
+  return
+}
+";
+
+fn halved(mut number: i32, limit: i32) -> (i32, i32) {
+    let mut count = 0;
+    if number < 0 {
+        return (0, 0);
+    }
+    while number as u32 > limit as u32 {
+        (number, count) = (number >> 1, count + 1);
+    }
+    (number, count)
+}
+
+/// All lanes, and those on one side of a branch; one value, several, and none.
+#[test]
+fn calls_in_lanes() {
+    let text = format!(
+        "{HALVED}{PARAMS} {{
+b0:
+  %3: i64 = global_id 0
+  %4: ptr(global) = address %0 + %3*4 + 0
+  %5: i32 = load %4, align 4
+  %6: i32 = call @\"twice\"(%5, %2)
+  %7: i32 = trunc %3
+  %8: i32 = srem %7, 3:i32
+  %9: i1 = icmp eq %8, 0:i32
+  branch %9, b1, b2
+b1:
+  call @\"put\"(%4, %6)
+  return
+b2:
+  %10: i32 = call @\"twice\"(%7, %8)
+  %11: i32 = xor %6, %10
+  store %4, %11, align 4
+  return
+}}"
+    );
+    let twice = |number: i32, limit: i32| {
+        let ((a, b), (c, d)) = (halved(number, limit), halved(number.wrapping_mul(3), limit));
+        (a + c) + ((b + d) << 16)
+    };
+    for local in [1, 5, 16, 33] {
+        let mut data = numbers(local * 4);
+        let before = data.clone();
+        run(&text, &mut data, local as u64, 20);
+        for (i, &got) in data.iter().enumerate() {
+            let (first, place) = (twice(before[i], 20), i as i32);
+            let expected = match place % 3 {
+                0 => first + if first & 1 == 0 { 7 } else { 9 },
+                limit => first ^ twice(place, limit),
+            };
+            assert_eq!(got, expected, "{local} {i}");
+        }
+    }
+}
+
+/// Each form is made once, and is all that packs call.
+#[test]
+fn forms_of_calls() {
+    let text = format!(
+        "{HALVED}{PARAMS} {{
+b0:
+  %3: i64 = global_id 0
+  %4: ptr(global) = address %0 + %3*4 + 0
+  %5: i32 = load %4, align 4
+  %6: i32 = call @\"twice\"(%5, %2)
+  %7: i32 = call @\"twice\"(%6, %2)
+  store %4, %7, align 4
+  return
+}}"
+    );
+    let (lowered, _) = lower(parse_module(&text).unwrap(), 16);
+    let mut names: Vec<&str> = lowered.group.called.iter().map(|function| function.name.as_str()).collect();
+    names.sort();
+    assert_eq!(names, ["halved.x16.vu", "twice.x16.vu"]);
+    let calls = lowered.group.called.iter().flat_map(|function| {
+        function.insts().filter_map(|inst| match function.op(inst) {
+            Op::Call { function, .. } => Some(function.to_string()),
+            _ => None,
+        })
+    });
+    assert!(calls.into_iter().all(|name| name == "halved.x16.vu"));
+    // The model sees what calls cost.
+    assert!(lower(parse_module(&text).unwrap(), CHOSEN).0.lanes > 1);
+}
