@@ -53,7 +53,7 @@ __spirula_copies(async_work_group_copy_3D3D, size_t, size_t, size_t, size_t, siz
 ";
 
 /// What other compilers of OpenCL C, clang's own earlier versions among them, warn about, and this one takes for errors.
-const RECOVERABLE: &[&str] = &["implicit-int", "incompatible-pointer-types", "int-conversion"];
+const RECOVERABLE: &[&str] = &["implicit-int", "incompatible-pointer-types", "int-conversion", "parentheses"];
 
 /// Translates. Errors: [`CompileError::Failed`] with clang's diagnostics, [`CompileError::Crashed`] if it died or took too long.
 /// The limit is on the processor time of the whole request.

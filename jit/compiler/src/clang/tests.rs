@@ -155,6 +155,7 @@ fn what_others_warn_about_is_no_error() {
         "kernel void k(global int *p, global float *q) { p = q; global char *c = p; }",
         "kernel void k(global int *p) { int i = p; long l = p; p = 5; }",
         "static f(int a) { return a; }\nkernel void k(global int *p) { p[0] = f(1); }",
+        "kernel void k(global int *p) { p[0] = 0 < p[1] < 3; }",
     ];
     for source in sloppy {
         let Some(mut job) = translation(source) else { return };

@@ -1,6 +1,6 @@
-//! Clean-up: which functions are inlined. A call can't be widened: each lane makes it for itself, and what the function computes is
-//! scalar code, however well it would suit lanes. So all that a kernel calls is inlined, as long as that gives code of a size which
-//! is compiled in reasonable time; where it doesn't, what isn't large is.
+//! Clean-up: which functions are inlined. Packs call what isn't in lanes, but what is known where it is called is lost, and variables whose
+//! address is handed on stay in memory. So all that a kernel calls is inlined, as long as that gives code of a size which
+//! is compiled in reasonable time (`lane_calls` may still keep some from it); where it doesn't, what isn't large is.
 
 use super::call_graph::CallGraph;
 use super::cleanup::{Effort, is_of_values};

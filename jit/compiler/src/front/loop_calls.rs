@@ -1,5 +1,5 @@
 //! Clean-up: which calls are inlined into kernels that are too large for all of theirs. A kernel spends its time in loops, and what a loop
-//! calls stays scalar: so the calls of those loops are inlined that call the most, with all that these call, as long as the kernel stays
+//! calls is slower than what is inlined into it, or stays scalar: so the calls of those loops are inlined that call the most, with all that these call, as long as the kernel stays
 //! small enough. Everything else it still calls.
 
 use super::array_loops::{MAX_BLOCKS, natural_loops};

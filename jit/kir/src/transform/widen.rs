@@ -7,6 +7,8 @@
 //!    `collectives` and `lanes` say
 //!    what becomes of an instruction, `values` of a value, and `variables` turns what changes under masks into SSA form.
 //!
+//! What bodies call is widened as they are (`calls`).
+//!
 //! Before that, `choice` may have `quotients` write a second way for packs that lie within a row, `rows` load strips of rows, and `adjacent`
 //! merge accesses.
 //!
