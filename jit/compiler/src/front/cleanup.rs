@@ -91,7 +91,7 @@ fn simplify(
     }
     let large = lane_calls::postpone(module, effort);
     postponed::share_calls(module, machine)?;
-    lane_calls::settle(module, machine, &large, effort)?;
+    lane_calls::settle(module, machine, &large)?;
     if private_arrays::has_arrays(module.view()) {
         let postponed = module
             .edit(|edit| private_arrays::postpone(edit, &bound_to_kernels(*edit, &CallGraph::new(*edit))));

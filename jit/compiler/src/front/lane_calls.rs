@@ -12,33 +12,19 @@ use inkwell::targets::TargetMachine;
 use std::collections::{HashMap, HashSet};
 
 /// Smaller functions, by instructions with all that they call, are inlined.
-const LEAST_SIZE: usize = 300;
+const LEAST_SIZE: usize = 800;
 
-/// Up to how many instructions copies are made.
-struct Limits {
-    /// Of one kernel, or function that stays a call itself, beyond one of each function.
-    own: usize,
-    /// Of the program.
-    all: usize,
-}
-
-impl Limits {
-    fn of(effort: Effort) -> Option<Limits> {
-        match effort {
-            Effort::Full => Some(Limits { own: 8_000, all: 24_000 }),
-            // A call is soon made there; that code is for the time until there is better.
-            Effort::Quick => Some(Limits { own: 3_000, all: 9_000 }),
-            Effort::Least | Effort::Checked(_) => None,
-        }
-    }
-}
+/// Up to so many instructions copies are made in one kernel, or function that stays a call itself, beyond one of each function.
+const MOST_COPIED: usize = 8_000;
+/// The same of the program.
+const MOST_COPIED_IN_ALL: usize = 24_000;
 
 /// Keeps large functions from being inlined, in a module in which all is marked that is to be. Yields their names, for [`settle`].
 pub(super) fn postpone(module: &mut Module, effort: Effort) -> Vec<String> {
-    let limits = Limits::of(effort);
-    limits.map_or(Vec::new(), |limits| {
-        module.edit(|edit| postponed::postpone(edit, candidates(edit, limits.own)))
-    })
+    match effort {
+        Effort::Full | Effort::Quick => module.edit(|edit| postponed::postpone(edit, candidates(edit))),
+        Effort::Least | Effort::Checked(_) => Vec::new(),
+    }
 }
 
 /// Decides which of them stay calls, and where.
@@ -46,9 +32,10 @@ pub(super) fn settle(
     module: &mut Module,
     machine: &TargetMachine,
     postponed: &[String],
-    effort: Effort,
 ) -> Result<(), LlvmError> {
-    let Some(limits) = Limits::of(effort).filter(|_| !postponed.is_empty()) else { return Ok(()) };
+    if postponed.is_empty() {
+        return Ok(());
+    }
     // The program's own functions hand constants on.
     llvm::run_passes(module, INLINE, machine)?;
     llvm::run_passes(module, SHARE, machine)?;
@@ -56,17 +43,17 @@ pub(super) fn settle(
         llvm::run_passes(module, INLINE, machine)?;
         llvm::run_passes(module, SHARE, machine)?;
     }
-    let inlined = module.edit(|edit| decide(edit, postponed, &limits));
+    let inlined = module.edit(|edit| decide(edit, postponed));
     resume(module, &inlined);
     Ok(())
 }
 
 /// The functions of which copies may be too much: those that are given values, and no pointers to what only memory can be for them.
-fn candidates<'e>(edit: Edit<'e>, limit: usize) -> Vec<Function<'e>> {
+fn candidates<'e>(edit: Edit<'e>) -> Vec<Function<'e>> {
     let mut sizes = Sizes::default();
     let functions = edit.defined_functions();
     let copied: usize = functions.iter().map(|&f| sizes.of(f)).fold(0, usize::saturating_add);
-    if copied <= limit {
+    if copied <= MOST_COPIED {
         return Vec::new();
     }
     let bound = bound_to_kernels(*edit, &CallGraph::new(*edit));
@@ -105,7 +92,7 @@ fn calls_of(function: Function<'_>) -> Vec<Call<'_>> {
 }
 
 /// Marks calls to be inlined, and yields the functions of which all are.
-fn decide<'e>(edit: Edit<'e>, postponed: &[String], limits: &Limits) -> Vec<String> {
+fn decide<'e>(edit: Edit<'e>, postponed: &[String]) -> Vec<String> {
     let functions: Vec<Function> = postponed.iter().filter_map(|name| edit.function_named(name)).collect();
     let mut sizes = Sizes::default();
     let (mut inlined, mut left) = (Vec::new(), HashSet::new());
@@ -128,7 +115,7 @@ fn decide<'e>(edit: Edit<'e>, postponed: &[String], limits: &Limits) -> Vec<Stri
     let mut all = 0_usize;
     for Caller { copies, once, calls, callees, .. } in callers {
         all = all.saturating_add(copies);
-        if copies - once <= limits.own && all <= limits.all {
+        if copies - once <= MOST_COPIED && all <= MOST_COPIED_IN_ALL {
             inlined.extend(calls);
         } else {
             left.extend(callees);
@@ -145,10 +132,10 @@ mod tests {
     use super::*;
     use crate::front::cleanup::tests::cleaned_by;
 
-    /// The calls that are left of a kernel that calls a function of some 400 instructions so many times, directly or by a function of its
+    /// The calls that are left of a kernel that calls a function of some 900 instructions so many times, by a function of its
     /// own, which hands a constant on if it's told to.
     fn left(times: usize, argument: &str, effort: Effort) -> usize {
-        let work: String = (0..400)
+        let work: String = (0..900)
             .map(|i| format!("%v{} = call float @llvm.fma.f32(float %v{i}, float %x, float %v{i})\n ", i + 1))
             .collect();
         let calls: String = (0..times)
@@ -162,7 +149,7 @@ mod tests {
         let text = format!(
             "declare float @llvm.fma.f32(float, float, float)
             define internal float @large(float %x, i1 %c) {{\n br i1 %c, label %l, label %s\nl:
-             %v0 = fadd float %x, 1.0\n {work} ret float %v400\ns:\n ret float %x\n}}
+             %v0 = fadd float %x, 1.0\n {work} ret float %v900\ns:\n ret float %x\n}}
             define internal float @own(float %x, i1 %c) {{\n %r = call float @large(float %x, i1 {argument})\n ret float %r\n}}
             define void @spirula.kernel.k(ptr addrspace(1) %p, i1 %c) {{\n {calls} ret void\n}}"
         );
@@ -172,11 +159,11 @@ mod tests {
 
     #[test]
     fn what_is_called_often_stays_a_call() {
-        assert_eq!(left(10, "%c", Effort::Full), 0);
-        assert_eq!(left(40, "%c", Effort::Full), 40);
-        assert_eq!(left(10, "%c", Effort::Quick), 10);
+        assert_eq!(left(8, "%c", Effort::Full), 0);
+        assert_eq!(left(30, "%c", Effort::Full), 30);
+        assert_eq!(left(30, "%c", Effort::Quick), 30);
         // Code without optimization is not decided about here.
-        assert_eq!(left(40, "%c", Effort::Least), 0);
+        assert_eq!(left(30, "%c", Effort::Least), 0);
     }
 
     #[test]
