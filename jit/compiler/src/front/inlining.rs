@@ -7,7 +7,7 @@ use super::cleanup::{Effort, is_of_values};
 use super::frames::Frames;
 use super::harden::kernel_symbol;
 use super::import::only_computes;
-use super::loop_calls;
+use super::{lane_calls, loop_calls};
 use crate::llvm::attribute::Attribute;
 use crate::llvm::{self, Edit, Function, LlvmError, Module, View};
 use inkwell::targets::TargetMachine;
@@ -94,19 +94,27 @@ pub(super) fn mark(
 /// Keeps all passes from the library's functions that are never inlined: they were simplified when the library was built.
 fn keep_library(edit: Edit) {
     let functions = edit.defined_functions().into_iter();
-    let finished = functions.filter(|f| f.name().starts_with(LIBRARY_PREFIX) && f.has_attribute("noinline"));
-    finished.for_each(|f| edit.add_attributes(f, &[Attribute::NoInline, Attribute::OptimizeNone]));
+    functions
+        .filter(|function| is_finished(*function))
+        .for_each(|f| edit.add_attributes(f, &[Attribute::NoInline, Attribute::OptimizeNone]));
+}
+
+/// Whether it is one of those.
+fn is_finished(function: Function) -> bool {
+    function.has_attribute("noinline") && function.name().starts_with(LIBRARY_PREFIX)
 }
 
 /// What Rust's names of the library's functions begin with.
 const LIBRARY_PREFIX: &str = "_ZN16spirula_builtins";
 
-/// The instructions of those functions whose size decides what becomes of them, once for each call.
+/// The instructions of those functions whose size decides what becomes of them, once for each call that may be inlined.
 fn calls_of_large_functions(module: View) -> u64 {
     let mut sizes = Sizes::default();
     let functions = module.defined_functions().into_iter().filter(|function| !is_rare(*function));
     let large = functions.filter(|function| !is_small(*function, &mut sizes, false)).collect::<Vec<_>>();
-    let copied = large.into_iter().map(|f| sizes.of(f).saturating_mul(f.users().len()));
+    let copies =
+        |f: Function| if lane_calls::may_stay(f, &mut Sizes::default()) { 1 } else { f.users().len() };
+    let copied = large.into_iter().map(|f| sizes.of(f).saturating_mul(copies(f)));
     copied.fold(0_usize, usize::saturating_add) as u64
 }
 
@@ -153,7 +161,7 @@ fn is_small<'m>(function: Function<'m>, sizes: &mut Sizes<'m>, is_huge: bool) ->
     size <= MAX_INLINED_SIZE && size.saturating_mul(function.users().len()) <= MAX_COPIED_SIZE
 }
 
-/// Functions' sizes as if everything were inlined.
+/// Functions' sizes as if everything were inlined but what the library never inlines.
 #[derive(Default)]
 pub(super) struct Sizes<'m>(HashMap<Function<'m>, usize>);
 
@@ -165,7 +173,8 @@ impl<'m> Sizes<'m> {
         }
         self.0.insert(function, 0); // In a cycle, which only the library could have.
         let instructions = function.instructions();
-        let callees: Vec<_> = instructions.iter().filter_map(|call| call.called_function()).collect();
+        let callees = instructions.iter().filter_map(|call| call.called_function());
+        let callees: Vec<_> = callees.filter(|callee| !is_finished(*callee)).collect();
         let inner = callees.into_iter().fold(0_usize, |sum, callee| sum.saturating_add(self.of(callee)));
         let size = instructions.len().saturating_add(inner);
         self.0.insert(function, size);

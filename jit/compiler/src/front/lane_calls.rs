@@ -58,13 +58,14 @@ fn candidates<'e>(edit: Edit<'e>) -> Vec<Function<'e>> {
     }
     let bound = bound_to_kernels(*edit, &CallGraph::new(*edit));
     let functions = functions.into_iter().filter(|function| function.has_attribute("alwaysinline"));
-    let shared = functions.filter(|function| !bound.contains(function) && takes_values(*function));
-    shared.filter(|function| sizes.of(*function) >= LEAST_SIZE).collect()
+    let shared = functions.filter(|function| !bound.contains(function));
+    shared.filter(|function| may_stay(*function, &mut sizes)).collect()
 }
 
-fn takes_values(function: Function) -> bool {
+/// Whether calls of a function are kept if they are many.
+pub(super) fn may_stay<'m>(function: Function<'m>, sizes: &mut Sizes<'m>) -> bool {
     let is_shared = |ty: &Type| !ty.is_pointer() || matches!(ty.address_space(), 1 | 2);
-    function.value_type().parameter_types().iter().all(is_shared)
+    function.value_type().parameter_types().iter().all(is_shared) && sizes.of(function) >= LEAST_SIZE
 }
 
 /// Who makes calls that may stay, and what inlining them takes, in instructions.
