@@ -31,10 +31,11 @@ CLIENTS = {
     "tinygrad": (["tinygrad_network.py"], ["tinygrad", "numpy"]),
     "lightgbm": (["lightgbm_trees.py"], ["lightgbm", "numpy"]),
     "openmm": (["openmm_forces.py"], ["openmm"]),
+    "piglit": (["piglit.py"], []),
     "silx": (["silx_suite.py"], ["silx[opencl]", "pyFAI", "pytest", "scipy"]),
 }
-# Takes long: only when it is named.
-ON_REQUEST = ["hashcat-speed", "sycl-whole"]
+# Takes long, or needs a large package: only when it is named.
+ON_REQUEST = ["hashcat-speed", "piglit", "sycl-whole"]
 
 
 def python_of(name, packages, folder):

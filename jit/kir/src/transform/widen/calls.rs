@@ -14,7 +14,7 @@ use crate::{
     Block, Constant, ContextSlot, Function, Module, Op, Promises, Scalar, Signature, Terminator, Type, Value,
 };
 use spirula_interface::target::TargetFacts;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -22,6 +22,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 const MOST_WIDENED: usize = 30_000;
 /// Bytes of private memory that a function and all that it calls may have for all lanes together: threads' stacks are the application's.
 const MOST_PRIVATE: u64 = 32 << 10;
+/// Calls that nest deeper are made by each lane: no stack is to depend on how a program is written.
+const MOST_NESTED: usize = 16;
 /// What a call takes besides what the function does, against a plain operation: arguments are moved, and registers kept.
 const CALLING: f64 = 20.0;
 
@@ -65,7 +67,11 @@ impl Callees {
     pub fn new(module: &Module, target: TargetFacts) -> Self {
         let private = module.stack_sizes();
         let private = |name: &str| private.get(name).copied().unwrap_or(u64::MAX);
-        let functions = module.functions.iter().filter(|function| !function.attributes.cold);
+        let shallow = shallow(module);
+        let functions = module
+            .functions
+            .iter()
+            .filter(|function| !function.attributes.cold && shallow.contains(function.name.as_str()));
         let functions: HashMap<String, (Function, u64)> = functions
             .map(|function| (function.name.clone(), (function.clone(), private(&function.name))))
             .collect();
@@ -225,6 +231,23 @@ impl Callees {
 struct Region {
     body: Function,
     context: Vec<ContextKind>,
+}
+
+/// The functions whose calls nest no deeper than that.
+fn shallow(module: &Module) -> HashSet<&str> {
+    let mut known: HashSet<&str> = HashSet::new();
+    for _ in 0..MOST_NESTED {
+        let calls_known = |function: &&Function| {
+            function.insts().all(|inst| match function.op(inst) {
+                Op::Call { function, .. } => known.contains(&**function),
+                _ => true,
+            })
+        };
+        let more: Vec<&str> =
+            module.functions.iter().filter(calls_known).map(|function| function.name.as_str()).collect();
+        known.extend(more);
+    }
+    known
 }
 
 /// What a function in lanes yields: a vector for each component.

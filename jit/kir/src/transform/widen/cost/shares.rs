@@ -57,7 +57,7 @@ fn kind(model: &Model, block: Block, inst: Inst) -> String {
         (Op::Load { pointer, .. }, Some(result)) => access(*pointer, ty(result), ["load", "gather"]),
         (Op::Store { pointer, value, .. }, _) => access(*pointer, ty(*value), ["store", "scatter"]),
         (Op::AtomicRmw { .. } | Op::CompareExchange { .. }, _) => "atomics, one lane after the other".into(),
-        (Op::Call { .. }, _) => "calls, one lane after the other".into(),
+        (Op::Call { .. }, _) => "calls".into(),
         (Op::Binary { op, .. }, Some(result)) => format!("{} of {}", op.name(), ty(result)),
         (Op::Intrinsic { intrinsic, .. }, Some(result)) => format!("{} of {}", intrinsic.name(), ty(result)),
         (_, Some(result)) => format!("moves and conversions to {}", ty(result)),
