@@ -53,6 +53,13 @@ struct Form {
     masked: bool,
 }
 
+/// What a call costs for one work-item and for a pack, and whether packs call the function in lanes.
+#[derive(Clone, Copy)]
+pub(super) struct Estimate {
+    pub cost: Cost,
+    pub in_lanes: bool,
+}
+
 impl Form {
     /// What the function is called: of a form there is one.
     fn name(&self) -> String {
@@ -106,8 +113,8 @@ impl Callees {
         found.into_iter().map(|function| Function::clone(function)).collect()
     }
 
-    /// What a call costs for one work-item and for a pack; none if packs don't call the function in lanes.
-    pub(super) fn estimate(&self, op: &Op, lanes: u32, uniform: Vec<bool>) -> Option<Cost> {
+    /// What a call costs; none if that isn't known.
+    pub(super) fn estimate(&self, op: &Op, lanes: u32, uniform: Vec<bool>) -> Option<Estimate> {
         let Op::Call { function, .. } = op else { return None };
         // The mask makes little difference.
         let form = Form { function: function.clone(), lanes, uniform, masked: true };
@@ -120,22 +127,26 @@ impl Callees {
         });
         let Cost { scalar, pack } = cost?;
         let of_instances = f64::from(lanes) * (scalar + table.target.costs.instance);
-        (pack < of_instances).then_some(Cost { scalar, pack })
+        Some(Estimate { cost: Cost { scalar, pack }, in_lanes: pack < of_instances })
     }
 
     fn estimate_anew(&self, table: &Table, form: &Form) -> Option<Cost> {
         let (callee, private) = table.functions.get(&*form.function)?;
-        if private.saturating_mul(form.lanes.into()) > MOST_PRIVATE {
-            return None;
-        }
         let size = callee.insts().count();
-        // So that what is large is never widened, and what is widened once stays so.
         let rest = &table.rest;
-        rest.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |rest| rest.checked_sub(size)).ok()?;
+        if rest.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |rest| rest.checked_sub(size)).is_err() {
+            // Of all widths the same is said of scalar code.
+            let known = table.estimates.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut others = known.iter().filter(|(other, _)| other.function == form.function);
+            let scalar = others.find_map(|(_, cost)| cost.map(|cost| cost.scalar))?;
+            return Some(Cost { scalar, pack: f64::INFINITY });
+        }
         let Region { body, context } = self.region(callee, form)?;
         let facts = Facts::new(&body, &context, form.lanes)?;
         let Cost { scalar, pack } = cost(&body, &facts, &context, form.lanes, &table.target);
-        Some(Cost { scalar: CALLING + scalar, pack: CALLING + pack })
+        let fits = private.saturating_mul(form.lanes.into()) <= MOST_PRIVATE;
+        let pack = if fits { CALLING + pack } else { f64::INFINITY };
+        Some(Cost { scalar: CALLING + scalar, pack })
     }
 
     /// The function in lanes.
@@ -277,7 +288,7 @@ impl Widener<'_> {
     pub(super) fn call(&mut self, op: &Op, result: Option<Value>) -> Option<Vec<Value>> {
         let Op::Call { function, pure, nocapture, nosync, arguments } = op else { return None };
         let uniform: Vec<bool> = arguments.iter().map(|&argument| self.is_uniform(argument)).collect();
-        self.body.callees.estimate(op, self.lanes, uniform.clone())?;
+        self.body.callees.estimate(op, self.lanes, uniform.clone()).filter(|estimate| estimate.in_lanes)?;
         let mask = self.mask();
         let form = Form { function: function.clone(), lanes: self.lanes, uniform, masked: mask.is_some() };
         let wide = self.body.callees.wide(&form)?;

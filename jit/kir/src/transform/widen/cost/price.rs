@@ -2,6 +2,7 @@
 
 use super::super::Facts;
 use super::super::aos::TRANSPOSE;
+use super::super::calls::Estimate;
 use super::super::division::{is_divisor, is_short};
 use super::super::long_division::is_long_by_constant;
 use super::super::slots::access_size;
@@ -127,7 +128,8 @@ impl Prices<'_> {
         let uniform: Vec<bool> =
             arguments.iter().map(|&v| self.facts.shapes.shape_at(v, block) == Shape::Uniform).collect();
         match self.body.callees.estimate(op, self.lanes, uniform) {
-            Some(cost) => Price::new(cost, cost),
+            Some(Estimate { cost, in_lanes: true }) => Price::new(cost, cost),
+            Some(Estimate { cost, in_lanes: false }) => self.instance(cost.scalar),
             None => self.instance(CALL),
         }
     }
