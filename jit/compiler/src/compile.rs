@@ -29,6 +29,7 @@ use spirula_kir::lower::WorkGroupFunction;
 use spirula_kir::pipeline::{self, Lowered, PASSES, PassError};
 use spirula_kir::transform::widen::Callees;
 use spirula_kir::{Function, Module, transform};
+use std::cell::LazyCell;
 use std::collections::HashMap;
 use std::sync::Arc;
 use trace::{Dump, Stages};
@@ -79,7 +80,11 @@ pub fn build(
     let mut baseline = Baseline::new(module, inputs.tier);
     let stack = module.stack_sizes();
     let is_whole = !settings.checks.any() && !options.addresses.is_linear();
-    let callees = if is_whole { Callees::new(module, target.facts()) } else { Callees::default() };
+    // The baseline has no lanes.
+    let callees = LazyCell::new(|| match is_whole {
+        true => Callees::new(module, target.facts()),
+        false => Callees::default(),
+    });
     let (mut infos, mut remarks) = (Vec::new(), Vec::new());
     let (mut lowered, mut rests) = (Vec::new(), Vec::new());
     for (number, (signature, body)) in kernels.into_iter().enumerate() {
@@ -105,7 +110,7 @@ pub fn build(
             }
         }
         let mut body = body;
-        body.callees = callees.clone();
+        body.callees = Callees::clone(&callees);
         let lowered_for = |groups| lower(number, name, body.clone(), (tier, inputs, groups), dump);
         let (mut code, mut kernel) = lowered_for(wanted_groups(inputs))?;
         if let Some(rest) = kernel.group.rest.take() {

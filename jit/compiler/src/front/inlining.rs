@@ -112,9 +112,10 @@ fn calls_of_large_functions(module: View) -> u64 {
     let mut sizes = Sizes::default();
     let functions = module.defined_functions().into_iter().filter(|function| !is_rare(*function));
     let large = functions.filter(|function| !is_small(*function, &mut sizes, false)).collect::<Vec<_>>();
-    let copies =
-        |f: Function| if lane_calls::may_stay(f, &mut Sizes::default()) { 1 } else { f.users().len() };
-    let copied = large.into_iter().map(|f| sizes.of(f).saturating_mul(copies(f)));
+    let copied = large.into_iter().map(|f| {
+        let copies = if lane_calls::may_stay(f, &mut sizes) { 1 } else { f.users().len() };
+        sizes.of(f).saturating_mul(copies)
+    });
     copied.fold(0_usize, usize::saturating_add) as u64
 }
 

@@ -39,6 +39,8 @@ struct Table {
     /// Instructions that may still be widened.
     rest: AtomicUsize,
     estimates: Mutex<HashMap<Form, Option<Cost>>>,
+    /// What a function costs one work-item: of all widths the same is said of scalar code.
+    scalar: Mutex<HashMap<Arc<str>, f64>>,
     wide: Mutex<HashMap<Form, Option<Arc<Function>>>>,
 }
 
@@ -90,6 +92,7 @@ impl Callees {
             target,
             rest: AtomicUsize::new(MOST_WIDENED),
             estimates: Mutex::default(),
+            scalar: Mutex::default(),
             wide: Mutex::default(),
         })))
     }
@@ -135,18 +138,17 @@ impl Callees {
         let size = callee.insts().count();
         let rest = &table.rest;
         if rest.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |rest| rest.checked_sub(size)).is_err() {
-            // Of all widths the same is said of scalar code.
-            let known = table.estimates.lock().unwrap_or_else(PoisonError::into_inner);
-            let mut others = known.iter().filter(|(other, _)| other.function == form.function);
-            let scalar = others.find_map(|(_, cost)| cost.map(|cost| cost.scalar))?;
-            return Some(Cost { scalar, pack: f64::INFINITY });
+            let known = table.scalar.lock().unwrap_or_else(PoisonError::into_inner);
+            return known.get(&form.function).map(|&scalar| Cost { scalar, pack: f64::INFINITY });
         }
         let Region { body, context } = self.region(callee, form)?;
         let facts = Facts::new(&body, &context, form.lanes)?;
         let Cost { scalar, pack } = cost(&body, &facts, &context, form.lanes, &table.target);
         let fits = private.saturating_mul(form.lanes.into()) <= MOST_PRIVATE;
         let pack = if fits { CALLING + pack } else { f64::INFINITY };
-        Some(Cost { scalar: CALLING + scalar, pack })
+        let mut known = table.scalar.lock().unwrap_or_else(PoisonError::into_inner);
+        let scalar = *known.entry(form.function.clone()).or_insert(CALLING + scalar);
+        Some(Cost { scalar, pack })
     }
 
     /// The function in lanes.

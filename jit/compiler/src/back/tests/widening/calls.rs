@@ -2,6 +2,7 @@
 
 use super::super::{CHOSEN, PARAMS, lower, numbers, run};
 use spirula_kir::{Op, parse_module};
+use std::collections::BTreeSet;
 
 /// Halves until nothing above the limit is left, and says how often, and what that is: none go the same way.
 const HALVED: &str = "function \"halved\"(%0: i32, %1: i32) yields <2 x i32> {
@@ -51,6 +52,28 @@ b0:
 }
 ";
 
+/// How kernels begin: each work-item's number is handed on.
+const CALLED: &str = "b0:
+  %3: i64 = global_id 0
+  %4: ptr(global) = address %0 + %3*4 + 0
+  %5: i32 = load %4, align 4
+  %6: i32 = call @\"twice\"(%5, %2)
+";
+
+/// What packs of a program's kernel call in lanes, and whom these functions call.
+fn called(text: &str) -> [Vec<String>; 2] {
+    let (lowered, _) = lower(parse_module(text).unwrap(), 16);
+    let called = &lowered.group.called;
+    let names = called.iter().map(|function| function.name.clone());
+    let callees = called.iter().flat_map(|function| {
+        function.insts().filter_map(|inst| match function.op(inst) {
+            Op::Call { function, .. } => Some(function.to_string()),
+            _ => None,
+        })
+    });
+    [names.collect::<BTreeSet<_>>(), callees.collect()].map(|names| names.into_iter().collect())
+}
+
 fn halved(mut number: i32, limit: i32) -> (i32, i32) {
     let mut count = 0;
     if number < 0 {
@@ -67,12 +90,7 @@ fn halved(mut number: i32, limit: i32) -> (i32, i32) {
 fn calls_in_lanes() {
     let text = format!(
         "{HALVED}{PARAMS} {{
-b0:
-  %3: i64 = global_id 0
-  %4: ptr(global) = address %0 + %3*4 + 0
-  %5: i32 = load %4, align 4
-  %6: i32 = call @\"twice\"(%5, %2)
-  %7: i32 = trunc %3
+{CALLED}  %7: i32 = trunc %3
   %8: i32 = srem %7, 3:i32
   %9: i1 = icmp eq %8, 0:i32
   branch %9, b1, b2
@@ -86,6 +104,8 @@ b2:
   return
 }}"
     );
+    let names = ["halved.x16.vu", "halved.x16m.vv", "put.x16m.vv", "twice.x16.vu", "twice.x16m.vv"];
+    assert_eq!(called(&text)[0], names);
     let twice = |number: i32, limit: i32| {
         let ((a, b), (c, d)) = (halved(number, limit), halved(number.wrapping_mul(3), limit));
         (a + c) + ((b + d) << 16)
@@ -110,27 +130,12 @@ b2:
 fn forms_of_calls() {
     let text = format!(
         "{HALVED}{PARAMS} {{
-b0:
-  %3: i64 = global_id 0
-  %4: ptr(global) = address %0 + %3*4 + 0
-  %5: i32 = load %4, align 4
-  %6: i32 = call @\"twice\"(%5, %2)
-  %7: i32 = call @\"twice\"(%6, %2)
+{CALLED}  %7: i32 = call @\"twice\"(%6, %2)
   store %4, %7, align 4
   return
 }}"
     );
-    let (lowered, _) = lower(parse_module(&text).unwrap(), 16);
-    let mut names: Vec<&str> = lowered.group.called.iter().map(|function| function.name.as_str()).collect();
-    names.sort();
-    assert_eq!(names, ["halved.x16.vu", "twice.x16.vu"]);
-    let calls = lowered.group.called.iter().flat_map(|function| {
-        function.insts().filter_map(|inst| match function.op(inst) {
-            Op::Call { function, .. } => Some(function.to_string()),
-            _ => None,
-        })
-    });
-    assert!(calls.into_iter().all(|name| name == "halved.x16.vu"));
+    assert_eq!(called(&text), [vec!["halved.x16.vu", "twice.x16.vu"], vec!["halved.x16.vu"]]);
     // The model sees what calls cost.
     assert!(lower(parse_module(&text).unwrap(), CHOSEN).0.lanes > 1);
 }
