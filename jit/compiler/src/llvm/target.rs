@@ -7,6 +7,7 @@ use inkwell::targets::{
     CodeModel, FileType, InitializationConfig, RelocMode, Target as Registry, TargetMachine,
 };
 use spirula_interface::target::{Target, TargetFacts};
+use std::ffi::CStr;
 use std::mem::ManuallyDrop;
 use std::ops::Deref;
 use std::sync::{LazyLock, Mutex, PoisonError};
@@ -20,9 +21,12 @@ static TARGETS: LazyLock<Result<(), String>> = LazyLock::new(|| {
 fn set_options() {
     // The scheduler behind register allocation takes up to half of a build with long blocks, and gains nothing on
     // processors that reorder by themselves.
-    let arguments = [c"spirula".as_ptr(), c"-post-RA-scheduler=0".as_ptr()];
-    // SAFETY: as many C strings as said, alive during the call; a null overview is none. Nothing reads the option meanwhile:
-    // it is one of code generation, which needs a machine, and the first of these is yet to be made.
+    // Register allocation looks for the regions in which a live range is to be split, and counts the edges that it goes over. LLVM's
+    // limit is so high that this takes more than half of code generation where lanes part often; the code is as good with less.
+    let options = [c"spirula", c"-post-RA-scheduler=0", c"-grow-region-complexity-budget=500"];
+    let arguments = options.map(CStr::as_ptr);
+    // SAFETY: as many C strings as said, alive during the call; a null overview is none. Nothing reads the options meanwhile:
+    // they are code generation's, which needs a machine, and the first of these is yet to be made.
     unsafe { LLVMParseCommandLineOptions(arguments.len() as i32, arguments.as_ptr(), std::ptr::null()) };
 }
 

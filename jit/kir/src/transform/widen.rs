@@ -5,7 +5,7 @@
 //! 3. `schedule` puts the blocks into a line in which uniform branches remain,
 //! 4. the widener (here) walks along that line and writes the new body: `instruction`, `division`, `long_division`, `memory`, `interleaved`, `whole`, `aos`, `intrinsic`,
 //!    `collectives` and `lanes` say
-//!    what becomes of an instruction, `values` of a value, and `variables` turns what changes under masks into SSA form.
+//!    what becomes of an instruction, `values` of a value, and `variables` turns what changes under masks into SSA form (with `dominance`).
 //!
 //! What bodies call is widened as they are (`calls`).
 //!
@@ -24,6 +24,7 @@ mod choice;
 mod collectives;
 mod cost;
 mod division;
+mod dominance;
 mod instruction;
 mod interleaved;
 mod intrinsic;
@@ -53,7 +54,7 @@ use rows::Walks;
 use schedule::{Schedule, schedule};
 use slots::SlotPlan;
 use std::collections::{HashMap, HashSet};
-use variables::{Variable, Variables};
+use variables::{Header, Variable, Variables};
 
 /// A region's body for so many neighbouring work-items at once. Block 0 is the group's, as in the region's own body;
 /// ids are those of the first lane.
@@ -158,7 +159,7 @@ fn new_widener<'a>(
         return_exit: None,
         arguments: Vec::new(),
         left: left_behind(body, &facts.shapes),
-        out: Variables::new(function),
+        out: Variables::new(function, body, (&facts.flow, &facts.loops)),
         at: Block(0),
         user: Block(0),
         spread: HashMap::new(),
@@ -232,7 +233,7 @@ struct Widener<'a> {
     arguments: Vec<Vec<Value>>,
     /// Values to be kept for users behind divergent loops.
     left: HashSet<Value>,
-    out: Variables,
+    out: Variables<'a>,
     /// The new block that is being written.
     at: Block,
     /// The body's block that it comes from.
@@ -299,7 +300,13 @@ impl Widener<'_> {
     /// One block for each step, in order, then the guards' and the end.
     fn places(&mut self, plan: &Schedule) -> Vec<Place> {
         let bodies: Vec<Block> = (plan.steps.iter())
-            .map(|step| if self.is_header(step.node) { self.out.add_header() } else { self.out.add_block() })
+            .map(|step| match step.node {
+                Node::Block(block) => match self.header_of(block) {
+                    Some(id) => self.out.add_header(Header::Loop(id)),
+                    None => self.out.add_block(),
+                },
+                Node::Loop(_) => self.out.add_block(),
+            })
             .collect();
         let places = plan.steps.iter().zip(bodies).map(|(step, body)| {
             let entry = if step.skip.is_some() { self.out.add_block() } else { body };

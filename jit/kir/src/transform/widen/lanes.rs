@@ -2,7 +2,7 @@
 
 use super::Widener;
 use super::values::components;
-use super::variables::Variable;
+use super::variables::{Header, Variable};
 use crate::{
     BinaryOp, CastOp, Constant, IntPredicate, Intrinsic, Op, Scalar, Target, Terminator, Type, Value,
 };
@@ -34,7 +34,7 @@ impl Widener<'_> {
             let none = self.constant(self.wide(scalar), Constant::Poison);
             self.out.write(self.at, variable, none);
         }
-        let (iteration, done) = (self.out.add_header(), self.out.add_block());
+        let (iteration, done) = (self.out.add_header(Header::Lanes), self.out.add_block());
         match self.mask() {
             None => self.out.jump(self.at, iteration),
             Some(_) => self.branch_if_any(bits, iteration, done),
