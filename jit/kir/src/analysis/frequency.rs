@@ -31,14 +31,20 @@ const ENDS: f64 = 0.1;
 /// In so many cases a pack's lanes take the same way, where they might part: what neighbours ask of their data is seldom independent.
 const ALIKE: f64 = 0.5;
 
+/// How often an edge is taken, by the block that it leaves and its share of the control that leaves there; and how often at most control
+/// comes to a node.
+type Guess<'a> = (&'a dyn Fn(Block, f64) -> f64, &'a dyn Fn(&Node) -> f64);
+
 impl Frequencies {
     /// Of a function whose loops have one entry each.
     pub fn new(function: &Function, flow: &ControlFlow, loops: &Loops) -> Self {
-        Frequencies::with(function, flow, loops, &|_, part| part)
+        Frequencies::with(function, flow, loops, (&|_, part| part, &|_| 1.0))
     }
 
-    /// The same for a pack of so many lanes, which goes where any of them goes. `parts` says at the end of which blocks they part.
+    /// The same for a pack of so many work-items of which these are the guesses: it goes where any of them goes. `parts` says at the end of
+    /// which blocks they part.
     pub fn of_pack(
+        &self,
         function: &Function,
         flow: &ControlFlow,
         loops: &Loops,
@@ -49,18 +55,19 @@ impl Frequencies {
             let independent = 1.0 - (1.0 - part).powi(lanes as i32);
             ALIKE * part + (1.0 - ALIKE) * independent
         };
-        Frequencies::with(function, flow, loops, &|from, part| {
-            if parts(from) { some_lane(part) } else { part }
-        })
+        let taken = |from, part| if parts(from) { some_lane(part) } else { part };
+        // Where ways meet on which lanes come that parted, it is as if these had parted from the others once: a sum of the ways counts
+        // packs twice.
+        let most = |node: &Node| {
+            some_lane(match *node {
+                Node::Block(block) => self.of(block),
+                Node::Loop(id) => self.entered(id),
+            })
+        };
+        Frequencies::with(function, flow, loops, (&taken, &most))
     }
 
-    /// `taken` says how often an edge is taken, by the block that it leaves and its share of the control that leaves there.
-    fn with(
-        function: &Function,
-        flow: &ControlFlow,
-        loops: &Loops,
-        taken: &dyn Fn(Block, f64) -> f64,
-    ) -> Self {
+    fn with(function: &Function, flow: &ControlFlow, loops: &Loops, guess: Guess) -> Self {
         let ids: Vec<LoopId> = (0..loops.count()).map(LoopId).collect();
         let mut frequencies = Frequencies {
             blocks: vec![0.0; function.blocks.len()],
@@ -70,7 +77,7 @@ impl Frequencies {
         for level in std::iter::once(None).chain(ids.into_iter().map(Some)) {
             let nodes = Level::new(function, flow, loops, level);
             let leaving = level.map_or(Vec::new(), |id| leaving(function, &nodes, loops, id));
-            frequencies.level(function, &nodes, &leaving, taken);
+            frequencies.level(function, &nodes, &leaving, guess);
         }
         frequencies
     }
@@ -96,11 +103,12 @@ impl Frequencies {
         function: &Function,
         level: &Level,
         leaving: &[Vec<bool>],
-        taken: &dyn Fn(Block, f64) -> f64,
+        (taken, most): Guess,
     ) {
-        let mut share = vec![0.0; level.nodes.len()];
+        let mut share: Vec<f64> = vec![0.0; level.nodes.len()];
         share.first_mut().into_iter().for_each(|first| *first = 1.0);
         for (number, (node, edges)) in level.nodes.iter().zip(&level.edges).enumerate() {
+            share[number] = share[number].min(most(node));
             match node {
                 Node::Block(block) => self.blocks[block.index()] = share[number],
                 Node::Loop(id) => self.loops[id.0] = share[number],
@@ -315,9 +323,25 @@ mod tests {
         let function = parse(text).unwrap();
         let flow = ControlFlow::new(&function);
         let loops = Loops::new(&flow).unwrap();
-        let of_pack = |parts| Frequencies::of_pack(&function, &flow, &loops, 16, &|_| parts).of(Block(1));
+        let scalar = Frequencies::new(&function, &flow, &loops);
+        let of_pack = |parts| scalar.of_pack(&function, &flow, &loops, 16, &|_| parts).of(Block(1));
         assert_eq!(of_pack(false), 0.5);
         assert!((0.7..0.8).contains(&of_pack(true)), "{}", of_pack(true));
+    }
+
+    #[test]
+    fn packs_that_come_by_several_ways_are_not_counted_twice() {
+        // Lanes come to b2 by two of three ways.
+        let text = "kernel \"k\"(%0: ptr(global) @ 0, %1: i32 @ 8) {\nb0:\n  %2: i1 = icmp slt %1, 5:i32\n  branch %2, b2, b1\n\
+                    b1:\n  %3: i1 = icmp slt %1, 3:i32\n  branch %3, b2, b3\nb2:\n  store %0, 2:i32, align 4\n  jump b3\n\
+                    b3:\n  store %0, 3:i32, align 4\n  jump b4\nb4:\n  return\n}";
+        let function = parse(text).unwrap();
+        let flow = ControlFlow::new(&function);
+        let loops = Loops::new(&flow).unwrap();
+        let scalar = Frequencies::new(&function, &flow, &loops);
+        let of_pack = |parts| scalar.of_pack(&function, &flow, &loops, 16, &|_| parts).of(Block(2));
+        assert_eq!((scalar.of(Block(2)), of_pack(false)), (0.75, 0.75));
+        assert!((0.85..0.9).contains(&of_pack(true)), "{}", of_pack(true));
     }
 
     #[test]

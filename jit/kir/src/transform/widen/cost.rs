@@ -135,7 +135,7 @@ impl<'a> Model<'a> {
         let parts = |block: Block| {
             facts.shapes.is_divergent_branch(block) && !ways::part_in_one_pack(body, &facts.shapes, block)
         };
-        let of_pack = Frequencies::of_pack(body, &facts.flow, &facts.loops, lanes, &parts);
+        let of_pack = frequencies.of_pack(body, &facts.flow, &facts.loops, lanes, &parts);
         let spills = pressure::spills(&prices);
         let assumed = Assumed::Nothing;
         Model { body, facts, lanes, costs, prices, insts, frequencies, of_pack, spills, assumed }
