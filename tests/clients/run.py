@@ -31,11 +31,12 @@ CLIENTS = {
     "tinygrad": (["tinygrad_network.py"], ["tinygrad", "numpy"]),
     "lightgbm": (["lightgbm_trees.py"], ["lightgbm", "numpy"]),
     "openmm": (["openmm_forces.py"], ["openmm"]),
+    "mandelbulber": (["mandelbulber.py"], ["pillow"]),
     "piglit": (["piglit.py"], []),
     "silx": (["silx_suite.py"], ["silx[opencl]", "pyFAI", "pytest", "scipy"]),
 }
 # Takes long, or needs a large package: only when it is named.
-ON_REQUEST = ["hashcat-speed", "piglit", "sycl-whole"]
+ON_REQUEST = ["hashcat-speed", "mandelbulber", "piglit", "sycl-whole"]
 
 
 def python_of(name, packages, folder):
