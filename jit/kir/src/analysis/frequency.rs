@@ -98,13 +98,7 @@ impl Frequencies {
     }
 
     /// `leaving` says which edges of a loop's nodes lead out of it in any case.
-    fn level(
-        &mut self,
-        function: &Function,
-        level: &Level,
-        leaving: &[Vec<bool>],
-        (taken, most): Guess,
-    ) {
+    fn level(&mut self, function: &Function, level: &Level, leaving: &[Vec<bool>], (taken, most): Guess) {
         let mut share: Vec<f64> = vec![0.0; level.nodes.len()];
         share.first_mut().into_iter().for_each(|first| *first = 1.0);
         for (number, (node, edges)) in level.nodes.iter().zip(&level.edges).enumerate() {
