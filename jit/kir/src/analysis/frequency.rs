@@ -310,17 +310,23 @@ mod tests {
         assert!(compared("uno %1, 0x0:f32", "b1, b2") && compared("ord %1, %2", "b2, b1"), "no number");
     }
 
-    #[test]
-    fn packs_go_where_some_lane_goes_unless_they_go_together() {
-        let text = "kernel \"k\"(%0: ptr(global) @ 0, %1: i32 @ 8) {\nb0:\n  %2: i1 = icmp slt %1, 5:i32\n  branch %2, b1, b2\n\
-                    b1:\n  store %0, 1:i32, align 4\n  jump b3\nb2:\n  store %0, 2:i32, align 4\n  jump b3\nb3:\n  return\n}";
+    /// How often a block is run for one work-item, and for packs of 16 that go together, or may part at every branch.
+    fn of_packs(text: &str, block: Block) -> [f64; 3] {
         let function = parse(text).unwrap();
         let flow = ControlFlow::new(&function);
         let loops = Loops::new(&flow).unwrap();
         let scalar = Frequencies::new(&function, &flow, &loops);
-        let of_pack = |parts| scalar.of_pack(&function, &flow, &loops, 16, &|_| parts).of(Block(1));
-        assert_eq!(of_pack(false), 0.5);
-        assert!((0.7..0.8).contains(&of_pack(true)), "{}", of_pack(true));
+        let of_pack = |parts| scalar.of_pack(&function, &flow, &loops, 16, &|_| parts).of(block);
+        [scalar.of(block), of_pack(false), of_pack(true)]
+    }
+
+    #[test]
+    fn packs_go_where_some_lane_goes_unless_they_go_together() {
+        let text = "kernel \"k\"(%0: ptr(global) @ 0, %1: i32 @ 8) {\nb0:\n  %2: i1 = icmp slt %1, 5:i32\n  branch %2, b1, b2\n\
+                    b1:\n  store %0, 1:i32, align 4\n  jump b3\nb2:\n  store %0, 2:i32, align 4\n  jump b3\nb3:\n  return\n}";
+        let [scalar, together, apart] = of_packs(text, Block(1));
+        assert_eq!((scalar, together), (0.5, 0.5));
+        assert!((0.7..0.8).contains(&apart), "{apart}");
     }
 
     #[test]
@@ -329,13 +335,9 @@ mod tests {
         let text = "kernel \"k\"(%0: ptr(global) @ 0, %1: i32 @ 8) {\nb0:\n  %2: i1 = icmp slt %1, 5:i32\n  branch %2, b2, b1\n\
                     b1:\n  %3: i1 = icmp slt %1, 3:i32\n  branch %3, b2, b3\nb2:\n  store %0, 2:i32, align 4\n  jump b3\n\
                     b3:\n  store %0, 3:i32, align 4\n  jump b4\nb4:\n  return\n}";
-        let function = parse(text).unwrap();
-        let flow = ControlFlow::new(&function);
-        let loops = Loops::new(&flow).unwrap();
-        let scalar = Frequencies::new(&function, &flow, &loops);
-        let of_pack = |parts| scalar.of_pack(&function, &flow, &loops, 16, &|_| parts).of(Block(2));
-        assert_eq!((scalar.of(Block(2)), of_pack(false)), (0.75, 0.75));
-        assert!((0.85..0.9).contains(&of_pack(true)), "{}", of_pack(true));
+        let [scalar, together, apart] = of_packs(text, Block(2));
+        assert_eq!((scalar, together), (0.75, 0.75));
+        assert!((0.85..0.9).contains(&apart), "{apart}");
     }
 
     #[test]

@@ -6,9 +6,9 @@
 use crate::Block;
 
 /// The dominator tree so far.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct GrowingDominators {
-    /// By block; none of those to which no way leads yet.
+    /// By block; none of those to which no way leads yet from the first one.
     nodes: Vec<Option<Node>>,
 }
 
@@ -22,37 +22,43 @@ struct Node {
 }
 
 impl GrowingDominators {
+    /// Of a function that begins with block 0.
+    pub fn new() -> Self {
+        GrowingDominators { nodes: vec![Some(Node { depth: 0, up: Block(0), far: Block(0) })] }
+    }
+
     /// Says that a way leads from one block to another. What is known of blocks behind `to` stays true if it is the way back to a header.
     pub fn add_way(&mut self, from: Block, to: Block) {
-        let above = self.node(from);
-        let up = match self.nodes.get(to.index()).copied().flatten() {
-            Some(known) => self.common(known.up, from),
-            None => from,
-        };
-        let over = if up == from { above } else { self.node(up) };
-        let skipped = self.node(over.far);
-        let far = if over.depth - skipped.depth == skipped.depth - self.node(skipped.far).depth {
-            skipped.far
-        } else {
-            up
-        };
-        self.set(to, Node { depth: over.depth + 1, up, far });
+        // What never runs decides nothing.
+        if self.node(from).is_none() {
+            return;
+        }
+        let up = self.node(to).map_or(from, |known| self.common(known.up, from));
+        let depth = self.depth(up);
+        let skipped = self.node(up).map_or(up, |node| node.far);
+        let next = self.node(skipped).map_or(skipped, |node| node.far);
+        let is_as_long = depth - self.depth(skipped) == self.depth(skipped) - self.depth(next);
+        let far = if is_as_long { next } else { up };
+        if self.nodes.len() <= to.index() {
+            self.nodes.resize(to.index() + 1, None);
+        }
+        self.nodes[to.index()] = Some(Node { depth: depth + 1, up, far });
     }
 
     /// Whether every way to `block` passes through `over`.
     pub fn dominates(&self, over: Block, mut block: Block) -> bool {
         let least = self.depth(over);
-        while self.depth(block) > least {
-            let Some(node) = self.nodes.get(block.index()).copied().flatten() else { return false };
+        while let Some(node) = self.node(block).filter(|node| node.depth > least) {
             block = if self.depth(node.far) >= least { node.far } else { node.up };
         }
         block == over
     }
 
+    /// The closest block that dominates both, which have nodes.
     fn common(&self, mut a: Block, mut b: Block) -> Block {
+        let up = |block: Block| self.node(block).map_or(block, |node| node.up);
         while a != b {
             let (at_a, at_b) = (self.depth(a), self.depth(b));
-            let up = |block: Block| self.nodes[block.index()].map_or(block, |node| node.up);
             if at_a >= at_b {
                 a = up(a);
             }
@@ -63,27 +69,12 @@ impl GrowingDominators {
         a
     }
 
+    fn node(&self, block: Block) -> Option<Node> {
+        self.nodes.get(block.index()).copied().flatten()
+    }
+
     fn depth(&self, block: Block) -> u32 {
-        self.nodes.get(block.index()).copied().flatten().map_or(0, |node| node.depth)
-    }
-
-    /// A block's; it is a root if no way leads to it.
-    fn node(&mut self, block: Block) -> Node {
-        match self.nodes.get(block.index()).copied().flatten() {
-            Some(known) => known,
-            None => {
-                let root = Node { depth: 0, up: block, far: block };
-                self.set(block, root);
-                root
-            }
-        }
-    }
-
-    fn set(&mut self, block: Block, node: Node) {
-        if self.nodes.len() <= block.index() {
-            self.nodes.resize(block.index() + 1, None);
-        }
-        self.nodes[block.index()] = Some(node);
+        self.node(block).map_or(0, |node| node.depth)
     }
 }
 
@@ -93,7 +84,7 @@ mod tests {
     use crate::Block;
 
     fn of(ways: &[(u32, u32)]) -> GrowingDominators {
-        let mut dominators = GrowingDominators::default();
+        let mut dominators = GrowingDominators::new();
         ways.iter().for_each(|&(from, to)| dominators.add_way(Block(from), Block(to)));
         dominators
     }
@@ -110,6 +101,8 @@ mod tests {
         assert_eq!(over(&all, 6), [0, 1, 4, 5, 6]);
         assert_eq!(over(&all, 7), [0, 1, 4, 7]);
         assert_eq!(over(&all, 9), [9], "no way leads there");
+        // From 8, which never runs, a way leads to 2.
+        assert_eq!(over(&of(&[(0, 1), (8, 2), (1, 2), (8, 2), (2, 3)]), 3), [0, 1, 2, 3]);
     }
 
     #[test]

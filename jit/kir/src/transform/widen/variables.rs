@@ -85,7 +85,7 @@ impl<'a> Variables<'a> {
             flow,
             loops,
             homes: homes.collect(),
-            dominators: GrowingDominators::default(),
+            dominators: GrowingDominators::new(),
             written_once: HashMap::new(),
             current: HashMap::new(),
             types: HashMap::new(),
