@@ -10,6 +10,7 @@ pub mod svm;
 use crate::context::Context;
 use crate::error::{Result, Status};
 use crate::execute::scheduler::Scheduler;
+use crate::execute::tiers::Tiers;
 use crate::memory::rect::{self, Placement};
 use crate::memory::{ImageInfo, Mem};
 use crate::platform::device::Device;
@@ -105,6 +106,14 @@ impl Work {
             Work::Kernel(_) => true,
             Work::Batch(commands) => commands.iter().any(|command| command.work.has_kernels()),
             Work::Nothing | Work::Call(_) => false,
+        }
+    }
+
+    /// The code of the kernel that it launches, if it is one launch.
+    pub(crate) fn launched(&self) -> Option<&Arc<Tiers>> {
+        match self {
+            Work::Kernel(launch) => Some(launch.tiers()),
+            Work::Nothing | Work::Call(_) | Work::Batch(_) => None,
         }
     }
 }

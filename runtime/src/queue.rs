@@ -117,7 +117,9 @@ impl Queue {
                 event.wake_at_end(self.executor());
             }
         }
-        let event = Event::of_command(&self.context, command.command_type, self.executor(), self.profiling);
+        let launched = command.work.launched();
+        let event =
+            Event::of_command(&self.context, command.command_type, self.executor(), self.profiling, launched);
         let (expected_ns, anywhere) = (command.expected_ns, command.anywhere);
         let (queued, wait) = (trace::now(), wait.to_vec());
         let pending = Pending { command: Some(command), wait, ended: 0, event: event.clone(), queued };
@@ -461,6 +463,7 @@ impl Pending {
             self.event.advance(error.code());
             return;
         }
+        command.work.launched().into_iter().for_each(|tiers| tiers.wait_if_measured());
         self.event.begin();
         let ended = || self.event.kernel_ended();
         let result = catch_unwind(AssertUnwindSafe(|| perform(command.work, device, &ended)));

@@ -2,7 +2,7 @@
 //! test has steps in processes of their own, with the settings that it is about, and looks at what the library's log says.
 
 use spirula_tests::cl::sys::CL_KERNEL_FUNCTION_NAME;
-use spirula_tests::cl::{self, Buffer, Context, Device, Kernel, NdRange, Program, Queue, SPIR12};
+use spirula_tests::cl::{self, Buffer, Context, Device, Event, Kernel, NdRange, Program, Queue, SPIR12};
 use spirula_tests::isolate::{self, ExpectedFailures, Outcome, Test};
 use spirula_tests::{fixtures, icd, supervise};
 use std::collections::hash_map::DefaultHasher;
@@ -10,7 +10,7 @@ use std::fs;
 use std::hash::Hasher;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
 /// Tells a process of a test which step it is.
@@ -28,10 +28,11 @@ const USED: &str = "is used from now on";
 
 fn main() -> ExitCode {
     type Body = fn() -> Outcome;
-    let tests: [(&str, Body); 8] = [
+    let tests: [(&str, Body); 9] = [
         ("forced_tiers_give_the_same_results", forced),
         ("other_numbers_of_lanes_give_the_same_results_while_they_take_turns", turns),
         ("launches_change_code_and_stay_right", change),
+        ("who_measures_launches_measures_the_code_that_stays", measured),
         ("rows_that_packs_do_not_fill_get_code_of_their_own", rows),
         ("without_optimization_the_baseline_stays", disabled),
         ("a_program_from_a_binary_gets_better_too", from_binary),
@@ -74,10 +75,12 @@ enum Step {
     Rows,
     /// Launches in whose midst code of other lanes takes turns with what was used before, and then its place.
     Turns,
+    /// A short launch whose times are read, and another.
+    Measured,
 }
 
 impl Step {
-    const ALL: [Step; 10] = [
+    const ALL: [Step; 11] = [
         Step::Kernels,
         Step::UntilOptimized,
         Step::Disabled,
@@ -88,6 +91,7 @@ impl Step {
         Step::Created,
         Step::Rows,
         Step::Turns,
+        Step::Measured,
     ];
 
     fn run(self) -> Outcome {
@@ -123,6 +127,7 @@ impl Step {
                 expected
             }
             Step::Rows => setup.rows()?,
+            Step::Measured => setup.measured()?,
             Step::Once => setup.mandelbrot(&setup.program("bench/mandelbrot", SPIR12)?)?,
             Step::Created => {
                 Kernel::new(&setup.program("bench/mandelbrot", SPIR12)?, "mandelbrot")?;
@@ -232,17 +237,43 @@ impl Setup {
         Ok(expected[0])
     }
 
+    /// Short launches, of which the first is measured: those behind it begin when there is optimized code.
+    fn measured(&self) -> cl::Result<u64> {
+        let kernel = Kernel::new(&self.program("bench/scan", SPIR12)?, "scan")?;
+        let expected = self.scan(&kernel, 10, 64)?;
+        assert!(!self.log().contains("optimized code"), "{}", self.log());
+        let (begun, mut launches) = (Instant::now(), 0);
+        self.launch_scan(&kernel, 10, 64)?.0.seconds()?;
+        while !self.log().contains("kernel scan: optimized code") {
+            launches += 1;
+            assert_eq!(self.scan(&kernel, 10, 64)?, expected);
+            // Where a compiler takes that long launches don't wait for it.
+            assert!(
+                launches < 3 || begun.elapsed() > Duration::from_secs(5),
+                "nothing waits: {}",
+                self.log()
+            );
+        }
+        Ok(expected)
+    }
+
     /// The digest of what so many groups of that size sum up.
     fn scan(&self, kernel: &Kernel, groups: usize, local: usize) -> cl::Result<u64> {
+        let (_, buffer) = self.launch_scan(kernel, groups, local)?;
+        let mut output = vec![0_i32; local * 2 * groups];
+        self.queue.read(&buffer, &mut output)?;
+        Ok(digest(&output))
+    }
+
+    /// Sums up so many groups of that size, into a buffer.
+    fn launch_scan(&self, kernel: &Kernel, groups: usize, local: usize) -> cl::Result<(Event, Buffer)> {
         let input: Vec<i32> = (0..(local * 2 * groups) as i32).map(|i| i * 7919 % 1000).collect();
-        let mut output = vec![0_i32; input.len()];
-        let buffers = (Buffer::copy_of(&self.context, &input)?, Buffer::copy_of(&self.context, &output)?);
+        let zeros = vec![0_i32; input.len()];
+        let buffers = (Buffer::copy_of(&self.context, &input)?, Buffer::copy_of(&self.context, &zeros)?);
         kernel.set_object(0, Some(&buffers.0))?;
         kernel.set_object(1, Some(&buffers.1))?;
         kernel.set_local(2, 2 * local * size_of::<i32>())?;
-        self.queue.launch(kernel, NdRange::new(&[groups * local], &[local]))?;
-        self.queue.read(&buffers.1, &mut output)?;
-        Ok(digest(&output))
+        Ok((self.queue.launch(kernel, NdRange::new(&[groups * local], &[local]))?, buffers.1))
     }
 
     /// Kernels with barriers, local memory and much library code, for local sizes that fill lanes and others.
@@ -343,6 +374,10 @@ fn change() -> Outcome {
         assert_eq!(place.step(Step::UntilOptimized, "auto", None)?.0, right);
         Ok(())
     })
+}
+
+fn measured() -> Outcome {
+    with_steps(|place| place.step(Step::Measured, "auto", None).map(drop).map_err(Into::into))
 }
 
 fn rows() -> Outcome {

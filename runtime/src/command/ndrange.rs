@@ -9,6 +9,7 @@ use crate::execute::fault::Deadline;
 use crate::execute::group_size;
 use crate::execute::launch::{self, Invocation};
 use crate::execute::output::{record, stdout};
+use crate::execute::tiers::Tiers;
 use crate::kernel::{Arguments, Kernel};
 use crate::log;
 use crate::memory::Mem;
@@ -31,6 +32,10 @@ pub(crate) struct KernelLaunch {
 }
 
 impl KernelLaunch {
+    pub(crate) fn tiers(&self) -> &Arc<Tiers> {
+        &self.invocation.tiers
+    }
+
     /// Runs it, prints what it printed, and runs what it enqueued. `ended` is called in between. CL_OUT_OF_RESOURCES without
     /// memory, and what kernels that it enqueued ended with.
     pub(crate) fn run(self, device: &Device, ended: &dyn Fn()) -> Result<()> {

@@ -2,8 +2,10 @@
 //! variants of that for local sizes ([`variants`]). That is made while a launch runs which is expected to take long, or else
 //! between launches once they have run for a while.
 //!
-//! A launch takes what is best when it begins, and again between chunks of its work-groups. It never waits for code.
+//! A launch takes what is best when it begins, and again between chunks of its work-groups. It waits for code only where the application
+//! measures ([`awaited`]).
 
+mod awaited;
 mod common;
 
 use crate::execute::background;
@@ -11,6 +13,7 @@ use crate::execute::company::Company;
 use crate::execute::compile_time;
 use crate::execute::launch::{Code, Invocation};
 use crate::execute::pace::Pace;
+use crate::execute::tiers::awaited::Awaited;
 use crate::execute::tiers::common::Common;
 use crate::execute::tuning::{self, Tuning};
 use crate::execute::variants::{self, Variants};
@@ -89,6 +92,8 @@ pub(crate) struct Tiers {
     begun: AtomicBool,
     /// Whether it is being made at the moment, or is next.
     making: AtomicBool,
+    /// The same of variants, too, and who waits for it.
+    awaited: Awaited,
     /// Whether it would be kept on disk, which the system must be asked for.
     is_kept: OnceLock<bool>,
     variants: Variants,
@@ -130,6 +135,7 @@ impl Tiers {
             spent_ns: AtomicU64::new(0),
             begun: AtomicBool::new(false),
             making: AtomicBool::new(false),
+            awaited: Awaited::default(),
             is_kept: OnceLock::new(),
             variants: Variants::default(),
         })
@@ -263,6 +269,31 @@ impl Tiers {
         }
     }
 
+    /// The application has read how long a launch took: what it measures next is to be the code that stays.
+    pub(crate) fn times_were_read(self: &Arc<Tiers>) {
+        if self.awaited.time() {
+            self.begin();
+        }
+    }
+
+    /// Before a launch begins: waits for code that is being made, if the application measures.
+    pub(crate) fn wait_if_measured(&self) {
+        if self.awaited.is_awaited() {
+            let _span = trace::span("wait", || format!("{} is measured: wait for its code", self.name()));
+            self.awaited.wait();
+        }
+    }
+
+    /// Code was asked for, and launches may wait for it until [`Tiers::made`].
+    pub(super) fn asked_for(&self) {
+        self.awaited.begin();
+    }
+
+    /// It is there, or will not come.
+    pub(super) fn made(&self) {
+        self.awaited.end();
+    }
+
     /// What launches had in common until now, as far as code can be the better for it.
     fn usual(&self) -> Usual {
         let KernelInfo { code, signature } = &*self.first.info;
@@ -278,6 +309,7 @@ impl Tiers {
             return;
         }
         self.making.store(true, Ordering::Relaxed);
+        self.asked_for();
         // Nobody needs the code of a program that is gone, but for the next process.
         let (weak, kept) = (Arc::downgrade(self), spirula_service::keeps_code().then(|| self.clone()));
         let (heir, groups) = (kept.clone(), Groups::Usual(self.usual()));
@@ -288,6 +320,7 @@ impl Tiers {
                 // A panic costs the kernel its optimized code, and launches no wait for it.
                 let _ = this.optimized.set(made.as_ref().ok().cloned().flatten());
                 this.making.store(false, Ordering::Relaxed);
+                this.made();
                 if let Err(panic) = made {
                     resume_unwind(panic); // The queue says so.
                 }
@@ -297,6 +330,7 @@ impl Tiers {
             self.warn(groups, &error);
             let _ = self.optimized.set(None);
             self.making.store(false, Ordering::Relaxed);
+            self.made();
         }
     }
 

@@ -7,6 +7,8 @@ use crate::execute::background;
 use crate::execute::tiers::{Better, Tiers, Version};
 use spirula_interface::options::{Groups, Usual};
 use spirula_interface::program::{KernelInfo, Launch};
+use std::io;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// Launches of one local size must have taken so long, by estimate, before code is made for it where packs don't fit rows: less
@@ -135,11 +137,21 @@ fn begin(tiers: &Arc<Tiers>, groups: Groups) -> bool {
     let will = move || heir.upgrade()?.request(groups);
     let job = move || {
         if let Some(tiers) = weak.upgrade() {
-            tiers.variants().settle(groups, tiers.make(groups));
+            let made = catch_unwind(AssertUnwindSafe(|| tiers.make(groups)));
+            tiers.variants().settle(groups, made.as_ref().ok().cloned().flatten());
+            tiers.made();
+            if let Err(panic) = made {
+                resume_unwind(panic); // The queue says so.
+            }
         }
     };
+    tiers.asked_for();
     let begun = background::run_later(Box::new(job), Box::new(will));
-    begun.inspect_err(|error| tiers.warn(groups, error)).is_ok()
+    let failed = |error: &io::Error| {
+        tiers.made();
+        tiers.warn(groups, error);
+    };
+    begun.inspect_err(failed).is_ok()
 }
 
 /// Optimized code for such groups, in the log's words.

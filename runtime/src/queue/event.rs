@@ -5,6 +5,7 @@ use super::front::Place;
 use crate::command::CommandType;
 use crate::context::Context;
 use crate::error::{Result, Status, code_name};
+use crate::execute::tiers::Tiers;
 use crate::machine::timer;
 use crate::trace;
 use std::sync::atomic::{AtomicI32, AtomicU64, Ordering};
@@ -43,6 +44,8 @@ pub struct Event {
     status: AtomicI32,
     /// Queued, submitted, started, complete, and, if it has children, ended; if the queue profiles.
     times: Option<[AtomicU64; 5]>,
+    /// The kernel's code whose launch it is; if the queue profiles.
+    launched: Option<Weak<Tiers>>,
     audience: Mutex<Audience>,
     ended: Condvar,
 }
@@ -82,8 +85,10 @@ impl Event {
         command_type: CommandType,
         runner: Weak<dyn Runner>,
         profiling: bool,
+        launched: Option<&Arc<Tiers>>,
     ) -> Arc<Event> {
-        let event = Event::new(context, command_type, Some(runner), status::QUEUED, profiling);
+        let mut event = Event::new(context, command_type, Some(runner), status::QUEUED, profiling);
+        event.launched = launched.filter(|_| profiling).map(Arc::downgrade);
         event.stamp(status::QUEUED);
         Arc::new(event)
     }
@@ -101,6 +106,7 @@ impl Event {
             runner,
             status: AtomicI32::new(status),
             times: profiling.then(Default::default),
+            launched: None,
             audience: Mutex::default(),
             ended: Condvar::new(),
         }
@@ -203,6 +209,9 @@ impl Event {
         let times = self.times.as_ref().ok_or_else(|| missing("the event's queue doesn't profile"))?;
         if self.now() != status::COMPLETE {
             return Err(missing("the command has not completed"));
+        }
+        if let Some(tiers) = self.launched.as_ref().and_then(Weak::upgrade) {
+            tiers.times_were_read();
         }
         let [queued, submit, start, complete, own_end] =
             times.each_ref().map(|time| time.load(Ordering::Relaxed));

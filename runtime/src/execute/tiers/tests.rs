@@ -233,6 +233,46 @@ fn a_panic_leaves_the_baseline_and_nobody_waits() {
 }
 
 #[test]
+fn launches_wait_for_code_where_the_application_measures() {
+    for is_measured in [true, false] {
+        let (finish, finished) = std::sync::mpsc::channel::<()>();
+        let finished = Mutex::new(finished);
+        let kernel = tiers(baseline(), move |_| {
+            let _ = finished.lock().unwrap().recv();
+            Ok(version(Tier::Optimized, empty, |_| ()))
+        });
+        kernel.wait_if_measured(); // Nothing was asked for.
+        match is_measured {
+            true => kernel.times_were_read(),
+            false => kernel.begin(),
+        }
+        std::thread::scope(|scope| {
+            let launch = scope.spawn(|| {
+                kernel.wait_if_measured();
+                chosen(&kernel)
+            });
+            if is_measured {
+                std::thread::sleep(Duration::from_millis(20)); // What doesn't wait is over.
+                drop(finish);
+                assert_eq!(launch.join().unwrap(), Tier::Optimized);
+            } else {
+                assert_eq!(launch.join().unwrap(), Tier::Baseline);
+                drop(finish);
+            }
+        });
+    }
+}
+
+#[test]
+fn nobody_waits_for_code_that_does_not_come() {
+    let kernel = tiers(baseline(), |_| panic!("of the test"));
+    kernel.times_were_read();
+    kernel.wait_if_measured();
+    assert!(kernel.is_settled());
+    assert_eq!(chosen(&kernel), Tier::Baseline);
+}
+
+#[test]
 fn groups_are_chosen_for_the_lanes_that_may_come() {
     let optimized = || version(Tier::Optimized, empty, |info| info.code.lanes = 8);
     let kernel = tiers(baseline(), move |_| Ok(optimized()));

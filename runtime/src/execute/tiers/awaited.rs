@@ -1,0 +1,69 @@
+//! Who waits for a kernel's code: launches of kernels whose times the application reads. It measures, and goes by what it finds: programs
+//! that tune themselves choose sizes by their first launches, and would choose them for code that is gone an instant later. Such a launch
+//! begins, and its time with it, when the code is there.
+
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+/// Launches wait until so long after code was last asked for. Few kernels take a compiler longer.
+const MOST_WAITED: Duration = Duration::from_secs(10);
+
+/// Code that is being made.
+#[derive(Default)]
+pub(super) struct Awaited {
+    state: Mutex<State>,
+    ended: Condvar,
+}
+
+#[derive(Default)]
+struct State {
+    /// The application reads how long launches take.
+    is_timed: bool,
+    /// So much is being made, or is next.
+    making: u32,
+    /// Since that was asked for last.
+    since: Option<Instant>,
+}
+
+impl Awaited {
+    /// The application has read how long a launch took. Whether it is the first time.
+    pub(super) fn time(&self) -> bool {
+        !std::mem::replace(&mut self.lock().is_timed, true)
+    }
+
+    /// Code was asked for.
+    pub(super) fn begin(&self) {
+        let mut state = self.lock();
+        state.making += 1;
+        state.since = Some(Instant::now());
+    }
+
+    /// It is there, or will not come.
+    pub(super) fn end(&self) {
+        self.lock().making -= 1;
+        self.ended.notify_all();
+    }
+
+    /// Whether a launch that begins now is to wait.
+    pub(super) fn is_awaited(&self) -> bool {
+        self.lock().has_to_wait()
+    }
+
+    /// Waits for what is being made, if the application reads times.
+    pub(super) fn wait(&self) {
+        let state = self.lock();
+        let left = state.since.map_or(Duration::ZERO, |since| MOST_WAITED.saturating_sub(since.elapsed()));
+        let waited = self.ended.wait_timeout_while(state, left, |state| state.has_to_wait());
+        drop(waited.unwrap_or_else(PoisonError::into_inner));
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl State {
+    fn has_to_wait(&self) -> bool {
+        self.is_timed && self.making > 0 && self.since.is_some_and(|since| since.elapsed() < MOST_WAITED)
+    }
+}
