@@ -432,7 +432,9 @@ impl Kernel {
         }
         let streams = u32::from(!fits_cache(&kept, &launch, device.info.cache_size));
         let disjoint_buffers = u64::from(all_known && are_disjoint(&kept));
-        let launch = Launch { streams, disjoint_buffers, ..launch };
+        // As the first code says, whatever code takes its place.
+        let numbered_along = self.info.code.numbered_along(launch.local_size);
+        let launch = Launch { streams, disjoint_buffers, numbered_along, ..launch };
         let invocation = Arc::new(Invocation {
             tiers: self.built.tiers.clone(),
             arguments: block,

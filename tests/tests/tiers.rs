@@ -28,10 +28,11 @@ const USED: &str = "is used from now on";
 
 fn main() -> ExitCode {
     type Body = fn() -> Outcome;
-    let tests: [(&str, Body); 9] = [
+    let tests: [(&str, Body); 10] = [
         ("forced_tiers_give_the_same_results", forced),
         ("other_numbers_of_lanes_give_the_same_results_while_they_take_turns", turns),
         ("launches_change_code_and_stay_right", change),
+        ("all_code_of_a_kernel_numbers_groups_alike", columns),
         ("who_measures_launches_measures_the_code_that_stays", measured),
         ("rows_that_packs_do_not_fill_get_code_of_their_own", rows),
         ("without_optimization_the_baseline_stays", disabled),
@@ -77,10 +78,12 @@ enum Step {
     Turns,
     /// A short launch whose times are read, and another.
     Measured,
+    /// Launches of groups that are one item wide, until there is code for that.
+    Columns,
 }
 
 impl Step {
-    const ALL: [Step; 11] = [
+    const ALL: [Step; 12] = [
         Step::Kernels,
         Step::UntilOptimized,
         Step::Disabled,
@@ -92,6 +95,7 @@ impl Step {
         Step::Rows,
         Step::Turns,
         Step::Measured,
+        Step::Columns,
     ];
 
     fn run(self) -> Outcome {
@@ -128,6 +132,7 @@ impl Step {
             }
             Step::Rows => setup.rows()?,
             Step::Measured => setup.measured()?,
+            Step::Columns => setup.columns()?,
             Step::Once => setup.mandelbrot(&setup.program("bench/mandelbrot", SPIR12)?)?,
             Step::Created => {
                 Kernel::new(&setup.program("bench/mandelbrot", SPIR12)?, "mandelbrot")?;
@@ -235,6 +240,42 @@ impl Setup {
             }
         }
         Ok(expected[0])
+    }
+
+    /// Sums of lines, by groups that lie across the first dimension: each launch writes all of them, in whatever code each group runs.
+    fn columns(&self) -> cl::Result<u64> {
+        const SOURCE: &str = "
+            kernel void sums(global const int *lines, global int *sums) {
+                local int parts[256];
+                size_t place = get_local_id(1), line = get_global_id(0);
+                parts[place] = lines[line * get_global_size(1) + get_global_id(1)];
+                for (uint left = 128; left > 0; left >>= 1) {
+                    barrier(CLK_LOCAL_MEM_FENCE);
+                    if (place < left) parts[place] += parts[place + left];
+                }
+                if (place == 0) sums[line * get_num_groups(1) + get_group_id(1)] = parts[0];
+            }";
+        const LINES: usize = 20_000;
+        let program = Program::from_source(&self.context, SOURCE)?;
+        program.build("")?;
+        let kernel = Kernel::new(&program, "sums")?;
+        let numbers: Vec<i32> = (0..LINES as i32 * 512).map(|number| number * 7919 % 1000).collect();
+        let expected: Vec<i32> = numbers.chunks(256).map(|part| part.iter().sum()).collect();
+        let lines = Buffer::copy_of(&self.context, &numbers)?;
+        kernel.set_object(0, Some(&lines))?;
+        let is_made =
+            || self.log().contains("kernel sums: optimized code for work-groups of [1, 256, 1] in ");
+        let mut is_last = false;
+        while !is_last {
+            is_last = is_made();
+            let mut sums = vec![-1; expected.len()];
+            let buffer = Buffer::copy_of(&self.context, &sums)?;
+            kernel.set_object(1, Some(&buffer))?;
+            self.queue.launch(&kernel, NdRange::new(&[LINES, 512], &[1, 256]))?;
+            self.queue.read(&buffer, &mut sums)?;
+            assert!(sums == expected, "{} groups did not run", sums.iter().filter(|&&sum| sum < 0).count());
+        }
+        Ok(digest(&expected))
     }
 
     /// Short launches, of which the first is measured: those behind it begin when there is optimized code.
@@ -378,6 +419,10 @@ fn change() -> Outcome {
 
 fn measured() -> Outcome {
     with_steps(|place| place.step(Step::Measured, "auto", None).map(drop).map_err(Into::into))
+}
+
+fn columns() -> Outcome {
+    with_steps(|place| place.step(Step::Columns, "auto", None).map(drop).map_err(Into::into))
 }
 
 fn rows() -> Outcome {

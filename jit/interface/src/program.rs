@@ -209,6 +209,18 @@ impl KernelCode {
         is_size && (fills || !self.wants_filled) && (launch.disjoint_buffers != 0 || !self.wants_disjoint)
     }
 
+    /// [`Launch::numbered_along`] for such groups: neighbouring groups are to access neighbouring memory, as work-items of a row do, unless a
+    /// group may wait for one of a smaller number.
+    pub fn numbered_along(&self, local_size: [u64; 3]) -> [u64; 3] {
+        let rows = usize::from(self.row_dimension);
+        let extends = |dimension: usize| local_size.get(dimension).is_some_and(|&size| size > 1);
+        let first = match self.any_order {
+            true => std::iter::once(rows).chain(0..3).find(|&dimension| extends(dimension)).unwrap_or(rows),
+            false => 0,
+        };
+        std::array::from_fn(|dimension| if dimension == first { u64::MAX } else { 0 })
+    }
+
     /// Work-items in all sub-groups but the last of a work-group of that size: a pack, unless rows of it end within packs. Of a
     /// kernel that asked for its size, but the last of each row.
     pub fn sub_group_size_in(&self, local_size: [u64; 3]) -> u32 {
@@ -397,6 +409,9 @@ pub struct Launch {
     pub first_group: [u64; 3],
     /// The NDRange's work-groups in each dimension.
     pub total_groups: [u64; 3],
+    /// All ones for the dimension in which groups are numbered first, and 0 for the others, which follow in their order. All code of a kernel
+    /// numbers the groups of a launch alike, for it may take another's place between any two of them.
+    pub numbered_along: [u64; 3],
     /// What the work-group function is given.
     pub memory: MemorySizes,
 }
@@ -433,6 +448,7 @@ impl Launch {
             enqueued_local_size: local_size,
             first_group: [0; 3],
             total_groups: groups,
+            numbered_along: [u64::MAX, 0, 0],
             memory: MemorySizes::default(),
         }
     }
@@ -483,6 +499,20 @@ pub type RawWorkGroupFn = unsafe extern "C" fn(
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn groups_are_numbered_along_rows() {
+        let along = |row_dimension, any_order, local_size| {
+            let code = KernelCode { row_dimension, any_order, ..KernelCode::plain("k") };
+            code.numbered_along(local_size).map(|mask| mask != 0)
+        };
+        assert_eq!(along(0, true, [64, 4, 1]), [true, false, false]);
+        assert_eq!(along(1, true, [64, 4, 1]), [false, true, false]);
+        assert_eq!(along(1, true, [64, 1, 1]), [true, false, false], "they are one item wide");
+        assert_eq!(along(0, true, [1, 1, 64]), [false, false, true]);
+        assert_eq!(along(2, true, [1, 1, 1]), [false, false, true]);
+        assert_eq!(along(2, false, [1, 1, 64]), [true, false, false], "some may wait for others");
+    }
 
     #[test]
     fn every_work_item_of_a_range_is_in_one_part() {

@@ -6,6 +6,7 @@ use crate::host_inputs;
 use spirula_interface::address_bits::AddressBits;
 use spirula_interface::options::{CompileOptions, MathOptions, Usual};
 use spirula_interface::program::{ArgumentKind, Launch, RawWorkGroupFn};
+use std::ops::Range;
 use std::ptr::null_mut;
 
 const SCALE: &str = r#"
@@ -56,6 +57,19 @@ fn ran_in_groups(
     (mut data, factor): (Vec<i32>, i32),
     size: u64,
 ) -> Vec<i32> {
+    let groups = 256 / size;
+    run_part(kernel, entry, (&mut data, factor), &launch(groups, size), 0..groups);
+    data
+}
+
+/// Runs some groups of a launch of a kernel like `scale`, which covers the data.
+fn run_part(
+    kernel: &KernelInfo,
+    entry: RawWorkGroupFn,
+    (data, factor): (&mut [i32], i32),
+    launch: &Launch,
+    groups: Range<u64>,
+) {
     #[repr(C, align(128))]
     struct Block([u8; 128]);
     let mut block = Block([0; 128]);
@@ -67,10 +81,8 @@ fn ran_in_groups(
     let scratch = scratch.as_mut_ptr().cast::<u8>();
     // SAFETY: in bounds, since 256 bytes were added.
     let scratch = unsafe { scratch.add(scratch.align_offset(128)) };
-    let groups = 256 / size;
-    // SAFETY: so many groups cover `data`; the block is laid out as the kernel says; no local memory.
-    unsafe { entry(block.0.as_ptr(), &launch(groups, size), 0, groups, null_mut(), scratch) };
-    data
+    // SAFETY: the launch covers `data`; the block is laid out as the kernel says; no local memory.
+    unsafe { entry(block.0.as_ptr(), launch, groups.start, groups.end, null_mut(), scratch) };
 }
 
 #[test]
@@ -528,6 +540,41 @@ fn a_mutable_variable_is_one_for_all_objects_and_variants() {
         seen.sort();
         assert_eq!(seen, (next + 7..next + 7 + 256).collect::<Vec<_>>(), "{}", kernel.info.signature.name);
         next += 256;
+    }
+}
+
+#[test]
+fn all_code_of_a_kernel_numbers_the_groups_of_a_launch_alike() {
+    let id = "%id = call spir_func i64 @_Z13get_global_idj(i32 0)";
+    let ids = "%x = call spir_func i64 @_Z13get_global_idj(i32 0)
+  %y = call spir_func i64 @_Z13get_global_idj(i32 1)
+  %z = call spir_func i64 @_Z13get_global_idj(i32 2)
+  %plane = mul i64 %z, 32
+  %row = add i64 %plane, %y
+  %first = mul i64 %row, 4
+  %id = add i64 %first, %x";
+    let text = SCALE.replace(id, ids).replace("mul i32 %old", "add i32 %old");
+    let made = |tier: Tier, specialization| {
+        let mut inputs = host_inputs();
+        (inputs.tier, inputs.options.specialization) = (tier, specialization);
+        let program = built(&text, &inputs).unwrap();
+        crate::loaded(&program).unwrap().remove(0)
+    };
+    let columns = Specialization { kernel: "scale".into(), groups: Groups::Sized([1, 16, 1]), lanes: None };
+    let (baseline, optimized) = (made(Tier::Baseline, None), made(Tier::Optimized, Some(columns)));
+    assert_eq!((baseline.info.code.row_dimension, optimized.info.code.row_dimension), (0, 1));
+    let range = Launch::whole(3, [0; 3], [4, 32, 2], [1, 16, 1]);
+    let along = |dimension| std::array::from_fn(|d| if d == dimension { u64::MAX } else { 0 });
+    assert_eq!(baseline.info.code.numbered_along(range.local_size), along(1), "as rows go");
+    for first in 0..3 {
+        let launch = Launch { numbered_along: along(first), ..range };
+        for taken in 0..=16 {
+            // What is left when better code comes runs in that.
+            let mut data = vec![0; 256];
+            run_part(&baseline.info, baseline.entry, (&mut data, 7), &launch, 0..taken);
+            run_part(&optimized.info, optimized.entry, (&mut data, 7), &launch, taken..16);
+            assert_eq!(data, [7; 256], "along {first}, after {taken}");
+        }
     }
 }
 

@@ -3,7 +3,7 @@
 use super::Lowering;
 use super::launch::{Memory, NO_WRAP, Parameters, Sizes};
 use super::sub_groups::SubGroups;
-use crate::analysis::{ID_LIMIT, any_order};
+use crate::analysis::ID_LIMIT;
 use crate::builder::Builder;
 use crate::transform::WorkGroup;
 use crate::{BinaryOp, Block, CastOp, Flags, IntPredicate, Op, Terminator, Type, Value};
@@ -91,16 +91,17 @@ pub(super) fn write(
     let entry = out.at;
     let sub_groups = SubGroups::new(&mut out, group, &sizes, packs.is_some());
     let [enter, start] = std::array::from_fn(|_| out.function.add_block());
-    let [linear, ids @ ..]: [Value; 4] =
+    let [linear, places @ ..]: [Value; 4] =
         std::array::from_fn(|_| out.function.add_block_param(start, Type::I64));
     out.at = start;
+    let ids = in_dimensions_of_groups(&mut out, &sizes, places);
     let bases = std::array::from_fn(|d| {
         let group = out.binary(BinaryOp::Add, NO_WRAP, ids[d], sizes.first_group[d]);
         let first = out.binary(BinaryOp::Mul, NO_WRAP, group, sizes.enqueued_local_size[d]);
         out.binary(BinaryOp::Add, NO_WRAP, first, sizes.global_offset[d])
     });
     let mut lowering =
-        Lowering { group, sizes, memory, packs, sub_groups, ids, bases, ends: Vec::new(), out };
+        Lowering { group, sizes, memory, packs, sub_groups, places, ids, bases, ends: Vec::new(), out };
     let starts = lowering.regions();
     let [end, done] = std::array::from_fn(|_| lowering.out.function.add_block());
     let ways = lowering.ways(starts);
@@ -110,12 +111,13 @@ pub(super) fn write(
     let some = lowering.out.compare(IntPredicate::Ult, parameters.first_group, parameters.end_group);
     lowering.out.branch(some, (enter, &[]), (done, &[]));
     lowering.out.at = enter;
-    let [x, y, z] = lowering.first_group(parameters.first_group);
+    let counts = in_order_of_groups(&mut lowering.out, &lowering.sizes);
+    let [x, y, z] = lowering.first_group(counts, parameters.first_group);
     lowering.out.jump(start, &[parameters.first_group, x, y, z]);
     lowering.out.at = start;
     lowering.jump_to_region(&ways, 0);
     lowering.out.at = end;
-    let (next, more) = lowering.next_group(linear, parameters.end_group);
+    let (next, more) = lowering.next_group(counts, linear, parameters.end_group);
     lowering.out.branch(more, (start, &next), (done, &[]));
     lowering.finish(done);
 }
@@ -127,44 +129,53 @@ pub(super) fn in_dimensions(order: [usize; 3], values: [Value; 3]) -> [Value; 3]
     by_dimension
 }
 
-impl Lowering<'_, '_> {
-    /// The dimensions, from the one in which groups follow on each other outwards: that of the rows, unless some group may wait for one of a
-    /// smaller number.
-    fn group_order(&self) -> [usize; 3] {
-        match self.group.regions.iter().all(|region| any_order(&region.body)) {
-            true => self.sizes.order,
-            false => [0, 1, 2],
-        }
-    }
+/// How many groups there are, from the dimension in which they are numbered first outwards. (Masks instead of conditions: nobody makes a
+/// version of the whole loop for each dimension.)
+fn in_order_of_groups(out: &mut Builder, sizes: &Sizes) -> [Value; 3] {
+    let ([along_x, along_y, along_z], [x, y, z]) = (sizes.numbered_along, sizes.group_count);
+    let first = choose(out, along_y, y, x);
+    [choose(out, along_z, z, first), choose(out, along_x, y, x), choose(out, along_z, y, z)]
+}
 
-    fn first_group(&mut self, linear: Value) -> [Value; 3] {
-        let order = self.group_order();
-        let [x, y, _] = order.map(|d| self.sizes.group_count[d]);
+/// A group's id, of its places from the dimension in which groups are numbered first outwards.
+fn in_dimensions_of_groups(out: &mut Builder, sizes: &Sizes, places: [Value; 3]) -> [Value; 3] {
+    let ([along_x, along_y, along_z], [first, second, third]) = (sizes.numbered_along, places);
+    let y = choose(out, along_x, second, third);
+    [choose(out, along_x, first, second), choose(out, along_y, first, y), choose(out, along_z, first, third)]
+}
+
+/// Where the mask is all ones the one value, where it is 0 the other.
+fn choose(out: &mut Builder, mask: Value, ones: Value, zero: Value) -> Value {
+    let difference = out.binary(BinaryOp::Xor, 0, ones, zero);
+    let masked = out.binary(BinaryOp::And, 0, difference, mask);
+    out.binary(BinaryOp::Xor, 0, zero, masked)
+}
+
+impl Lowering<'_, '_> {
+    /// That group's places, of as many as are counted.
+    fn first_group(&mut self, [x, y, _]: [Value; 3], linear: Value) -> [Value; 3] {
         let rest = self.out.binary(BinaryOp::UDiv, 0, linear, x);
-        let places = [
+        [
             self.out.binary(BinaryOp::URem, 0, linear, x),
             self.out.binary(BinaryOp::URem, 0, rest, y),
             self.out.binary(BinaryOp::UDiv, 0, rest, y),
-        ];
-        in_dimensions(order, places)
+        ]
     }
 
-    /// The next group's number and ids, and whether it belongs to the range.
-    fn next_group(&mut self, linear: Value, end: Value) -> ([Value; 4], Value) {
-        let order = self.group_order();
-        let [x, y, z] = order.map(|d| self.ids[d]);
+    /// The next group's number and places, and whether it belongs to the range.
+    fn next_group(&mut self, counts: [Value; 3], linear: Value, end: Value) -> ([Value; 4], Value) {
+        let [x, y, z] = self.places;
         let (zero, one) = (self.out.int(0), self.out.int(1));
         let next = self.out.binary(BinaryOp::Add, Flags::NUW, linear, one);
         let mut carry = one;
-        let [x, y] = [(x, order[0]), (y, order[1])].map(|(id, d)| {
-            let step = self.out.binary(BinaryOp::Add, Flags::NUW, id, carry);
-            let wraps = self.out.compare(IntPredicate::Eq, step, self.sizes.group_count[d]);
+        let [x, y] = [(x, counts[0]), (y, counts[1])].map(|(place, count)| {
+            let step = self.out.binary(BinaryOp::Add, Flags::NUW, place, carry);
+            let wraps = self.out.compare(IntPredicate::Eq, step, count);
             carry = self.out.cast(CastOp::ZExt, Type::I64, wraps);
             self.out.select(wraps, zero, step)
         });
         let z = self.out.binary(BinaryOp::Add, Flags::NUW, z, carry);
         let more = self.out.compare(IntPredicate::Ult, next, end);
-        let [x, y, z] = in_dimensions(order, [x, y, z]);
         ([next, x, y, z], more)
     }
 

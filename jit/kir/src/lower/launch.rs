@@ -60,6 +60,8 @@ pub(super) struct Sizes {
     pub enqueued_local_size: [Value; 3],
     pub first_group: [Value; 3],
     pub total_groups: [Value; 3],
+    /// See [`Launch::numbered_along`].
+    pub numbered_along: [Value; 3],
     /// 0 if stores may go past the caches, else -1; only where some may.
     pub cached_stores: Option<Value>,
     /// Whether the parameters are small that packs expect to be.
@@ -86,6 +88,7 @@ impl Sizes {
         let group_count = vector(offset_of!(Launch, group_count));
         let first_group = vector(offset_of!(Launch, first_group));
         let total_groups = vector(offset_of!(Launch, total_groups));
+        let numbered_along = vector(offset_of!(Launch, numbered_along));
         let (local_size, enqueued_local_size) = match body.required_work_group_size {
             Some(required) => {
                 let size = required.map(|size| out.int(size.into()));
@@ -118,6 +121,7 @@ impl Sizes {
             enqueued_local_size,
             first_group,
             total_groups,
+            numbered_along,
             cached_stores,
             small_parameters,
             disjoint_buffers,
