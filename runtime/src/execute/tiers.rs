@@ -284,6 +284,12 @@ impl Tiers {
         }
     }
 
+    /// Has better code made, and waits for it: for tests, in which short launches are to change code in their midst.
+    pub(crate) fn have_made(self: &Arc<Tiers>) {
+        self.expect(u64::MAX);
+        self.awaited.wait_for_all();
+    }
+
     /// Code was asked for, and launches may wait for it until [`Tiers::made`].
     pub(super) fn asked_for(&self) {
         self.awaited.begin();

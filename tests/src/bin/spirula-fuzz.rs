@@ -11,7 +11,7 @@ use std::process::{Command, ExitCode};
 use std::time::{Duration, Instant};
 use std::{env, fs};
 
-/// Compares what random kernels compute with vector code of several widths, with the baseline's code and with scalar code.
+/// Compares what random kernels compute with vector code of several widths, with the baseline's code, with both in one launch, and with scalar code.
 #[derive(Parser)]
 struct Arguments {
     /// How many kernels
@@ -94,6 +94,8 @@ enum Made {
     Lanes(u32),
     /// By the baseline tier.
     Baseline,
+    /// By that for the first work-groups of a launch, for which optimized code is made that runs the others.
+    Both,
 }
 
 /// What others are compared with.
@@ -104,6 +106,7 @@ impl Display for Made {
         match self {
             Made::Lanes(lanes) => write!(f, "{lanes} lanes"),
             Made::Baseline => f.write_str("baseline"),
+            Made::Both => f.write_str("baseline and optimized"),
         }
     }
 }
@@ -146,7 +149,7 @@ impl<'a> Fuzzer<'a> {
             let turns = if self.arguments.turns == 0 { widths.len() } else { self.arguments.turns };
             let step = widths.len().div_ceil(turns.max(1)).max(1);
             let lanes = (0..widths.len()).step_by(step).map(|k| widths[(k + turn) % widths.len()]);
-            let others: Vec<Made> = lanes.map(Made::Lanes).chain([Made::Baseline]).collect();
+            let others: Vec<Made> = lanes.map(Made::Lanes).chain([Made::Baseline, Made::Both]).collect();
             for (seed, finding) in self.compare(&seeds, &others) {
                 failures += 1;
                 self.show(seed, &finding);
@@ -227,14 +230,21 @@ impl<'a> Fuzzer<'a> {
     fn start(&self, seeds: &str, input: &str, output: &str, made: Made) -> Result<(), String> {
         let exe = env::current_exe().map_err(|e| e.to_string())?;
         let mut command = Command::new(exe);
+        let tier = match made {
+            Made::Lanes(_) => "optimized",
+            Made::Baseline => "baseline",
+            Made::Both => "auto",
+        };
         command.arg("--child").arg(seeds).arg(self.path(input)).arg(self.path(output));
         command
             .env(self.environment.0, &self.environment.1)
-            .env("SPIRULA_TIER", if made == Made::Baseline { "baseline" } else { "optimized" })
+            .env("SPIRULA_TIER", tier)
             .env(icd::CACHE_VARIABLE, "");
-        if let Made::Lanes(lanes) = made {
-            command.env("SPIRULA_VECTOR_WIDTH", lanes.to_string());
-        }
+        match made {
+            Made::Lanes(lanes) => command.env("SPIRULA_VECTOR_WIDTH", lanes.to_string()),
+            Made::Both => command.env("SPIRULA_TUNE", "always"),
+            Made::Baseline => &mut command,
+        };
         let done = supervise::run(&mut command, Duration::from_secs(300)).map_err(|e| e.to_string())?;
         let said = String::from_utf8_lossy(&done.stderr).into_owned();
         match done.status {

@@ -8,6 +8,7 @@ use crate::execute::tiers::{Better, Version};
 use crate::execute::tuning::{Tuning, Turn};
 use crate::machine::timer;
 use crate::trace::{self, Span};
+use spirula_service::settings::{self, Tune};
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -124,6 +125,9 @@ impl<'i> Worker<'i> {
     /// Takes better code, if it is there.
     fn look(&mut self) {
         let invocation = self.invocation;
+        if self.groups > 0 && settings::get().tune == Tune::Always {
+            invocation.tiers.have_made();
+        }
         match invocation.tiers.better_than(&self.version, &invocation.launch) {
             Better::NotYet => return,
             Better::Never => {}

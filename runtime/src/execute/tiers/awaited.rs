@@ -57,6 +57,12 @@ impl Awaited {
         drop(waited.unwrap_or_else(PoisonError::into_inner));
     }
 
+    /// Waits for what is being made, however long that takes.
+    pub(super) fn wait_for_all(&self) {
+        let waited = self.ended.wait_while(self.lock(), |state| state.making > 0);
+        drop(waited.unwrap_or_else(PoisonError::into_inner));
+    }
+
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
