@@ -214,8 +214,7 @@ struct Lowering<'a, 'f> {
     /// How many work-items of a row go in packs; none if there is to be scalar code only.
     packs: Option<PackCounts>,
     sub_groups: SubGroups,
-    /// The work-group's id in the order in which groups are numbered, by dimension, and its first work-item's global id.
-    places: [Value; 3],
+    /// The work-group's id, and its first work-item's global id.
     ids: [Value; 3],
     bases: [Value; 3],
     /// The block that each region ends with.

@@ -90,20 +90,19 @@ pub(super) fn write(
 ) {
     let entry = out.at;
     let sub_groups = SubGroups::new(&mut out, group, &sizes, packs.is_some());
-    let [enter, start] = std::array::from_fn(|_| out.function.add_block());
-    let [linear, places @ ..]: [Value; 4] =
+    let [enter, line, start] = std::array::from_fn(|_| out.function.add_block());
+    let [linear, ids @ ..]: [Value; 4] =
         std::array::from_fn(|_| out.function.add_block_param(start, Type::I64));
     out.at = start;
-    let ids = in_dimensions_of_groups(&mut out, &sizes, places);
     let bases = std::array::from_fn(|d| {
         let group = out.binary(BinaryOp::Add, NO_WRAP, ids[d], sizes.first_group[d]);
         let first = out.binary(BinaryOp::Mul, NO_WRAP, group, sizes.enqueued_local_size[d]);
         out.binary(BinaryOp::Add, NO_WRAP, first, sizes.global_offset[d])
     });
     let mut lowering =
-        Lowering { group, sizes, memory, packs, sub_groups, places, ids, bases, ends: Vec::new(), out };
+        Lowering { group, sizes, memory, packs, sub_groups, ids, bases, ends: Vec::new(), out };
     let starts = lowering.regions();
-    let [end, done] = std::array::from_fn(|_| lowering.out.function.add_block());
+    let [end, line_end, done] = std::array::from_fn(|_| lowering.out.function.add_block());
     let ways = lowering.ways(starts);
     lowering.leave_regions(&ways, end);
 
@@ -112,13 +111,19 @@ pub(super) fn write(
     lowering.out.branch(some, (enter, &[]), (done, &[]));
     lowering.out.at = enter;
     let counts = in_order_of_groups(&mut lowering.out, &lowering.sizes);
-    let [x, y, z] = lowering.first_group(counts, parameters.first_group);
-    lowering.out.jump(start, &[parameters.first_group, x, y, z]);
+    let first = first_place(&mut lowering.out, counts, parameters.first_group);
+    lowering.out.jump(line, &first);
+    let (places, line_stops) = lowering.begin_line(line, counts[0], parameters.end_group, start);
     lowering.out.at = start;
     lowering.jump_to_region(&ways, 0);
     lowering.out.at = end;
-    let (next, more) = lowering.next_group(counts, linear, parameters.end_group);
-    lowering.out.branch(more, (start, &next), (done, &[]));
+    let next = lowering.next_in_line(linear);
+    let more = lowering.out.compare(IntPredicate::Ult, next[0], line_stops);
+    lowering.out.branch(more, (start, &next), (line_end, &[]));
+    lowering.out.at = line_end;
+    let next = next_line(&mut lowering.out, counts, next[0], places);
+    let more = lowering.out.compare(IntPredicate::Ult, next[0], parameters.end_group);
+    lowering.out.branch(more, (line, &next), (done, &[]));
     lowering.finish(done);
 }
 
@@ -151,32 +156,53 @@ fn choose(out: &mut Builder, mask: Value, ones: Value, zero: Value) -> Value {
     out.binary(BinaryOp::Xor, 0, zero, masked)
 }
 
+/// A group's number, and its places of as many as are counted.
+fn first_place(out: &mut Builder, [x, y, _]: [Value; 3], linear: Value) -> [Value; 4] {
+    let rest = out.binary(BinaryOp::UDiv, 0, linear, x);
+    [
+        linear,
+        out.binary(BinaryOp::URem, 0, linear, x),
+        out.binary(BinaryOp::URem, 0, rest, y),
+        out.binary(BinaryOp::UDiv, 0, rest, y),
+    ]
+}
+
+/// The same of a group that is the first in its line, behind one of a line with these places.
+fn next_line(out: &mut Builder, counts: [Value; 3], linear: Value, [y, z]: [Value; 2]) -> [Value; 4] {
+    let (zero, one) = (out.int(0), out.int(1));
+    let step = out.binary(BinaryOp::Add, Flags::NUW, y, one);
+    let wraps = out.compare(IntPredicate::Eq, step, counts[1]);
+    let carry = out.cast(CastOp::ZExt, Type::I64, wraps);
+    let y = out.select(wraps, zero, step);
+    [linear, zero, y, out.binary(BinaryOp::Add, Flags::NUW, z, carry)]
+}
+
 impl Lowering<'_, '_> {
-    /// That group's places, of as many as are counted.
-    fn first_group(&mut self, [x, y, _]: [Value; 3], linear: Value) -> [Value; 3] {
-        let rest = self.out.binary(BinaryOp::UDiv, 0, linear, x);
-        [
-            self.out.binary(BinaryOp::URem, 0, linear, x),
-            self.out.binary(BinaryOp::URem, 0, rest, y),
-            self.out.binary(BinaryOp::UDiv, 0, rest, y),
-        ]
+    /// Where a line of groups begins that follow on each other in one dimension: the line's places in the others, and the number at which it
+    /// stops. `line` gets the first group's number and places and leads to `start`, which gets its number and id.
+    fn begin_line(&mut self, line: Block, length: Value, end: Value, start: Block) -> ([Value; 2], Value) {
+        let out = &mut self.out;
+        out.at = line;
+        let [linear, places @ ..]: [Value; 4] =
+            std::array::from_fn(|_| out.function.add_block_param(line, Type::I64));
+        let [x, y, z] = in_dimensions_of_groups(out, &self.sizes, places);
+        let left = out.binary(BinaryOp::Sub, Flags::NUW, length, places[0]);
+        let line_end = out.binary(BinaryOp::Add, Flags::NUW, linear, left);
+        let is_whole = out.compare(IntPredicate::Ult, line_end, end);
+        let stops = out.select(is_whole, line_end, end);
+        out.jump(start, &[linear, x, y, z]);
+        ([places[1], places[2]], stops)
     }
 
-    /// The next group's number and places, and whether it belongs to the range.
-    fn next_group(&mut self, counts: [Value; 3], linear: Value, end: Value) -> ([Value; 4], Value) {
-        let [x, y, z] = self.places;
-        let (zero, one) = (self.out.int(0), self.out.int(1));
+    /// The number and id of the next group in a line.
+    fn next_in_line(&mut self, linear: Value) -> [Value; 4] {
+        let one = self.out.int(1);
         let next = self.out.binary(BinaryOp::Add, Flags::NUW, linear, one);
-        let mut carry = one;
-        let [x, y] = [(x, counts[0]), (y, counts[1])].map(|(place, count)| {
-            let step = self.out.binary(BinaryOp::Add, Flags::NUW, place, carry);
-            let wraps = self.out.compare(IntPredicate::Eq, step, count);
-            carry = self.out.cast(CastOp::ZExt, Type::I64, wraps);
-            self.out.select(wraps, zero, step)
+        let [x, y, z] = std::array::from_fn(|d| {
+            let step = self.out.binary(BinaryOp::And, 0, self.sizes.numbered_along[d], one);
+            self.out.binary(BinaryOp::Add, Flags::NUW, self.ids[d], step)
         });
-        let z = self.out.binary(BinaryOp::Add, Flags::NUW, z, carry);
-        let more = self.out.compare(IntPredicate::Ult, next, end);
-        ([next, x, y, z], more)
+        [next, x, y, z]
     }
 
     fn finish(&mut self, done: Block) {

@@ -120,6 +120,7 @@ impl State {
             self.aligns(mask);
             return true;
         }
+        self.keep_name(i);
         let operand = |number: u32| self.read(machine, i, number).value;
         let low = |value: Value| if bits < 64 { narrow(value, bits) } else { value };
         // The processor takes so many bits of it.

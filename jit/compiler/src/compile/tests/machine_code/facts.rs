@@ -35,6 +35,19 @@ impl Facts {
         self.falling.remove(&name);
     }
 
+    /// What had the one name has the other, which nothing else has.
+    pub fn rename(&mut self, name: u64, new: u64) {
+        let renamed = |of: u64| if of == name { new } else { of };
+        self.masked = (self.masked.iter())
+            .map(|(of, (source, mask))| (renamed(*of), (renamed(*source), *mask)))
+            .collect();
+        self.nonzero = self.nonzero.iter().map(|(of, mask)| (renamed(*of), *mask)).collect();
+        for pairs in [&mut self.at_most, &mut self.together] {
+            *pairs = pairs.iter().map(|((a, b), most)| ((renamed(*a), renamed(*b)), *most)).collect();
+        }
+        self.falling = self.falling.iter().map(|of| renamed(*of)).collect();
+    }
+
     /// `name` is what `mask` leaves of `source`: that ends in zeros, or takes the sign of 32 bits away.
     pub fn mask(&mut self, name: u64, source: Known, mask: i64) {
         let is_of_use = mask.trailing_zeros() > 0 || mask == i32::MAX.into();

@@ -225,6 +225,23 @@ impl State {
         known.chain(compared).filter(|known| names.contains(&known.name)).for_each(|known| known.name = 0);
     }
 
+    /// What has a name that is about to be given again has another one from now on.
+    pub fn rename(&mut self, name: u64, new: u64) {
+        self.forget(new);
+        let slots = self.slots.values_mut().filter_map(|slot| match slot {
+            Slot::One(_, known) => Some(known),
+            Slot::Vector(..) => None,
+        });
+        let compared =
+            self.compared.iter_mut().flat_map(|compared| [&mut compared.left, &mut compared.right]);
+        let known: Vec<&mut Known> = self.registers.iter_mut().chain(slots).chain(compared).collect();
+        let names = [(name, new), (half(name), half(new))];
+        for known in known {
+            known.name = names.iter().find(|(old, _)| *old == known.name).map_or(known.name, |(_, new)| *new);
+        }
+        names.iter().for_each(|(name, new)| self.facts.rename(*name, *new));
+    }
+
     fn place(address: Value) -> Option<(bool, i64, i64)> {
         match address.base {
             Base::Stack => Some((false, address.low, address.high)),

@@ -1,7 +1,7 @@
 //! What an instruction makes of what is known, and whether it accesses only what it may.
 
 use super::object::Image;
-use super::state::{Compared, Known, RED_ZONE, RSP, Slot, State};
+use super::state::{Compared, Known, RED_ZONE, RSP, Slot, State, half};
 use super::value::{Base, Value};
 use iced_x86::{Instruction, InstructionInfoFactory, Mnemonic, OpAccess, OpKind, Register, UsedMemory};
 use spirula_interface::address_bits::{GUARD_BYTES, LINEAR_BYTES};
@@ -156,12 +156,27 @@ impl State {
         self.set(number, Known::of(value).named(name).aligned(zeros).with_byte(byte));
     }
 
+    /// In a loop an instruction may find what it has put into its register before, and give that name to something else.
+    pub fn keep_name(&mut self, i: &Instruction) {
+        const BEFORE: u64 = 1 << 62;
+        if let Some(number) = number(i.op0_register()).filter(|_| i.op0_kind() == OpKind::Register) {
+            let name = name_of(i, number);
+            if [name, half(name)].contains(&self.registers[number].name) {
+                self.rename(name, name | BEFORE);
+            }
+        }
+    }
+
     /// A name for what an instruction puts into a register.
     pub fn named(&mut self, i: &Instruction, number: usize) -> u64 {
-        let name = i.ip() << 36 | 1 << 35 | number as u64;
+        let name = name_of(i, number);
         self.forget(name);
         name
     }
+}
+
+fn name_of(i: &Instruction, number: usize) -> u64 {
+    i.ip() << 36 | 1 << 35 | number as u64
 }
 
 /// Whether an address is computed in 32 bits.
