@@ -145,7 +145,7 @@ pub const VARIABLES: &[Variable] = &[
         name: "SPIRULA_TUNE",
         values: "0, 1 or `always`",
         meaning: "whether kernels that run long are tried in other numbers of lanes than the cost model's, to stay with what is measured to be \
-                  the fastest; 0: no. `always`, for tests: from the first launch on, which waits for the code, in chunks of one work-group",
+                  the fastest; 0: no. `always`, for tests: from the first launch on, which waits for the code, in chunks of one work-group; baseline code runs the first chunk alone",
     },
     Variable {
         name: "SPIRULA_VECTOR_WIDTH",
