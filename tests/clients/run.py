@@ -25,6 +25,7 @@ CLIENTS = {
     "ffmpeg": (["ffmpeg.py"], []),
     "clblast": (["clblast.py"], []),
     "pyopencl": (["pyopencl_suite.py", "{folder}"], ["pyopencl", "numpy", "pytest", "mako"]),
+    "loopy": (["loopy_suite.py", "{folder}"], ["loopy==2025.2", "islpy==2025.2.5", "pyopencl", "numpy", "scipy", "pytest"]),
     "sycl": (["sycl_suite.py"], DPCTL),
     "sycl-whole": (["sycl_suite.py", "whole"], DPCTL),
     "opencv": (["opencv.py"], ["opencv-python-headless", "numpy"]),
@@ -36,7 +37,9 @@ CLIENTS = {
     "silx": (["silx_suite.py"], ["silx[opencl]", "pyFAI", "pytest", "scipy"]),
 }
 # Takes long, or needs a large package: only when it is named.
-ON_REQUEST = ["hashcat-speed", "mandelbulber", "piglit", "sycl-whole"]
+ON_REQUEST = ["hashcat-speed", "loopy", "mandelbulber", "piglit", "sycl-whole"]
+# Their tests are in their source distributions only.
+OF_SOURCES = ["loopy", "pyopencl"]
 
 
 def python_of(name, packages, folder):
@@ -52,15 +55,15 @@ def python_of(name, packages, folder):
     return python
 
 
-def sources_of_pyopencl(python, folder):
-    """Its tests are in the source distribution only: that of the release that is installed."""
-    if list(folder.glob("pyopencl-*/test")):
+def sources_of(package, python, folder):
+    """The source distribution of the release that is installed."""
+    if list(folder.glob(f"{package}-*/test")):
         return
-    version = "import importlib.metadata as m; print(m.version('pyopencl'))"
+    version = f"import importlib.metadata as m; print(m.version('{package}'))"
     version = subprocess.run([python, "-c", version], check=True, capture_output=True, text=True).stdout.strip()
-    download = ["-m", "pip", "download", "--quiet", "--no-deps", "--no-binary", "pyopencl", f"pyopencl=={version}"]
+    download = ["-m", "pip", "download", "--quiet", "--no-deps", "--no-binary", package, f"{package}=={version}"]
     subprocess.run([python, *download, "--dest", folder], check=True)
-    for archive in folder.glob("pyopencl-*.tar.gz"):
+    for archive in folder.glob(f"{package}-*.tar.gz"):
         subprocess.run(["tar", "xf", archive, "-C", folder], check=True)
 
 
@@ -103,8 +106,8 @@ def main():
     table, good = [], True
     for client in options.client or [name for name in CLIENTS if name not in ON_REQUEST]:
         python = python_of(client, CLIENTS[client][1], folder)
-        if client == "pyopencl":
-            sources_of_pyopencl(python, folder)
+        if client in OF_SOURCES:
+            sources_of(client, python, folder)
         for runtime, library in runtimes:
             lines, seconds = run(client, python, runtime, library, folder)
             passed = sum(line["passed"] for line in lines)
