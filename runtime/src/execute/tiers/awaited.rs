@@ -2,6 +2,7 @@
 //! that tune themselves choose sizes by their first launches, and would choose them for code that is gone an instant later. Such a launch
 //! begins, and its time with it, when the code is there.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -11,14 +12,14 @@ const MOST_WAITED: Duration = Duration::from_secs(10);
 /// Code that is being made.
 #[derive(Default)]
 pub(super) struct Awaited {
+    /// The application reads how long launches take. (Most don't, and their launches ask for nothing else.)
+    is_timed: AtomicBool,
     state: Mutex<State>,
     ended: Condvar,
 }
 
 #[derive(Default)]
 struct State {
-    /// The application reads how long launches take.
-    is_timed: bool,
     /// So much is being made, or is next.
     making: u32,
     /// Since that was asked for last.
@@ -28,7 +29,7 @@ struct State {
 impl Awaited {
     /// The application has read how long a launch took. Whether it is the first time.
     pub(super) fn time(&self) -> bool {
-        !std::mem::replace(&mut self.lock().is_timed, true)
+        !self.is_timed.swap(true, Ordering::Relaxed)
     }
 
     /// Code was asked for.
@@ -46,10 +47,10 @@ impl Awaited {
 
     /// Whether a launch that begins now is to wait.
     pub(super) fn is_awaited(&self) -> bool {
-        self.lock().has_to_wait()
+        self.is_timed.load(Ordering::Relaxed) && self.lock().has_to_wait()
     }
 
-    /// Waits for what is being made, if the application reads times.
+    /// Waits for what is being made, for a while.
     pub(super) fn wait(&self) {
         let state = self.lock();
         let left = state.since.map_or(Duration::ZERO, |since| MOST_WAITED.saturating_sub(since.elapsed()));
@@ -70,6 +71,6 @@ impl Awaited {
 
 impl State {
     fn has_to_wait(&self) -> bool {
-        self.is_timed && self.making > 0 && self.since.is_some_and(|since| since.elapsed() < MOST_WAITED)
+        self.making > 0 && self.since.is_some_and(|since| since.elapsed() < MOST_WAITED)
     }
 }
