@@ -21,9 +21,14 @@ impl Target {
             () if self.has("avx") => 256,
             () => 128,
         };
+        let avx512 = self.has("avx512f");
+        // AVX2's gathers LLVM takes on Intel's processors only: on others they are slower than as many loads.
+        let avx2 = self.has("avx2") && !["x86-64", "znver"].iter().any(|cpu| self.cpu.starts_with(cpu));
         TargetFacts {
-            avx512: self.has("avx512f"),
+            avx512,
             fuses: self.has("fma"),
+            gathers: avx512 || avx2,
+            scatters: avx512,
             ..TargetFacts::with_vectors(vector_bits)
         }
     }
@@ -92,6 +97,10 @@ pub struct TargetFacts {
     pub avx512: bool,
     /// Whether a product and a sum are one instruction, which rounds once.
     pub fuses: bool,
+    /// Whether LLVM loads elements of 32 bits and more from addresses of lanes by an instruction, rather than one by one.
+    pub gathers: bool,
+    /// The same of stores.
+    pub scatters: bool,
     /// Bytes of a cache line.
     pub cache_line: u64,
     /// Shorter stores past the caches would fill a cache line in too many steps.
@@ -183,6 +192,8 @@ impl TargetFacts {
             vector_bits,
             avx512: false,
             fuses: vector_bits > 128,
+            gathers: vector_bits > 256,
+            scatters: vector_bits > 256,
             cache_line: 64,
             least_streamed_bytes: 32,
             costs: Costs::with_vectors(vector_bits),

@@ -50,7 +50,7 @@ enum Run {
 }
 
 /// The passes in order.
-pub const PASSES: [Pass; 26] = [
+pub const PASSES: [Pass; 27] = [
     Pass {
         name: "spaces",
         reason: "first: what else is decided goes by who may share the memory that a pointer leads to",
@@ -176,6 +176,11 @@ pub const PASSES: [Pass; 26] = [
         name: "minimum",
         reason: "behind `widen`, whose cost model knows the intrinsics, and `local-atomics`, which makes some",
         run: Run::Function(|function, _| transform::expand_minima(function)),
+    },
+    Pass {
+        name: "elements",
+        reason: "behind `widen` and `local-atomics`, which access memory lane by lane",
+        run: Run::Function(|function, options| transform::access_by_elements(function, &options.facts)),
     },
     Pass {
         name: "shuffles",

@@ -10,7 +10,7 @@
 //! `widen` makes a second body for packs of work-items in SIMD lanes, and `streaming` lets stores of packs go past the caches.
 //! [`check`] writes checks into kernels before all of that, where they are asked for.
 //! Behind [`crate::lower`], `local_atomics`, `reciprocal_root`, `scale`, `byte_division`, `saturation`, `narrow_conversions` and `minimum` replace operations by
-//! simpler ones, the second and third by the machine's on `registers`; `shuffles` makes one of several, and `dead_code` removes what is
+//! simpler ones, the second and third by the machine's on `registers`; `elements` takes single lanes of indices rather than of addresses, `shuffles` makes one of several, and `dead_code` removes what is
 //! computed for nobody. For devices of 32 bits, `linear_memory` makes pointers offsets in a block of memory, and
 //! `frames` sees to it that called functions' variables lie there.
 //!
@@ -26,6 +26,7 @@ mod contract;
 mod dead_code;
 mod dead_stores;
 mod demanded_bits;
+mod elements;
 mod exchange_loop;
 mod frames;
 pub mod legalize;
@@ -57,6 +58,7 @@ pub use contract::decide_contraction;
 pub use dead_code::remove_dead_code;
 pub use dead_stores::remove_dead_stores;
 pub use demanded_bits::count_in_demanded_bits;
+pub use elements::access_by_elements;
 pub use frames::pass_frames;
 pub use linear_memory::{check_linear_memory, enter_linear_memory};
 pub use local_atomics::expand_local_atomics;

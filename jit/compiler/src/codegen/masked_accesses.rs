@@ -127,11 +127,10 @@ fn is_quick(load: bool, bits: u32, target: &Target) -> bool {
     }
 }
 
-/// Whether LLVM gathers or scatters such elements by an instruction, rather than one by one. (AVX2's gathers it takes on Intel's
-/// processors only.)
+/// Whether LLVM gathers or scatters such elements by an instruction, rather than one by one.
 fn has_lanes(load: bool, bits: u32, target: &Target) -> bool {
-    let avx2 = target.has("avx2") && !["x86-64", "znver"].iter().any(|cpu| target.cpu.starts_with(cpu));
-    bits >= 32 && (target.has("avx512f") || (load && avx2))
+    let facts = target.facts();
+    bits >= 32 && if load { facts.gathers } else { facts.scatters }
 }
 
 #[cfg(test)]
