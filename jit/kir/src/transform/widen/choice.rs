@@ -105,6 +105,11 @@ pub fn choose(
     let rows_lie_in = usize::from(region.body.row_dimension);
     let row =
         region.body.required_work_group_size.map(|size| size[rows_lie_in]).filter(|_| forced_lanes.is_none());
+    // Packs longer than a row are never full.
+    let longest = row.unwrap_or(u32::MAX);
+    if longest < 2 {
+        return no("scalar: no row has a second work-item");
+    }
     let fits_row = row.is_none_or(|row| row.is_multiple_of(widest));
     let least = match (forced_lanes, fits_row) {
         (Some(lanes), _) => lanes,
@@ -118,7 +123,8 @@ pub fn choose(
         None if unseen => MOST_REGISTERS * widest,
         _ => widest,
     };
-    let widths = std::iter::successors(Some(least), |n| (*n < most).then_some(n * 2));
+    let widths = std::iter::successors(Some(least), |n| (*n < most.min(longest)).then_some(n * 2));
+    let widths = widths.filter(|&lanes| lanes <= longest);
     let widths =
         widths.filter(|&lanes| lanes <= widest || stays_in_registers(region, context, (lanes, facts)));
     let tried = widths.filter_map(|lanes| Some((lanes, times(region, context, (lanes, facts), row)?)));
@@ -474,6 +480,22 @@ mod tests {
             [(64, Some(16)), (8, Some(8)), (24, Some(8)), (100, Some(16)), (4, Some(4)), (1, None)]
         {
             assert_eq!(lanes(&format!("  work_group_size {row} 2 1\n"), 2), expected, "{row}");
+        }
+    }
+
+    #[test]
+    fn packs_that_no_row_fills_are_no_alternatives() {
+        for (row, tried) in [(1, None), (3, Some(vec![2, 1])), (24, Some(vec![2, 4, 8, 16, 1]))] {
+            let text = format!(
+                "kernel \"k\"(%0: ptr(global) @ 0) {{\n  work_group_size {row} 2 1\nb0:\n  %1: i64 = global_id 0\n\
+                 \x20 %2: ptr(global) = address %0 + %1*4 + 0\n  store %2, 0:i32, align 4\n  return\n}}"
+            );
+            let group = form_regions(parse(&text).unwrap());
+            let facts = TargetFacts::with_vectors(512);
+            let choice = choose(&group.regions[0], &group.context, &facts, Wanted::default(), false);
+            let widths =
+                |found: Estimates| found.of_each.iter().map(|(lanes, ..)| *lanes).collect::<Vec<u32>>();
+            assert_eq!(choice.estimates.map(widths), tried, "{row}");
         }
     }
 
