@@ -48,7 +48,8 @@ const ITERATIONS: f64 = 32.0;
 /// shorter than what all share.
 const OWN_ITERATIONS: f64 = 8.0;
 
-/// A pack stays in a loop as long as its longest work-item.
+/// A pack stays in a loop as long as its longest work-item. (What inner loops make of it evens out: who takes long in one iteration of an
+/// outer loop does not in another.)
 const LONGEST: f64 = 1.3;
 
 /// What the whole body costs.
@@ -155,15 +156,15 @@ impl<'a> Model<'a> {
         for number in (0..loops.count()).rev() {
             let id = LoopId(number);
             busy[number] += self.blocks(&own[number], &mut chains);
-            let chain = if has_inner[number] {
-                Cost::default()
+            let (chain, longer) = if has_inner[number] {
+                (Cost::default(), 1.0)
             } else {
-                chains.longest(self.body, loops.get(id).header, &own[number], &self.insts)
+                (chains.longest(self.body, loops.get(id).header, &own[number], &self.insts), self.longer(id))
             };
             let parent = loops.get(id).parent;
             let level = parent.map_or(loops.count(), |parent| parent.0);
             has_inner[level] = true;
-            let whole = self.iterate(id, busy[number], chain);
+            let whole = self.iterate(id, busy[number], chain).times(1.0, longer);
             busy[level] += whole.times(self.frequencies.entered(id), self.of_pack.entered(id));
         }
         busy[loops.count()] += self.blocks(&own[loops.count()], &mut chains);
@@ -178,13 +179,17 @@ impl<'a> Model<'a> {
             let overlap = self.overlap(busy * iterations / of_one);
             iterations * busy.max(chain / overlap)
         };
-        let part = self.facts.shapes.is_divergent_loop(id) && self.assumed != Assumed::Together;
-        let longer = if part { LONGEST } else { 1.0 };
         let Costs { scalar, vector, .. } = self.costs;
         Cost {
             scalar: time(busy.scalar, chain.scalar, scalar),
-            pack: longer * time(busy.pack, chain.pack, vector),
+            pack: time(busy.pack, chain.pack, vector),
         }
+    }
+
+    /// How many times as long a pack stays in a loop as one of its work-items does.
+    fn longer(&self, id: LoopId) -> f64 {
+        let part = self.facts.shapes.is_divergent_loop(id) && self.assumed != Assumed::Together;
+        if part { LONGEST } else { 1.0 }
     }
 
     /// How many times over the processor is at work on so many instructions that wait for each other: while the last of them wait, the
