@@ -9,6 +9,7 @@ use spirula_service::process::{Request, finisher};
 use std::collections::{BTreeMap, VecDeque};
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, Once, PoisonError};
 use std::thread::Builder;
 use std::time::{Duration, Instant};
@@ -28,6 +29,9 @@ const MOST_THREADS: usize = 4;
 /// short runs stay in the baseline for ever, for none of them lives until their code is there to be kept.
 const MOST_AT_EXIT: Duration = Duration::from_secs(1);
 
+/// An exit waits for nothing any more.
+static LEFT: AtomicBool = AtomicBool::new(false);
+
 /// A forked child begins with none of its parent's jobs: the threads that would do them are not there.
 static QUEUE: PerProcess<Queue> =
     PerProcess::new(|| Queue::new((machine::usable_cpus() / 2).clamp(1, MOST_THREADS)), |_| {});
@@ -35,12 +39,17 @@ static QUEUE: PerProcess<Queue> =
 /// Has a job done when those that were there before have been begun. An exit waits for it for a while, and then leaves a will. Errors:
 /// no thread does any, and the system has none to give.
 pub(crate) fn run_later(job: Job, will: Will) -> io::Result<()> {
-    add(job, Some(will))
+    add(job, Unfinished { will: Some(will), is_waited_for: true })
 }
 
-/// The same for what is of no use to another process: no exit waits for it.
-pub(crate) fn run_if_there_is_time(job: Job) -> io::Result<()> {
-    add(job, None)
+/// The same for what no exit waits for: it leaves the will at once, if there is one.
+pub(crate) fn run_if_there_is_time(job: Job, will: Option<Will>) -> io::Result<()> {
+    add(job, Unfinished { will, is_waited_for: false })
+}
+
+/// Whether this process exits and waits for nothing any more: jobs fail from here on, and that says nothing of what they do.
+pub(crate) fn is_left() -> bool {
+    LEFT.load(Ordering::Relaxed)
 }
 
 /// For jobs that wait: sleeps for so long, unless another job wants the thread. Whether one does.
@@ -53,22 +62,22 @@ pub(crate) fn is_busy() -> bool {
     QUEUE.existing().is_some_and(|queue| queue.is_busy())
 }
 
-fn add(job: Job, will: Option<Will>) -> io::Result<()> {
+fn add(job: Job, unfinished: Unfinished) -> io::Result<()> {
     if spirula_service::keeps_code() {
         static AT_EXIT: Once = Once::new();
         AT_EXIT.call_once(finish_at_exit);
     }
-    QUEUE.get().add(job, will)
+    QUEUE.get().add(job, unfinished)
 }
 
 fn finish_at_exit() {
     extern "C" fn finish() {
         // Not a forked child's copy of its parent's.
         let Some(queue) = QUEUE.existing() else { return };
-        if !queue.finish(MOST_AT_EXIT) {
-            // A panic must not leave this function.
-            let _ = catch_unwind(AssertUnwindSafe(|| bequeath(&queue.wills())));
-        }
+        queue.finish(MOST_AT_EXIT);
+        LEFT.store(true, Ordering::Relaxed);
+        // A panic must not leave this function.
+        let _ = catch_unwind(AssertUnwindSafe(|| bequeath(&queue.wills())));
     }
     #[expect(unsafe_code, reason = "the C library's list of what to do at exit")]
     // SAFETY: the function is there as long as this library, takes nothing and ends.
@@ -97,16 +106,23 @@ struct Queue {
 struct State {
     jobs: VecDeque<(u64, Job)>,
     threads: usize,
-    /// Jobs that were not finished yet, by their numbers; an exit waits for those that have a will.
-    unfinished: BTreeMap<u64, Option<Will>>,
+    /// Jobs that were not finished yet, by their numbers.
+    unfinished: BTreeMap<u64, Unfinished>,
     /// How many there were.
     count: u64,
+}
+
+/// What an exit does about a job.
+struct Unfinished {
+    will: Option<Will>,
+    is_waited_for: bool,
 }
 
 impl State {
     /// Whether an exit has nothing to wait for.
     fn is_done(&self) -> bool {
-        self.threads == 0 || !self.unfinished.is_empty() && self.unfinished.values().all(Option::is_none)
+        let is_waited_for = || self.unfinished.values().any(|unfinished| unfinished.is_waited_for);
+        self.threads == 0 || !self.unfinished.is_empty() && !is_waited_for()
     }
 }
 
@@ -116,12 +132,12 @@ impl Queue {
         Queue { most, state: Mutex::default(), wanted: Condvar::new() }
     }
 
-    fn add(&'static self, job: Job, will: Option<Will>) -> io::Result<()> {
+    fn add(&'static self, job: Job, unfinished: Unfinished) -> io::Result<()> {
         let mut state = self.lock();
         let number = state.count;
         state.count += 1;
         state.jobs.push_back((number, job));
-        state.unfinished.insert(number, will);
+        state.unfinished.insert(number, unfinished);
         if state.threads == self.most {
             drop(state);
             self.wanted.notify_one();
@@ -176,7 +192,10 @@ impl Queue {
         let state = self.state.try_lock();
         state.map_or_else(
             |_| Vec::new(),
-            |state| state.unfinished.values().flatten().filter_map(|will| will()).collect(),
+            |state| {
+                let wills = state.unfinished.values().filter_map(|unfinished| unfinished.will.as_ref());
+                wills.filter_map(|will| will()).collect()
+            },
         )
     }
 
@@ -186,8 +205,8 @@ impl Queue {
             if catch_unwind(AssertUnwindSafe(job)).is_err() {
                 log::error("code that was made in the background: internal error");
             }
-            let will = self.lock().unfinished.remove(&number);
-            drop(will); // With a program, perhaps, which takes its time.
+            let unfinished = self.lock().unfinished.remove(&number);
+            drop(unfinished); // With a program, perhaps, which takes its time.
         }
     }
 
@@ -218,8 +237,8 @@ mod tests {
     }
 
     /// Nothing that another process could do, but something to wait for.
-    fn none() -> Option<Will> {
-        Some(Box::new(|| None))
+    fn none() -> Unfinished {
+        Unfinished { will: Some(Box::new(|| None)), is_waited_for: true }
     }
 
     const LONG: Duration = Duration::from_secs(60);
@@ -263,7 +282,7 @@ mod tests {
     }
 
     #[test]
-    fn an_exit_does_not_wait_for_what_only_this_process_wants() {
+    fn an_exit_leaves_what_it_does_not_wait_for() {
         let queue = queue(1);
         let (sender, receiver) = channel::<()>();
         let wait = move || {
@@ -272,9 +291,17 @@ mod tests {
         let (first, begun) = channel();
         queue.add(Box::new(move || first.send(()).unwrap()), none()).unwrap();
         received(&begun, 1);
-        queue.add(Box::new(wait), None).unwrap();
-        queue.finish(LONG);
+        let asked = Arc::new(AtomicUsize::new(0));
+        let asking = asked.clone();
+        let will = move || {
+            asking.fetch_add(1, SeqCst);
+            None
+        };
+        queue.add(Box::new(wait), Unfinished { will: Some(Box::new(will)), is_waited_for: false }).unwrap();
+        assert!(queue.finish(LONG));
         assert_eq!(queue.lock().unfinished.len(), 1, "the job has not ended");
+        assert!(queue.wills().is_empty());
+        assert_eq!(asked.load(SeqCst), 1, "another process can end it");
         drop(sender);
     }
 
@@ -307,7 +334,7 @@ mod tests {
             paused.send(queue.pause(Duration::ZERO)).unwrap();
             paused.send(queue.pause(LONG)).unwrap();
         };
-        queue.add(Box::new(pauses), None).unwrap();
+        queue.add(Box::new(pauses), Unfinished { will: None, is_waited_for: false }).unwrap();
         assert_eq!(received(&receiver, 1), [false], "nobody wants it yet");
         queue.add(Box::new(move || done.send(false).unwrap()), none()).unwrap();
         assert_eq!(received(&receiver, 2), [true, false]);

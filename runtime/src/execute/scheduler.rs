@@ -255,7 +255,7 @@ fn watch(job: &Arc<Job>, pause: impl Fn() -> bool + Send + 'static) {
         }
     };
     // Without a thread it is known later.
-    if background::run_if_there_is_time(Box::new(look)).is_err() {
+    if background::run_if_there_is_time(Box::new(look), None).is_err() {
         job.call_for_help();
     }
 }

@@ -64,7 +64,7 @@ pub(crate) trait Maker: Send + Sync {
     fn make(&self, groups: Groups, lanes: Option<u32>) -> Result<Version, String>;
 
     /// What another process is to be asked for to make the same, if that is kept.
-    fn request(&self, groups: Groups) -> Option<Request>;
+    fn request(&self, groups: Groups, lanes: Option<u32>) -> Option<Request>;
 
     /// If that was made before: in an instant, or not at all.
     fn known(&self, groups: Groups) -> Option<Version>;
@@ -319,7 +319,7 @@ impl Tiers {
         // Nobody needs the code of a program that is gone, but for the next process.
         let (weak, kept) = (Arc::downgrade(self), spirula_service::keeps_code().then(|| self.clone()));
         let (heir, groups) = (kept.clone(), Groups::Usual(self.usual()));
-        let will = move || heir.as_ref()?.request(groups);
+        let will = move || heir.as_ref()?.request(groups, None);
         let job = move || {
             if let Some(this) = kept.or_else(|| weak.upgrade()) {
                 let made = catch_unwind(AssertUnwindSafe(|| this.make(groups)));
@@ -341,8 +341,8 @@ impl Tiers {
     }
 
     /// What another process is to be asked for, to make optimized code for the next one.
-    pub(super) fn request(&self, groups: Groups) -> Option<Request> {
-        self.maker.as_ref()?.request(groups)
+    pub(super) fn request(&self, groups: Groups, lanes: Option<u32>) -> Option<Request> {
+        self.maker.as_ref()?.request(groups, lanes)
     }
 
     /// Takes what was made in an earlier launch or process, the first time.
@@ -419,6 +419,9 @@ impl Tiers {
     }
 
     pub(super) fn warn(&self, groups: Groups, why: &dyn Display) {
+        if background::is_left() {
+            return; // An exit ends the compilers.
+        }
         log::warn(format_args!("kernel {}: no {}: {why}", self.name(), variants::described(groups)));
     }
 

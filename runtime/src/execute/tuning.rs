@@ -187,7 +187,11 @@ impl Tuning {
         }
         let (weak, this) = (Arc::downgrade(tiers), self.clone());
         let job = move || weak.upgrade().into_iter().for_each(|tiers| this.make(&tiers));
-        if background::run_if_there_is_time(Box::new(job)).is_err() {
+        // Processes that are shorter than it takes would begin it again and again.
+        let (heir, groups) = (Arc::downgrade(tiers), self.groups);
+        let lanes = self.lock().left.last().and_then(|next| next.lanes);
+        let will = move || heir.upgrade()?.request(groups, lanes);
+        if background::run_if_there_is_time(Box::new(job), Some(Box::new(will))).is_err() {
             self.settle(&self.lock());
         }
     }

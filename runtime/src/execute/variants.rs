@@ -134,7 +134,7 @@ fn fills_packs(local_size: [u64; 3], lanes: u32) -> bool {
 /// Has a variant made. Whether it can be tried.
 fn begin(tiers: &Arc<Tiers>, groups: Groups) -> bool {
     let (weak, heir) = (Arc::downgrade(tiers), Arc::downgrade(tiers));
-    let will = move || heir.upgrade()?.request(groups);
+    let will = move || heir.upgrade()?.request(groups, None);
     let job = move || {
         if let Some(tiers) = weak.upgrade() {
             let made = catch_unwind(AssertUnwindSafe(|| tiers.make(groups)));

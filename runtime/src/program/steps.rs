@@ -232,8 +232,8 @@ impl Maker for Recipe {
         self.load(&compiled)
     }
 
-    fn request(&self, groups: Groups) -> Option<Request> {
-        let options = self.options(groups, None);
+    fn request(&self, groups: Groups, lanes: Option<u32>) -> Option<Request> {
+        let options = self.options(groups, lanes);
         service::request(&slices(&self.modules), &options, Tier::Optimized).ok()
     }
 

@@ -40,7 +40,7 @@ impl<F: Fn(Groups, Lanes) -> Result<Version, String> + Send + Sync> Maker for Fa
         (self.make)(groups, lanes)
     }
 
-    fn request(&self, _: Groups) -> Option<Request> {
+    fn request(&self, _: Groups, _: Option<u32>) -> Option<Request> {
         None
     }
 

@@ -180,10 +180,7 @@ impl<'a> Model<'a> {
             iterations * busy.max(chain / overlap)
         };
         let Costs { scalar, vector, .. } = self.costs;
-        Cost {
-            scalar: time(busy.scalar, chain.scalar, scalar),
-            pack: time(busy.pack, chain.pack, vector),
-        }
+        Cost { scalar: time(busy.scalar, chain.scalar, scalar), pack: time(busy.pack, chain.pack, vector) }
     }
 
     /// How many times as long a pack stays in a loop as one of its work-items does.
