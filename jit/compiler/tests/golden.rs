@@ -56,7 +56,7 @@ fn regions_and_work_group_functions() {
 
 /// Passes alone: the file in `passes/`, the passes, and whether the processor has AVX-512. `rows` and `overlaps` expect
 /// multiples of 16 work-items, and disjoint buffers.
-const ALONE: [(&str, &[&str], bool); 24] = [
+const ALONE: [(&str, &[&str], bool); 25] = [
     ("byte_division", &["byte-division"], false),
     ("components", &["components", "dead-code"], false),
     ("columns", &["row-dimension", "regions", "widen", "lower", "dead-code"], false),
@@ -79,6 +79,7 @@ const ALONE: [(&str, &[&str], bool); 24] = [
     ("shifted_sums", &["shifted-sums", "small-parameters"], false),
     ("demanded_bits", &["demanded-bits"], false),
     ("shuffles", &["shuffles", "dead-code"], false),
+    ("slot_elements", &["regions", "widen"], false),
     ("stream", &["regions", "widen", "stream"], false),
     ("uniform_loops", &["uniform-loops", "regions"], false),
 ];

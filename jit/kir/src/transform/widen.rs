@@ -9,8 +9,8 @@
 //!
 //! What bodies call is widened as they are (`calls`).
 //!
-//! Before that, `choice` may have `quotients` write a second way for packs that lie within a row, `rows` load strips of rows, and `adjacent`
-//! merge accesses.
+//! Before that, `choice` may have `slot_elements` give private memory elements of one size, `quotients` write a second way for packs that lie
+//! within a row, `rows` load strips of rows, and `adjacent` merge accesses.
 //!
 //! Floating-point results are those of the scalar code: nothing is reassociated. Inactive lanes compute whatever they
 //! hold, but touch no memory and divide by one.
@@ -34,6 +34,7 @@ mod memory;
 mod quotients;
 mod rows;
 mod schedule;
+mod slot_elements;
 mod slots;
 mod values;
 mod variables;

@@ -4,6 +4,7 @@ use super::adjacent::{Merging, merge_adjacent};
 use super::alternatives::Estimates;
 use super::cost::{Assumed, Cost, cost, cost_if, longest};
 use super::quotients::with_quotients;
+use super::slot_elements::with_common_elements;
 use super::{Facts, WideBody, widen};
 use crate::analysis::{Liveness, LoopId, Shape};
 use crate::builder::Builder;
@@ -93,7 +94,8 @@ pub fn choose(
     if widest < 2 {
         return no("scalar, as asked for");
     }
-    let own = region;
+    let common = with_one_size_of_elements(region, context, widest);
+    let own = common.as_ref().unwrap_or(region);
     let with_fewer = merged(own, context, (widest, wanted.disjoint));
     let (region, disjoint) =
         with_fewer.as_ref().map_or((own, false), |(region, disjoint)| (region, *disjoint));
@@ -189,6 +191,14 @@ fn merged(
     let facts = Facts::new(&region.body, context, lanes)?;
     let Merging { body, disjoint } = merge_adjacent(&region.body, &facts, disjoint)?;
     Some((Region { body, ..region.clone() }, disjoint))
+}
+
+/// With private memory in elements of one size, where it has several.
+fn with_one_size_of_elements(region: &Region, context: &[ContextKind], lanes: u32) -> Option<Region> {
+    let facts = || Facts::new(&region.body, context, lanes);
+    let body = (!region.body.slots.is_empty()).then(facts).flatten();
+    let body = with_common_elements(&region.body, &body?)?;
+    Some(Region { body, ..region.clone() })
 }
 
 /// With a loop for strips in front of each that walks along rows, if there is one.

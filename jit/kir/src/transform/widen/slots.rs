@@ -3,7 +3,7 @@
 //! Other slots lie lane after lane.
 
 use crate::analysis::Divisors;
-use crate::{AddressSpace, CastOp, Function, Op, Scalar, Slot, SlotData, Terminator, Type, Value};
+use crate::{AddressSpace, CastOp, Function, Inst, Op, Scalar, Slot, SlotData, Terminator, Type, Value};
 use fixedbitset::FixedBitSet;
 use std::collections::HashMap;
 
@@ -33,7 +33,8 @@ impl SlotPlan {
         let uses = Uses::new(body);
         for (i, slot) in body.slots.iter().enumerate() {
             let align = u64::from(slot.align.max(1));
-            let (stride, size) = match uses.element_size(body, Slot(i as u32)) {
+            let accesses = uses.accesses(body, Slot(i as u32));
+            let (stride, size) = match accesses.and_then(|all| Some((all.element()?, all.pointers))) {
                 Some((element, pointers)) => {
                     let pointed = pointers.ones().map(|pointer| (Value(pointer as u32), element));
                     plan.elements.extend(pointed);
@@ -62,15 +63,45 @@ impl SlotPlan {
     }
 }
 
+/// All that is done with a slot, where that is known.
+pub(super) struct Accesses {
+    /// Loads and stores, with the bytes of a component and of all.
+    pub accessed: Vec<(Inst, u64, u64)>,
+    /// That lead into it.
+    pointers: FixedBitSet,
+    /// All offsets are made of multiples of these.
+    steps: Vec<i64>,
+}
+
+impl Accesses {
+    /// The size of the elements as which alone it is accessed, be it as vectors of smaller ones; none if there are several.
+    pub fn element(&self) -> Option<u64> {
+        let size = self.accessed.iter().map(|&(_, component, _)| component).max()?;
+        let fits = self.accessed.iter().all(|&(_, component, whole)| component == size || whole == size);
+        (fits && self.are_of(size)).then_some(size)
+    }
+
+    /// The size of the smallest components, if all others lie where such do.
+    pub fn smallest(&self) -> Option<u64> {
+        let size = self.accessed.iter().map(|&(_, component, _)| component).min()?;
+        self.are_of(size).then_some(size)
+    }
+
+    /// Whether pointers are multiples of so many bytes.
+    fn are_of(&self, size: u64) -> bool {
+        self.steps.iter().all(|step| step % size as i64 == 0)
+    }
+}
+
 /// Who uses each value.
-struct Uses {
-    by: Vec<Vec<crate::Inst>>,
+pub(super) struct Uses {
+    by: Vec<Vec<Inst>>,
     passed_on: FixedBitSet,
     divisors: Divisors,
 }
 
 impl Uses {
-    fn new(body: &Function) -> Self {
+    pub fn new(body: &Function) -> Self {
         let mut uses = Uses {
             by: vec![Vec::new(); body.value_count()],
             passed_on: FixedBitSet::with_capacity(body.value_count()),
@@ -86,10 +117,9 @@ impl Uses {
         uses
     }
 
-    /// The size of the elements as which alone a slot is accessed, be it as vectors of smaller ones, and the pointers that do; none if
-    /// there are several.
-    fn element_size(&self, body: &Function, slot: Slot) -> Option<(u64, FixedBitSet)> {
-        let mut accessed: Vec<(u64, u64)> = Vec::new();
+    /// How a slot is accessed; none if that isn't known, or pointers into it are kept.
+    pub fn accesses(&self, body: &Function, slot: Slot) -> Option<Accesses> {
+        let mut accessed: Vec<(Inst, u64, u64)> = Vec::new();
         let mut pointers = FixedBitSet::with_capacity(body.value_count());
         let addresses = body.blocks.iter().flat_map(|b| &b.insts);
         let mut work: Vec<Value> = addresses
@@ -120,12 +150,10 @@ impl Uses {
                     _ => None,
                 };
                 let component = access_size(ty?)?;
-                accessed.push((component, component * u64::from(ty?.lanes())));
+                accessed.push((user, component, component * u64::from(ty?.lanes())));
             }
         }
-        let size = accessed.iter().map(|&(component, _)| component).max()?;
-        let fits = accessed.iter().all(|&(component, whole)| component == size || whole == size);
-        (fits && steps.iter().all(|step| step % size as i64 == 0)).then_some((size, pointers))
+        Some(Accesses { accessed, pointers, steps })
     }
 }
 
