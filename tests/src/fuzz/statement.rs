@@ -70,7 +70,11 @@ impl Writer<'_> {
         if array.ty == Ty::UINT && self.once_in(4) {
             // Memory of one size that is accessed in another.
             let (index, value) = (self.uint(1), self.uint(1));
-            return format!("((uchar *){})[{index} & {}u] = (uchar)({value});", array.name, 4 * array.length - 1);
+            return format!(
+                "((uchar *){})[{index} & {}u] = (uchar)({value});",
+                array.name,
+                4 * array.length - 1
+            );
         }
         let (index, value) = (self.uint(1), self.expression(array.ty, 2));
         format!("{}[{index} & {}u] = {value};", array.name, array.length - 1)

@@ -59,7 +59,7 @@ fn blocks_of(body: &Function) -> Vec<Block> {
 /// Integers of so many bytes that fill so many together.
 fn vector(whole: u64, element: u64) -> Option<Type> {
     let lanes = whole / element;
-    let is_usual = whole % element == 0 && lanes.is_power_of_two() && lanes <= MOST_LANES;
+    let is_usual = whole.is_multiple_of(element) && lanes.is_power_of_two() && lanes <= MOST_LANES;
     is_usual.then(|| Type::Vector(Scalar::Int(8 * element as u32), lanes as u32))
 }
 
