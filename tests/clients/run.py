@@ -34,10 +34,11 @@ CLIENTS = {
     "openmm": (["openmm_forces.py"], ["openmm"]),
     "mandelbulber": (["mandelbulber.py"], ["pillow"]),
     "piglit": (["piglit.py"], []),
+    "vkfft": (["vkfft_transforms.py"], ["pyvkfft==2025.1.1", "pyopencl", "numpy", "psutil"]),
     "silx": (["silx_suite.py"], ["silx[opencl]", "pyFAI", "pytest", "scipy"]),
 }
 # Takes long, or needs a large package: only when it is named.
-ON_REQUEST = ["hashcat-speed", "loopy", "mandelbulber", "piglit", "sycl-whole"]
+ON_REQUEST = ["hashcat-speed", "loopy", "mandelbulber", "piglit", "sycl-whole", "vkfft"]
 # Their tests are in their source distributions only.
 OF_SOURCES = ["loopy", "pyopencl"]
 
