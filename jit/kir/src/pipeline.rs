@@ -180,7 +180,12 @@ pub const PASSES: [Pass; 27] = [
     Pass {
         name: "elements",
         reason: "behind `widen` and `local-atomics`, which access memory lane by lane",
-        run: Run::Function(|function, options| transform::access_by_elements(function, &options.facts)),
+        run: Run::Function(|function, options| {
+            // In linear memory sums of base and index are what is cut to 32 bits: the proof that code stays there knows lanes of sums.
+            if !options.linear_memory {
+                transform::access_by_elements(function, &options.facts);
+            }
+        }),
     },
     Pass {
         name: "shuffles",

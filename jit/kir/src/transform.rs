@@ -10,9 +10,9 @@
 //! `widen` makes a second body for packs of work-items in SIMD lanes, and `streaming` lets stores of packs go past the caches.
 //! [`check`] writes checks into kernels before all of that, where they are asked for.
 //! Behind [`crate::lower`], `local_atomics`, `reciprocal_root`, `scale`, `byte_division`, `saturation`, `narrow_conversions` and `minimum` replace operations by
-//! simpler ones, the second and third by the machine's on `registers`; `elements` takes single lanes of indices rather than of addresses, `shuffles` makes one of several, and `dead_code` removes what is
-//! computed for nobody. For devices of 32 bits, `linear_memory` makes pointers offsets in a block of memory, and
-//! `frames` sees to it that called functions' variables lie there.
+//! simpler ones, the second and third by the machine's on `registers`; `elements` takes single lanes of indices rather than of addresses,
+//! `shuffles` makes one of several, and `dead_code` removes what is computed for nobody. For devices of 32 bits, `linear_memory` makes
+//! pointers offsets in a block of memory, and `frames` sees to it that called functions' variables lie there.
 //!
 //! After Meyer, Aksoy et al., "Implementation Techniques for SPMD Kernels on CPUs" (IWOCL 2023), continuation-based synchronization.
 
