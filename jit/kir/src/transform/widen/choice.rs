@@ -391,7 +391,7 @@ fn packed_size(region: &Region, context: &[ContextKind], lanes: u32) -> usize {
         is_narrow
             && match facts.shapes.shape_at(pointer, block) {
                 Shape::Uniform => false,
-                Shape::Affine { stride, .. } => stride != body.ty(value).size() as i64,
+                Shape::Affine { stride, .. } => stride.abs() != body.ty(value).size() as i64,
                 Shape::Varying => true,
             }
     };

@@ -16,6 +16,8 @@ pub(super) enum Pattern {
     Block(Value, u32),
     /// Component c of all lanes lies together, so many bytes behind component c-1 of all lanes.
     Planes(Value, i64),
+    /// Each lane's element of so many bytes lies in front of that of the lane before.
+    Backwards(Value, i64),
     /// Anywhere: a vector of pointers, bytes to the next component.
     Scattered(Value, i64),
 }
@@ -33,6 +35,8 @@ pub(super) struct Elements {
 pub(super) enum Neighbours {
     /// One of each lane, of so many bytes.
     Single(i64),
+    /// The same in front of that of the lane before.
+    Backwards(i64),
     /// So many of each lane.
     Several(u32),
 }
@@ -40,8 +44,9 @@ pub(super) enum Neighbours {
 impl Elements {
     /// How lanes that lie so many bytes apart access neighbours; none if they don't.
     pub fn neighbours(self, stride: i64) -> Option<Neighbours> {
-        if stride == self.size && self.count == 1 {
-            return Some(Neighbours::Single(self.size));
+        if stride.abs() == self.size && self.count == 1 {
+            let is_backwards = stride < 0;
+            return Some(if is_backwards { Neighbours::Backwards } else { Neighbours::Single }(self.size));
         }
         let fits = |n: &u32| stride == self.size * i64::from(*n);
         let elements = [Some(self.count), self.padded].into_iter().flatten().find(fits)?;
@@ -53,6 +58,7 @@ impl Neighbours {
     pub fn from(self, first: Value) -> Pattern {
         match self {
             Neighbours::Single(size) => Pattern::Planes(first, size),
+            Neighbours::Backwards(size) => Pattern::Backwards(first, size),
             Neighbours::Several(elements) => Pattern::Block(first, elements),
         }
     }
@@ -253,6 +259,11 @@ impl Widener<'_> {
                 let block = self.load_block(first, (scalar, elements), align);
                 (0..count).map(|c| self.every(block, c, elements)).collect()
             }
+            Pattern::Backwards(first, size) => {
+                let (last, mask) = self.last_lane_first(first, size, mask);
+                let loaded = self.load_lanes(wide, last, mask, align);
+                vec![self.reversed(loaded)]
+            }
             Pattern::Planes(first, plane) | Pattern::Scattered(first, plane) => (0..count)
                 .map(|c| {
                     let pointer = self.offset(first, plane * i64::from(c));
@@ -336,6 +347,11 @@ impl Widener<'_> {
                 let mask = self.repeat_mask(mask, elements, lanes.len() as u32);
                 self.store_lanes(block, first, mask, align);
             }
+            Pattern::Backwards(first, size) => {
+                let (last, mask) = self.last_lane_first(first, size, mask);
+                let value = self.reversed(lanes[0]);
+                self.store_lanes(value, last, mask, align);
+            }
             Pattern::Planes(first, plane) | Pattern::Scattered(first, plane) => {
                 for (c, &lane) in lanes.iter().enumerate() {
                     let pointer = self.offset(first, plane * c as i64);
@@ -344,6 +360,19 @@ impl Widener<'_> {
                 }
             }
         }
+    }
+
+    /// Where the last lane's element lies if each lies in front of that of the lane before, and the mask in that order.
+    fn last_lane_first(&mut self, first: Value, size: i64, mask: Option<Value>) -> (Value, Option<Value>) {
+        let last = self.offset(first, -size * i64::from(self.lanes - 1));
+        (last, mask.map(|mask| self.reversed(mask)))
+    }
+
+    /// The last lane first.
+    fn reversed(&mut self, vector: Value) -> Value {
+        let any = self.constant(self.ty(vector), Constant::Poison);
+        let places: Vec<i32> = (0..self.lanes as i32).rev().collect();
+        self.push(self.ty(vector), Op::Shuffle { first: vector, second: any, mask: places.into() })
     }
 
     /// Vectors laid end to end, pair by pair, and any value behind them up to a power of two.

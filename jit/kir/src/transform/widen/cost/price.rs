@@ -280,6 +280,9 @@ impl Prices<'_> {
                 // Lines that follow on each other come together.
                 (access * registers * masking + fetched, latency.load)
             }
+            Shape::Affine { stride, .. } if stride == -size && ty.lanes() == 1 => {
+                ((access + PICK * vector) * registers * masking, latency.load + latency.float)
+            }
             Shape::Affine { stride, .. }
                 if ty.lanes() > 1 && stride > 0 && stride <= size * i64::from(ty.lanes() + 1) =>
             {

@@ -47,7 +47,7 @@ fn kind(model: &Model, block: Block, inst: Inst) -> String {
     let ty = |value| body.ty(value);
     let is_apart = |pointer, ty: &Type| match model.facts.shapes.shape_at(pointer, block) {
         Shape::Uniform => false,
-        Shape::Affine { stride, .. } => stride != ty.size() as i64,
+        Shape::Affine { stride, .. } => stride.abs() != ty.size() as i64,
         _ => !model.facts.slots.is_interleaved(pointer),
     };
     let access = |pointer, ty: &Type, [near, apart]: [&str; 2]| {
