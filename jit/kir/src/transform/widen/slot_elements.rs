@@ -16,9 +16,6 @@ const MOST_LANES: u64 = 16;
 
 /// The body with elements of one size in each slot where that helps; none if it does nowhere.
 pub(super) fn with_common_elements(body: &Function, facts: &Facts) -> Option<Function> {
-    if body.slots.is_empty() {
-        return None;
-    }
     let (uses, blocks) = (Uses::new(body), blocks_of(body));
     let mut narrowed: HashMap<Inst, Type> = HashMap::new();
     for slot in 0..body.slots.len() {
@@ -48,6 +45,7 @@ pub(super) fn with_common_elements(body: &Function, facts: &Facts) -> Option<Fun
     Some(body)
 }
 
+/// Where each instruction stands. (A store has no value, by which [`Function::homes`] would tell.)
 fn blocks_of(body: &Function) -> Vec<Block> {
     let mut blocks = vec![Block(0); body.inst_count()];
     for block in body.block_ids() {
