@@ -153,6 +153,8 @@ pub struct Latencies {
     pub load: f64,
     /// Of a gather.
     pub gather: f64,
+    /// Of the lanes that are left in a loop: a comparison of those that were.
+    pub mask: f64,
 }
 
 impl Costs {
@@ -181,6 +183,7 @@ impl Costs {
             division: 48.0,
             load: 20.0,
             gather: 90.0,
+            mask: 16.0,
         },
     };
 }

@@ -183,6 +183,9 @@ fn left_behind(body: &Function, shapes: &Shapes) -> HashSet<Value> {
     left
 }
 
+/// Lanes that an instruction compares at most, if they are of words or longer.
+const LANES_OF_COMPARISON: u32 = 16;
+
 /// At least that many vector operations are worth a test whether any lane is active.
 const GUARDED_COST: usize = 12;
 
@@ -397,11 +400,9 @@ impl Widener<'_> {
         match terminator {
             Terminator::Branch { condition, then, otherwise } => {
                 let condition = self.lanes_of(*condition)[0];
-                let opposite = self.opposite(condition);
-                for (taken, target) in [(condition, then), (opposite, otherwise)] {
-                    let lanes = self.both(mask, taken);
-                    self.pass(block, target, Some(lanes));
-                }
+                let [taken, others] = self.parted(block, mask, condition, [then, otherwise]);
+                self.pass(block, then, Some(taken));
+                self.pass(block, otherwise, Some(others));
             }
             Terminator::Switch { value, cases, default } => {
                 let ty = self.body.ty(*value).clone();
@@ -420,6 +421,32 @@ impl Widener<'_> {
                 self.pass(block, default, Some(lanes));
             }
             _ => unreachable!("only a branch or a switch parts lanes"),
+        }
+    }
+
+    /// The lanes of a mask that go to one target, and those that go to the other. For the others LLVM makes a second comparison, the opposite
+    /// one. Where a comparison is several instructions they are what is left of the mask instead; what stays in a loop is then computed
+    /// first, as the next iteration waits for it.
+    fn parted(
+        &mut self,
+        block: Block,
+        mask: Option<Value>,
+        condition: Value,
+        targets: [&Target; 2],
+    ) -> [Value; 2] {
+        let opposite = self.opposite(condition);
+        let Some(all) = mask.filter(|_| self.lanes > LANES_OF_COMPARISON) else {
+            return [condition, opposite].map(|taken| self.both(mask, taken));
+        };
+        let around = self.facts.loops.innermost(block);
+        let [first, second] =
+            targets.map(|target| around.is_some_and(|id| self.facts.loops.contains(id, target.block)));
+        if second && !first {
+            let lanes = self.both(mask, opposite);
+            [self.binary(crate::BinaryOp::Xor, all, lanes), lanes]
+        } else {
+            let lanes = self.both(mask, condition);
+            [lanes, self.binary(crate::BinaryOp::Xor, all, lanes)]
         }
     }
 

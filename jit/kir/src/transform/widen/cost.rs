@@ -164,11 +164,18 @@ impl<'a> Model<'a> {
             let parent = loops.get(id).parent;
             let level = parent.map_or(loops.count(), |parent| parent.0);
             has_inner[level] = true;
-            let whole = self.iterate(id, busy[number], chain).times(1.0, longer);
+            let whole = self.iterate(id, busy[number], self.behind_masks(id, chain)).times(1.0, longer);
             busy[level] += whole.times(self.frequencies.entered(id), self.of_pack.entered(id));
         }
         busy[loops.count()] += self.blocks(&own[loops.count()], &mut chains);
         busy[loops.count()]
+    }
+
+    /// A loop's chain, which in a pack goes through the lanes that stay in the loop as well.
+    fn behind_masks(&self, id: LoopId, chain: Cost) -> Cost {
+        let part = self.facts.shapes.is_divergent_loop(id) && self.assumed != Assumed::Together;
+        let masks = if part { self.costs.latency.mask } else { 0.0 };
+        Cost { pack: chain.pack.max(masks), ..chain }
     }
 
     /// A loop from its entry to its end.
