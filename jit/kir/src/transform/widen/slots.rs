@@ -157,14 +157,15 @@ impl Uses {
     }
 }
 
-/// Whether a pointer leads into private memory, by what is seen of it. One that was loaded leads to where memory is what it is for one
-/// lane: builtins, which know one address space, load those of images' texels.
+/// Whether a pointer leads into private memory, by what is seen of it. One that was loaded (as a number where pointers have 32 bits) leads
+/// to where memory is what it is for one lane: builtins, which know one address space, load those of images' texels.
 pub(super) fn leads_to_slot(body: &Function, mut pointer: Value) -> bool {
+    let is_loaded = |value: Value| matches!(body.defining_op(value), Some(Op::Load { .. }));
     loop {
         let is_private = body.ty(pointer).scalar() == Some(Scalar::Pointer(AddressSpace::Private));
         match body.defining_op(pointer) {
-            _ if !is_private => return false,
-            Some(Op::Load { .. }) => return false,
+            _ if !is_private || is_loaded(pointer) => return false,
+            Some(&Op::Cast { op: CastOp::IntToPtr, value, .. }) => return !is_loaded(value),
             Some(Op::Address { base, .. }) => pointer = *base,
             Some(Op::Cast { op: CastOp::AddrSpaceCast | CastOp::BitCast, value, .. }) => pointer = *value,
             _ => return true,
@@ -201,5 +202,22 @@ mod tests {
         assert_eq!(element(&["<2 x i32>", "i64"]), Some(8));
         assert_eq!(element(&["<8 x i8>", "<2 x f64>", "i64"]), Some(8));
         assert_eq!([element(&["i32", "i64"]), element(&["<4 x i32>", "i64"])], [None, None]);
+    }
+
+    #[test]
+    fn pointers_that_are_loaded_do_not_lead_to_slots() {
+        let leads = |pointer: &str| {
+            let text = format!(
+                "kernel \"k\"(%0: ptr(global) @ 0) {{\n  slot $0: 64 align 8\nb0:\n  %1: i32 = load %0, align 4\n  %2: i32 = add %1, 4:i32\n\
+                 {pointer}  %4: ptr(private) = address %3 + 4\n  return\n}}"
+            );
+            let body = parse(&text).unwrap_or_else(|e| panic!("{e}\n{text}"));
+            let value = body.insts().filter_map(|inst| body.result(inst)).last().unwrap();
+            leads_to_slot(&body, value)
+        };
+        assert!(leads("  %3: ptr(private) = slot_address $0\n"));
+        assert!(!leads("  %3: ptr(private) = load %0, align 8\n"));
+        assert!(!leads("  %3: ptr(private) = inttoptr %1\n"));
+        assert!(leads("  %3: ptr(private) = inttoptr %2\n"));
     }
 }
