@@ -3,6 +3,7 @@
 
 #![allow(unsafe_code)]
 
+mod new_pages;
 mod pages;
 mod past_caches;
 
@@ -184,6 +185,10 @@ impl<'a> Span<'a> {
         let Source(source) = source.into();
         assert!(source.len <= self.len, "{} bytes into {}", source.len, self.len);
         let (from, to) = (source.address(), self.address());
+        if source.len >= new_pages::LEAST && new_pages::is_absent(to) && !self.overlaps(source) {
+            // SAFETY: as below, and they don't overlap.
+            return unsafe { new_pages::copy(from, to, source.len) };
+        }
         if whole >= past_caches::LEAST && !self.overlaps(source) {
             // SAFETY: as below, and they don't overlap.
             return unsafe { past_caches::copy(from, to, source.len) };
@@ -213,6 +218,10 @@ impl<'a> Span<'a> {
 
     /// Repeats `pattern` until the end; a last partial one is cut.
     pub(crate) fn fill(self, pattern: &[u8]) {
+        if self.len >= new_pages::LEAST && new_pages::is_absent(self.address()) {
+            // SAFETY: it is valid for `len` bytes by its constructor.
+            unsafe { new_pages::provide(self.address(), self.len) };
+        }
         let mut done = pattern.len().min(self.len);
         self.write(&pattern[..done]);
         // What is copied doubles until it is worth a copy, and then stays in the cache.
