@@ -280,6 +280,25 @@ mod tests {
     }
 
     #[test]
+    fn packs_wait_for_who_stays_in_a_loop() {
+        // A search: it goes on while it finds less than the work-item's own number.
+        let text = "kernel \"k\"(%0: ptr(global) @ 0, %1: ptr(global) @ 8) {\nb0:\n  %2: i64 = global_id 0\n  %3: ptr(global) = address %1 + %2*4 + 0\n  \
+                    %4: i32 = load %3, align 4\n  jump b1(0:i64)\nb1(%5: i64):\n  %6: ptr(global) = address %0 + %5*4 + 0\n  %7: i32 = load %6, align 4\n  \
+                    %8: i1 = icmp ult %7, %4\n  %9: i64 = add %5, 1:i64\n  branch %8, b1(%9), b2\nb2:\n  %10: i32 = trunc %5\n  store %3, %10, align 4\n  return\n}";
+        let group = form_regions(parse(text).unwrap_or_else(|e| panic!("{e}\n{text}")));
+        let body = &group.regions[0].body;
+        let of_lanes = |lanes: u32, mask: f64| {
+            let mut target = TargetFacts::with_vectors(512);
+            target.costs.latency.mask = mask;
+            let facts = Facts::new(body, &group.context, lanes).unwrap();
+            cost(body, &facts, &group.context, lanes, &target).pack
+        };
+        // Twice the lanes take hardly longer where both wait.
+        let longer = |mask: f64| of_lanes(32, mask) / of_lanes(16, mask);
+        assert!(longer(60.0) < longer(0.0) && longer(60.0) < 1.2, "{} {}", longer(60.0), longer(0.0));
+    }
+
+    #[test]
     fn rows_that_lanes_go_through_cost_more_than_what_lies_anywhere() {
         // Every other element, of which there are no strips.
         let rows =
