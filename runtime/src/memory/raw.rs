@@ -185,11 +185,12 @@ impl<'a> Span<'a> {
         let Source(source) = source.into();
         assert!(source.len <= self.len, "{} bytes into {}", source.len, self.len);
         let (from, to) = (source.address(), self.address());
-        if source.len >= new_pages::LEAST && new_pages::is_absent(to) && !self.overlaps(source) {
+        let is_apart = !self.overlaps(source);
+        if is_apart && source.len >= new_pages::LEAST && new_pages::is_absent(to) {
             // SAFETY: as below, and they don't overlap.
             return unsafe { new_pages::copy(from, to, source.len) };
         }
-        if whole >= past_caches::LEAST && !self.overlaps(source) {
+        if is_apart && whole >= past_caches::LEAST {
             // SAFETY: as below, and they don't overlap.
             return unsafe { past_caches::copy(from, to, source.len) };
         }
@@ -219,6 +220,7 @@ impl<'a> Span<'a> {
     /// Repeats `pattern` until the end; a last partial one is cut.
     pub(crate) fn fill(self, pattern: &[u8]) {
         if self.len >= new_pages::LEAST && new_pages::is_absent(self.address()) {
+            // What follows copies too little at a time to ask.
             // SAFETY: it is valid for `len` bytes by its constructor.
             unsafe { new_pages::provide(self.address(), self.len) };
         }

@@ -70,8 +70,11 @@ mod tests {
         copied.write(&bytes[..]);
         assert!(copied.to_vec() == bytes);
         assert!(is_absent(at(0)) && !is_absent(at(ROOM - 1)));
-        memory.slice(0, LEAST).fill(&[7]);
-        assert!(!is_absent(at(0)) && memory.slice(0, LEAST).to_vec().iter().all(|&byte| byte == 7));
+        // SAFETY: mapped above, to be written to.
+        unsafe { provide(at(5), 1) };
+        assert!(!is_absent(at(0)) && is_absent(at(PAGE)));
+        memory.slice(PAGE, LEAST).fill(&[7]);
+        assert!(!is_absent(at(PAGE)) && memory.slice(PAGE, LEAST).to_vec().iter().all(|&byte| byte == 7));
         // SAFETY: as it was mapped; it is not used any more.
         unsafe { munmap(start, ROOM) }.unwrap();
         // Nothing is mapped there.

@@ -1,6 +1,7 @@
 //! Copies that are longer than caches. A plain store first reads the line that it writes; C's library goes past the caches only from
-//! sizes on that differ between its versions and processors. Measured with glibc 2.36, 512 MiB: on Zen 4 `memcpy` 10 GB/s, this 15; on Granite
-//! Rapids `memcpy` 15, this 28 (12 where what is read is fetched past the caches, too: Intel's processors fetch less ahead so).
+//! sizes on that differ between its versions and processors. Measured with glibc 2.36: on Zen 4 `memcpy` 10 GB/s of 512 MiB, this 15; on Granite
+//! Rapids `memcpy` 14 of 256 MiB, this 22. (Where what is read was fetched past the caches, too, whole commands went at 10 there, not at 16:
+//! Intel's processors fetch less ahead so. On Zen 4 it was measured in that way only.)
 
 /// From so many bytes on what is written would leave the caches before anybody reads it.
 pub(super) const LEAST: usize = 32 << 20;

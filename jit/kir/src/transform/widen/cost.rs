@@ -173,8 +173,7 @@ impl<'a> Model<'a> {
 
     /// A loop's chain, which in a pack goes through the lanes that stay in the loop as well.
     fn behind_masks(&self, id: LoopId, chain: Cost) -> Cost {
-        let part = self.facts.shapes.is_divergent_loop(id) && self.assumed != Assumed::Together;
-        let masks = if part { self.costs.latency.mask } else { 0.0 };
+        let masks = if self.parts_in(id) { self.costs.latency.mask } else { 0.0 };
         Cost { pack: chain.pack.max(masks), ..chain }
     }
 
@@ -192,8 +191,12 @@ impl<'a> Model<'a> {
 
     /// How many times as long a pack stays in a loop as one of its work-items does.
     fn longer(&self, id: LoopId) -> f64 {
-        let part = self.facts.shapes.is_divergent_loop(id) && self.assumed != Assumed::Together;
-        if part { LONGEST } else { 1.0 }
+        if self.parts_in(id) { LONGEST } else { 1.0 }
+    }
+
+    /// Whether a pack's lanes leave a loop one by one.
+    fn parts_in(&self, id: LoopId) -> bool {
+        self.facts.shapes.is_divergent_loop(id) && self.assumed != Assumed::Together
     }
 
     /// How many times over the processor is at work on so many instructions that wait for each other: while the last of them wait, the
