@@ -6,6 +6,7 @@
 //! are, and one that is much slower is dropped after two turns.
 
 mod contest;
+mod untried;
 
 use crate::execute::background;
 use crate::execute::compile_time;
@@ -19,9 +20,8 @@ use spirula_service::settings::{self, Tune};
 use std::fmt::{self, Debug, Formatter};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use untried::{Compared, Untried};
 
-/// Alternatives that are tried at most.
-const MOST_TRIED: usize = 3;
 /// Threads must have run the code for so many times what it takes to make an alternative, for each one; for what is thought to be slower,
 /// longer by the square of that.
 const WORTH_MAKING: u64 = 6;
@@ -55,13 +55,24 @@ struct State {
     /// How it was asked for.
     lanes: Option<u32>,
     trial: Option<Trial>,
-    /// The likeliest last.
-    left: Vec<Alternative>,
+    left: Untried,
+}
+
+impl State {
+    /// What is tried next.
+    fn next(&self) -> Option<&Alternative> {
+        self.left.next(self.champion.info.code.lanes)
+    }
+
+    /// The same; it is not left then.
+    fn take_next(&mut self) -> Option<Alternative> {
+        self.left.take(self.champion.info.code.lanes)
+    }
 }
 
 struct Trial {
     challenger: Version,
-    lanes: Option<u32>,
+    made_as: Alternative,
     contest: Contest,
 }
 
@@ -92,7 +103,7 @@ fn begin_as(tune: Tune, version: Version, groups: Groups) -> Version {
     if !is_open {
         return version;
     }
-    let left = code.alternatives.iter().take(MOST_TRIED).rev().cloned().collect();
+    let left = Untried::new(&code.alternatives);
     let tuning = Tuning {
         groups,
         always: tune == Tune::Always,
@@ -101,7 +112,7 @@ fn begin_as(tune: Tune, version: Version, groups: Groups) -> Version {
         enough_ns: AtomicU64::new(0),
         state: Mutex::new(State { champion: version.clone(), lanes: None, trial: None, left }),
     };
-    let enough_ns = tuning.worth_ns(code.operations, tuning.lock().left.last());
+    let enough_ns = tuning.worth_ns(code.operations, tuning.lock().next());
     tuning.enough_ns.store(enough_ns, Ordering::Relaxed);
     Version { tuning: Some(Arc::new(tuning)), ..version }
 }
@@ -189,7 +200,7 @@ impl Tuning {
         let job = move || weak.upgrade().into_iter().for_each(|tiers| this.make(&tiers));
         // Processes that are shorter than it takes would begin it again and again.
         let (heir, groups) = (Arc::downgrade(tiers), self.groups);
-        let lanes = self.lock().left.last().and_then(|next| next.lanes);
+        let lanes = self.lock().next().and_then(|next| next.lanes);
         let will = move || heir.upgrade()?.request(groups, lanes);
         if background::run_if_there_is_time(Box::new(job), Some(Box::new(will))).is_err() {
             self.settle(&self.lock());
@@ -197,13 +208,13 @@ impl Tuning {
     }
 
     fn make(&self, tiers: &Arc<Tiers>) {
-        let Some(next) = self.lock().left.pop() else { return };
+        let Some(next) = self.lock().take_next() else { return };
         let made = tiers.make_in_lanes(self.groups, next.lanes);
         let mut state = self.lock();
         let turn_ns = if self.always { 0 } else { contest::TURN_NS };
         match made {
             Some(challenger) => {
-                state.trial = Some(Trial { challenger, lanes: next.lanes, contest: Contest::new(turn_ns) })
+                state.trial = Some(Trial { challenger, made_as: next, contest: Contest::new(turn_ns) })
             }
             None => self.go_on(tiers, &mut state),
         }
@@ -221,15 +232,20 @@ impl Tuning {
         if verdict == Verdict::Open {
             return;
         }
-        if let Some(Trial { challenger, lanes, contest }) = state.trial.take() {
+        if let Some(Trial { challenger, made_as, contest }) = state.trial.take() {
             let (pairs, median) = (contest.ratios().len(), contest.median().unwrap_or(1.0));
             let became = if verdict == Verdict::Won { "is used from now on" } else { "is dropped" };
             log::debug(format_args!(
                 "kernel {}: code of {} lanes takes {median:.2} times as long as what was used before (median of {pairs} pairs), and {became}",
                 challenger.info.signature.name, challenger.info.code.lanes,
             ));
-            if verdict == Verdict::Won {
-                (state.champion, state.lanes) = (challenger, lanes);
+            let won = verdict == Verdict::Won;
+            if !self.always {
+                let [champion, challenger] = [&state.champion, &challenger].map(|code| code.info.code.lanes);
+                state.left.learn(Compared { champion, challenger, percent: made_as.percent }, won);
+            }
+            if won {
+                (state.champion, state.lanes) = (challenger, made_as.lanes);
             }
             self.go_on(tiers, &mut state);
         }
@@ -238,10 +254,10 @@ impl Tuning {
     /// Behind a trial: the next one after a while, or never.
     fn go_on(&self, tiers: &Arc<Tiers>, state: &mut State) {
         self.tell(tiers, state);
-        if state.left.is_empty() {
+        if state.next().is_none() {
             return self.settle(state);
         }
-        let more = self.worth_ns(tiers.first().info.code.operations, state.left.last());
+        let more = self.worth_ns(tiers.first().info.code.operations, state.next());
         let enough = self.spent_ns.load(Ordering::Relaxed).saturating_add(more);
         self.enough_ns.store(enough, Ordering::Relaxed);
     }
@@ -257,7 +273,7 @@ impl Tuning {
             return;
         }
         let (tiers, groups, lanes) = (tiers.clone(), self.groups, state.lanes);
-        let left: Vec<Alternative> = state.left.iter().rev().cloned().collect();
+        let left: Vec<Alternative> = state.left.left().to_vec();
         let tell = move || tiers.prefer(groups, lanes, &left);
         // Without a thread they measure again.
         let _ = background::run_later(Box::new(tell), Box::new(|| None));

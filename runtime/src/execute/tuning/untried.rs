@@ -1,0 +1,136 @@
+//! Which alternative is tried next, and which not at all.
+//!
+//! Over the lanes of packs a kernel's time has one minimum, as a rule: more of them fill registers until there are none left. So who lost to
+//! the champion speaks for those beyond it, and who won against those on the other side. Scalar code is another kind of code, of which
+//! packs' times say nothing.
+
+use spirula_interface::program::Alternative;
+
+/// Alternatives that are tried at most.
+const MOST_TRIED: usize = 3;
+/// Of two on the same side of the champion the nearer one goes first, unless the other is thought to be so much faster.
+const MUCH_FASTER: f64 = 0.9;
+
+/// What is left to be tried.
+#[derive(Debug)]
+pub(super) struct Untried {
+    left: Vec<Alternative>,
+    tried: usize,
+}
+
+/// Two that were compared: their lanes, and how long the challenger was thought to take, in percent of the champion.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Compared {
+    pub champion: u32,
+    pub challenger: u32,
+    pub percent: u32,
+}
+
+impl Untried {
+    /// All of them; the likeliest come first.
+    pub(super) fn new(alternatives: &[Alternative]) -> Untried {
+        Untried { left: alternatives.to_vec(), tried: 0 }
+    }
+
+    /// The next one to be tried against a champion of so many lanes.
+    pub(super) fn next(&self, champion: u32) -> Option<&Alternative> {
+        self.place(champion).map(|place| &self.left[place])
+    }
+
+    /// The same; it is not left then.
+    pub(super) fn take(&mut self, champion: u32) -> Option<Alternative> {
+        let next = self.left.remove(self.place(champion)?);
+        self.tried += 1;
+        Some(next)
+    }
+
+    /// Goes by what the two have shown.
+    pub(super) fn learn(&mut self, Compared { champion, challenger, percent }: Compared, won: bool) {
+        let is_wider = challenger > champion;
+        let speaks_for = |other: &Alternative| match other.lanes {
+            Some(lanes @ 2..) if won => lanes != champion && (lanes > champion) != is_wider,
+            Some(lanes @ 2..) if challenger > 1 => {
+                (lanes > champion) == is_wider && f64::from(other.percent) > MUCH_FASTER * f64::from(percent)
+            }
+            _ => false,
+        };
+        self.left.retain(|other| !speaks_for(other));
+    }
+
+    /// All that is left, the likeliest first; none if enough were tried.
+    pub(super) fn left(&self) -> &[Alternative] {
+        if self.tried < MOST_TRIED { &self.left } else { &[] }
+    }
+
+    fn place(&self, champion: u32) -> Option<usize> {
+        let likeliest = self.left().first()?;
+        let distance =
+            |other: &Alternative| other.lanes.filter(|lanes| *lanes > 1).map(|n| n.abs_diff(champion));
+        let side = |other: &Alternative| other.lanes.is_some_and(|lanes| lanes > champion);
+        let enough = f64::from(likeliest.percent) / MUCH_FASTER;
+        let may_go_first = |other: &Alternative| {
+            side(other) == side(likeliest)
+                && f64::from(other.percent) <= enough
+                && distance(other) < distance(likeliest)
+        };
+        let nearer = self
+            .left
+            .iter()
+            .enumerate()
+            .filter(|(_, other)| distance(other).is_some() && may_go_first(other));
+        Some(nearer.min_by_key(|(_, other)| distance(other)).map_or(0, |(place, _)| place))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn untried(all: &[(u32, u32)]) -> Untried {
+        let of = |&(lanes, percent)| Alternative { lanes: Some(lanes), percent };
+        Untried::new(&all.iter().map(of).collect::<Vec<_>>())
+    }
+
+    /// In which order lanes are tried beside 16, if each takes as long as `time` says.
+    fn order(all: &[(u32, u32)], time: impl Fn(u32) -> u32) -> Vec<u32> {
+        let mut untried = untried(all);
+        let mut champion = 16;
+        let next = || {
+            let Alternative { lanes, percent } = untried.take(champion)?;
+            let challenger = lanes?;
+            let won = time(challenger) < time(champion);
+            untried.learn(Compared { champion, challenger, percent }, won);
+            champion = if won { challenger } else { champion };
+            Some(challenger)
+        };
+        std::iter::from_fn(next).collect()
+    }
+
+    #[test]
+    fn who_lost_speaks_for_those_beyond() {
+        let all = [(64, 90), (32, 93), (8, 121), (1, 175)];
+        assert_eq!(order(&all, |lanes| lanes), [32, 8, 1]);
+        assert_eq!(order(&all, |lanes| lanes.abs_diff(16)), [32, 8, 1], "packs say nothing of scalar code");
+        assert_eq!(order(&all, |lanes| 100 - lanes), [32, 64, 1], "nor of those on the other side");
+        // What is thought to be much faster goes first, and is not spoken for by the nearer one.
+        let all = [(64, 70), (32, 93), (8, 121)];
+        assert_eq!(order(&all, |lanes| lanes.abs_diff(16)), [64, 8]);
+        assert_eq!(order(&all, |lanes| lanes.abs_diff(64)), [64, 32]);
+    }
+
+    #[test]
+    fn scalar_code_speaks_for_nobody_on_its_own_side() {
+        assert_eq!(order(&[(1, 90), (8, 110), (32, 110)], |lanes| 64 - lanes), [1, 8, 32]);
+        assert_eq!(order(&[(1, 90), (8, 110), (32, 110)], |lanes| lanes), [1, 8]);
+    }
+
+    #[test]
+    fn not_all_are_tried() {
+        let mut untried = untried(&[(2, 100), (4, 100), (8, 100), (32, 100)]);
+        for _ in 0..MOST_TRIED {
+            assert!(untried.next(16).is_some() && !untried.left().is_empty());
+            untried.take(16);
+        }
+        assert_eq!((untried.next(16), untried.left()), (None, &[][..]));
+    }
+}
