@@ -50,11 +50,20 @@ enum Run {
 }
 
 /// The passes in order.
-pub const PASSES: [Pass; 27] = [
+pub const PASSES: [Pass; 28] = [
     Pass {
         name: "spaces",
         reason: "first: what else is decided goes by who may share the memory that a pointer leads to",
         run: Run::Function(|function, _| transform::infer_spaces(function)),
+    },
+    Pass {
+        name: "idle-barriers",
+        reason: "behind `spaces`, which tells memories apart; before all that asks whether work-items wait for each other",
+        run: Run::Function(|function, options| {
+            if options.optimize {
+                transform::remove_idle_barriers(function);
+            }
+        }),
     },
     Pass {
         name: "components",

@@ -1,6 +1,6 @@
 //! Passes over Kernel IR, one per file; [`crate::pipeline`] says in which order they run, and why.
 //!
-//! `spaces` finds out where generic pointers lead, `components` takes small vectors apart, `shifted_sums` writes sums that are cut to 32 bits as they were meant,
+//! `spaces` finds out where generic pointers lead, `idle_barriers` leaves out barriers that order nothing, `components` takes small vectors apart, `shifted_sums` writes sums that are cut to 32 bits as they were meant,
 //! `demanded_bits` leaves out extensions whose upper bits no counter needs, `power_divisors` makes shifts of divisions by powers of two,
 //! `small_parameters` finds out which parameters are added to ids, `loop_load_elimination` keeps
 //! sums in registers, `dead_stores` removes what is stored to private variables for nobody, `uniform_loops` parts loops that are the
@@ -29,6 +29,7 @@ mod demanded_bits;
 mod elements;
 mod exchange_loop;
 mod frames;
+mod idle_barriers;
 pub mod legalize;
 mod linear_memory;
 mod local_atomics;
@@ -60,6 +61,7 @@ pub use dead_stores::remove_dead_stores;
 pub use demanded_bits::count_in_demanded_bits;
 pub use elements::access_by_elements;
 pub use frames::pass_frames;
+pub use idle_barriers::remove_idle_barriers;
 pub use linear_memory::{check_linear_memory, enter_linear_memory};
 pub use local_atomics::expand_local_atomics;
 pub use loop_exits::split_loop_exits;

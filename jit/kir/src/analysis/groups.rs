@@ -1,7 +1,7 @@
 //! Analysis: whether a kernel's work-items can tell how the NDRange is divided into work-groups, and in what order those run.
 
-use crate::analysis::ControlFlow;
-use crate::{Block, Function, Op, Passing, Terminator, WorkItemQuery};
+use crate::analysis::{ControlFlow, idle_barriers};
+use crate::{Block, BlockData, Function, Op, Passing, Terminator, WorkItemQuery};
 
 /// Whether anything in the kernel depends on its work-group: it asks for it, waits for its work-items, shares local
 /// memory with them, or requires a size; or it may wait for another work-item, which would not go on as part of the same pack,
@@ -26,10 +26,15 @@ pub fn sees_group(kernel: &Function) -> bool {
         || kernel.local_size > 0
         || kernel.params.iter().any(|param| param.passing == Passing::LocalOffset)
         || may_wait(kernel)
-        || kernel.blocks.iter().any(|block| {
-            matches!(block.terminator, Terminator::Barrier(_))
-                || block.insts.iter().any(|&inst| asks(kernel.op(inst)))
-        })
+        || kernel.insts().any(|inst| asks(kernel.op(inst)))
+        || waits(kernel)
+}
+
+/// Whether work-items wait for others of their group, and it matters.
+fn waits(kernel: &Function) -> bool {
+    let ends = |block: &BlockData| matches!(block.terminator, Terminator::Barrier(_));
+    let barriers = kernel.blocks.iter().filter(|block| ends(block)).count();
+    barriers > 0 && idle_barriers(kernel).len() < barriers
 }
 
 /// Whether nothing in the kernel tells what other work-groups have done, or waits for it: the groups may run in any order. (Those
@@ -113,7 +118,8 @@ mod tests {
             assert!(sees(global, &format!("  %1: i64 = {query} 0")), "{query}");
         }
         assert!(sees(global, "  %1: ptr(local) = local_address 0"));
-        assert!(sees(global, "  barrier b1\nb1:"));
+        assert!(sees(global, "  store %0, 1:i64, align 8\n  barrier b1\nb1:\n  %1: i64 = load %0, align 8"));
+        assert!(!sees(global, "  store %0, 1:i64, align 8\n  barrier b1\nb1:"), "nothing comes behind it");
         assert!(sees("%0: ptr(local) @ 0 local_offset", ""));
     }
 }
