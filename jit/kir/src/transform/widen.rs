@@ -2,7 +2,7 @@
 //!
 //! 1. `slots` decides where the lanes' private memory lies,
 //! 2. the analyses say what is uniform, affine or varying, where lanes part, and which blocks share a mask,
-//! 3. `schedule` puts the blocks into a line in which uniform branches remain,
+//! 3. `schedule` puts the blocks into a line in which uniform branches remain, and `leaving` says which loops lanes leave seldom,
 //! 4. the widener (here) walks along that line and writes the new body: `instruction`, `division`, `long_division`, `memory`, `interleaved`, `whole`, `aos`, `intrinsic`,
 //!    `collectives` and `lanes` say
 //!    what becomes of an instruction, `values` of a value, and `variables` turns what changes under masks into SSA form (with `dominance`).
@@ -29,6 +29,7 @@ mod instruction;
 mod interleaved;
 mod intrinsic;
 mod lanes;
+mod leaving;
 mod long_division;
 mod memory;
 mod quotients;
@@ -47,10 +48,11 @@ pub use choice::{Choice, Wanted, choose, choose_sub_groups, usual_sub_groups};
 
 use super::{ContextKind, Region};
 use crate::analysis::{ControlFlow, LoopId, Loops, Mask, Masks, MemoryShape, Node, Shape, Shapes};
-use crate::{Block, Constant, Function, IntPredicate, Op, Scalar, Target, Terminator, Type, UnaryOp, Value};
+use crate::{Block, Constant, Function, IntPredicate, Op, Scalar, Target, Terminator, Type, Value};
 use aos::AosVectors;
 use fixedbitset::FixedBitSet;
 use interleaved::Groups;
+use leaving::{SeldomLeft, WayOut};
 use rows::Walks;
 use schedule::{Schedule, schedule};
 use slots::SlotPlan;
@@ -78,6 +80,7 @@ struct Facts {
     walks: Walks,
     aos: AosVectors,
     slots: SlotPlan,
+    seldom_left: SeldomLeft,
     flow: ControlFlow,
     /// Values that some instruction or terminator reads.
     used: FixedBitSet,
@@ -93,6 +96,7 @@ impl Facts {
         let shapes = Shapes::new(body, &flow, &loops, &memory);
         let masks = Masks::new(body, &flow, &loops, &shapes);
         let groups = Groups::new(body, &shapes, &masks, lanes);
+        let seldom_left = SeldomLeft::new(body, (&flow, &loops), (&shapes, &masks));
         let walks = Walks::new(body, &loops, &shapes, lanes);
         let finder = aos::Finder {
             body,
@@ -104,7 +108,8 @@ impl Facts {
             lanes,
         };
         let aos = finder.find();
-        Some(Facts { loops, shapes, masks, groups, walks, aos, slots, flow, used: body.used_values() })
+        let used = body.used_values();
+        Some(Facts { loops, shapes, masks, groups, walks, aos, slots, seldom_left, flow, used })
     }
 }
 
@@ -137,9 +142,7 @@ pub fn widen(
 
 /// The order of a body's blocks in lanes.
 fn scheduled(body: &Function, facts: &Facts, context: &[ContextKind]) -> Schedule {
-    schedule(body, (&facts.flow, &facts.loops, &facts.shapes, &facts.masks), &|block| {
-        wants_all_lanes_guard(body, &facts.shapes, context, block)
-    })
+    schedule(body, facts, &|block| schedule::wants_all_lanes_guard(body, &facts.shapes, context, block))
 }
 
 /// What writes a body in lanes into a function that has its parameters.
@@ -152,6 +155,8 @@ fn new_widener<'a>(
 ) -> Widener<'a> {
     function.take_locations(body);
     function.slots = facts.slots.slots.clone();
+    let mut left = left_behind(body, &facts.shapes);
+    let left_at_exits = facts.seldom_left.take_known(body, (&facts.flow, &facts.loops), &mut left);
     Widener {
         body,
         context,
@@ -159,7 +164,8 @@ fn new_widener<'a>(
         facts,
         return_exit: None,
         arguments: Vec::new(),
-        left: left_behind(body, &facts.shapes),
+        left,
+        left_at_exits,
         out: Variables::new(function, body, (&facts.flow, &facts.loops)),
         at: Block(0),
         user: Block(0),
@@ -186,46 +192,6 @@ fn left_behind(body: &Function, shapes: &Shapes) -> HashSet<Value> {
 /// Lanes that an instruction compares at most, if they are of words or longer.
 const LANES_OF_COMPARISON: u32 = 16;
 
-/// At least that many vector operations are worth a test whether any lane is active.
-const GUARDED_COST: usize = 12;
-
-/// Whether a block wants an all-lanes guard (a branch around it where no lane is active, BOSCC): something in it is done once
-/// for all lanes, or it is long.
-fn wants_all_lanes_guard(body: &Function, shapes: &Shapes, context: &[ContextKind], block: Block) -> bool {
-    let data = body.block(block);
-    let uniform = |v: Value| shapes.shape_at(v, block) == Shape::Uniform;
-    let acts_once = |op: &Op| match op {
-        Op::Load { pointer, .. } => uniform(*pointer),
-        Op::Store { pointer, .. } => uniform(*pointer),
-        Op::ContextStore(slot, _) => matches!(context[slot.0 as usize], ContextKind::Uniform(_)),
-        Op::Unary { op: UnaryOp::Freeze, .. } => false,
-        op => op.has_effect() || !op.is_speculatable(),
-    };
-    let cost: usize = data.insts.iter().map(|&i| weight(body, shapes, block, i)).sum();
-    cost >= GUARDED_COST
-        || matches!(data.terminator, Terminator::Exit(_))
-        || data.insts.iter().any(|&i| acts_once(body.op(i)) || loads_vector(body, i))
-}
-
-/// Whether it loads vectors: lanes that are not active load what an active one does.
-fn loads_vector(body: &Function, inst: crate::Inst) -> bool {
-    let result = body.result(inst).filter(|_| matches!(body.op(inst), Op::Load { .. }));
-    result.is_some_and(|result| matches!(body.ty(result), Type::Vector(..)))
-}
-
-/// Vector operations of an instruction, roughly.
-fn weight(body: &Function, shapes: &Shapes, block: Block, inst: crate::Inst) -> usize {
-    let Some(result) = body.result(inst) else { return 2 };
-    if shapes.shape_at(result, block) != Shape::Varying {
-        return 0;
-    }
-    let lanes = values::components(body.ty(result)).len();
-    match body.op(inst) {
-        Op::Load { .. } | Op::Call { .. } => 4 * lanes,
-        _ => lanes,
-    }
-}
-
 /// Writes the new body.
 struct Widener<'a> {
     body: &'a Function,
@@ -237,6 +203,8 @@ struct Widener<'a> {
     arguments: Vec<Vec<Value>>,
     /// Values to be kept for users behind divergent loops.
     left: HashSet<Value>,
+    /// Those that are kept where a loop that is seldom left is left.
+    left_at_exits: HashMap<LoopId, Vec<Value>>,
     out: Variables<'a>,
     /// The new block that is being written.
     at: Block,
@@ -289,7 +257,7 @@ impl Widener<'_> {
             }
             self.at = place.body;
             match step.node {
-                Node::Block(block) => self.block(block, &step.ways, &places),
+                Node::Block(block) => self.block(block, &step.ways, plan, &places),
                 Node::Loop(id) => self.loop_end(id, &step.ways, plan, &places),
             }
         }
@@ -338,7 +306,7 @@ impl Widener<'_> {
         }
     }
 
-    fn block(&mut self, block: Block, ways: &[usize], places: &[Place]) {
+    fn block(&mut self, block: Block, ways: &[usize], plan: &Schedule, places: &[Place]) {
         if let Some(id) = self.header_of(block) {
             self.reset(Some(id));
         }
@@ -352,6 +320,7 @@ impl Widener<'_> {
         self.out.function.at_location = None;
         let next = |way: usize| places[ways[way]].entry;
         let body = self.body;
+        let way_out = self.way_out(block).map(|way| (way, self.outside(way, plan, places)));
         match &body.block(block).terminator {
             Terminator::Exit(exit) => {
                 if Some(*exit) != self.return_exit {
@@ -361,7 +330,10 @@ impl Widener<'_> {
             }
             Terminator::Return(_) | Terminator::Unreachable => self.out.jump(self.at, next(0)),
             terminator if self.facts.shapes.is_divergent_branch(block) => {
-                self.part(block, terminator);
+                match way_out {
+                    Some((way, outside)) => self.part_seldom(block, way, outside),
+                    None => self.part(block, terminator),
+                }
                 self.out.jump(self.at, next(0));
             }
             Terminator::Jump(target) | Terminator::Barrier(target) => {
@@ -369,27 +341,44 @@ impl Widener<'_> {
                 self.pass(block, target, mask);
                 self.out.jump(self.at, next(0));
             }
-            terminator => self.choose_way(block, terminator, ways, places),
+            terminator => {
+                let to: Vec<Block> = (0..ways.len()).map(next).collect();
+                self.choose_way(block, terminator, &to, way_out);
+            }
         }
     }
 
     /// A uniform branch stays one; what its edges bring is written on blocks of their own.
-    fn choose_way(&mut self, block: Block, terminator: &Terminator, ways: &[usize], places: &[Place]) {
+    fn choose_way(
+        &mut self,
+        block: Block,
+        terminator: &Terminator,
+        to: &[Block],
+        way_out: Option<(WayOut, Block)>,
+    ) {
         let mut new = terminator.clone();
         if let Some(condition) = new.condition_mut() {
             *condition = self.first_lane(*condition);
         }
-        let edges: Vec<Block> = ways.iter().map(|_| self.out.add_block()).collect();
+        let edges: Vec<Block> = to.iter().map(|_| self.out.add_block()).collect();
         for (target, &edge) in new.targets_mut().into_iter().zip(&edges) {
             *target = Target::to(edge);
         }
         self.out.end(self.at, new);
-        for ((target, edge), &way) in terminator.targets().into_iter().zip(edges).zip(ways) {
+        for (number, (target, edge)) in terminator.targets().into_iter().zip(edges).enumerate() {
             self.out.close(edge);
             self.at = edge;
             let mask = self.mask();
-            self.pass(block, target, mask);
-            self.out.jump(self.at, places[way].entry);
+            match way_out.filter(|(way, _)| way.leaves == number) {
+                Some((way, outside)) => {
+                    self.go_out(block, target, way, mask);
+                    self.out.jump(self.at, outside);
+                }
+                None => {
+                    self.pass(block, target, mask);
+                    self.out.jump(self.at, to[number]);
+                }
+            }
         }
     }
 
@@ -451,8 +440,7 @@ impl Widener<'_> {
     }
 
     fn opposite(&mut self, condition: Value) -> Value {
-        let all = Constant::Elements(vec![(Type::BOOL, Constant::Int(1)); self.lanes as usize]);
-        let all = self.constant(self.wide(Scalar::Int(1)), all);
+        let all = self.all_lanes(self.lanes);
         self.binary(crate::BinaryOp::Xor, condition, all)
     }
 
@@ -499,11 +487,7 @@ impl Widener<'_> {
     }
 
     fn wait(&mut self, variable: Variable, lanes: Option<Value>) {
-        let ty = self.wide(Scalar::Int(1));
-        let lanes = lanes.unwrap_or_else(|| {
-            let all = Constant::Elements(vec![(Type::BOOL, Constant::Int(1)); self.lanes as usize]);
-            self.out.function.constant(ty, all)
-        });
+        let lanes = lanes.unwrap_or_else(|| self.all_lanes(self.lanes));
         let old = self.out.read(self.at, variable);
         let none = self.out.function.constant_int(old) == Some(0);
         let new = if none { lanes } else { self.binary(crate::BinaryOp::Or, old, lanes) };
@@ -540,16 +524,7 @@ impl Widener<'_> {
         }
         match level {
             Some(id) => self.out.write(self.at, Variable::Stay(id), none),
-            None => {
-                let mut left: Vec<Value> = self.left.iter().copied().collect();
-                left.sort();
-                for value in left {
-                    for (c, scalar) in values::components(self.body.ty(value)).into_iter().enumerate() {
-                        let poison = self.constant(self.wide(scalar), Constant::Poison);
-                        self.out.write(self.at, Variable::Left(value, c as u32), poison);
-                    }
-                }
-            }
+            None => self.forget_left(),
         }
     }
 
@@ -568,11 +543,14 @@ impl Widener<'_> {
         let again = places[plan.step_of[header.index()]].body;
         if let Some(&out) = ways.get(1) {
             let stay = self.out.read(self.at, Variable::Stay(id));
-            let edge = self.out.add_block();
-            self.branch_if_active(stay, edge, places[out].entry);
-            self.out.close(edge);
-            self.at = edge;
-            self.out.write(edge, Variable::Mask(header), stay);
+            // Of loops that are seldom left it is known that lanes are left.
+            if !self.facts.seldom_left.contains(id) {
+                let edge = self.out.add_block();
+                self.branch_if_active(stay, edge, places[out].entry);
+                self.out.close(edge);
+                self.at = edge;
+            }
+            self.out.write(self.at, Variable::Mask(header), stay);
         }
         for &param in &self.body.block(header).params {
             for c in 0..self.kept_types(param).len() as u32 {

@@ -171,9 +171,10 @@ impl<'a> Model<'a> {
         busy[loops.count()]
     }
 
-    /// A loop's chain, which in a pack goes through the lanes that stay in the loop as well.
+    /// A loop's chain, which in a pack goes through the lanes that stay in the loop as well, unless these are seldom asked for.
     fn behind_masks(&self, id: LoopId, chain: Cost) -> Cost {
-        let masks = if self.parts_in(id) { self.costs.latency.mask } else { 0.0 };
+        let waits = self.parts_in(id) && !self.facts.seldom_left.contains(id);
+        let masks = if waits { self.costs.latency.mask } else { 0.0 };
         Cost { pack: chain.pack.max(masks), ..chain }
     }
 

@@ -121,7 +121,7 @@ impl Widener<'_> {
         self.out.function.push_effect(self.at, op);
     }
 
-    fn all_lanes(&mut self, lanes: u32) -> Value {
+    pub(super) fn all_lanes(&mut self, lanes: u32) -> Value {
         let all = Constant::Elements(vec![(Type::BOOL, Constant::Int(1)); lanes as usize]);
         self.constant(Type::Vector(Scalar::Int(1), lanes), all)
     }

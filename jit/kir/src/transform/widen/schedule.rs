@@ -4,8 +4,11 @@
 //! uniform branches stay branches; where lanes part, the ways are run one after the other, each under its mask, while lanes
 //! wait at the later ones. At every point control goes to the first block at which lanes may wait, so that none is passed over.
 
-use crate::analysis::{ControlFlow, LoopId, Loops, Mask, Masks, Node, Shapes, linear_order};
-use crate::{Block, Function};
+use super::Facts;
+use super::leaving::SeldomLeft;
+use crate::analysis::{LoopId, Loops, Mask, Masks, Node, Shape, Shapes, linear_order};
+use crate::transform::ContextKind;
+use crate::{Block, Function, Inst, Op, Terminator, Type, UnaryOp, Value};
 use std::collections::BTreeSet;
 
 /// One node of the order: a block, or the end of a loop's iteration (where lanes that stay in the loop wait for each other).
@@ -30,9 +33,10 @@ pub(super) struct Schedule {
 /// The order for a body; `wants_all_lanes_guard` says whether a block must not, or had better not run without an active lane.
 pub(super) fn schedule(
     function: &Function,
-    (flow, loops, shapes, masks): (&ControlFlow, &Loops, &Shapes, &Masks),
+    facts: &Facts,
     wants_all_lanes_guard: &dyn Fn(Block) -> bool,
 ) -> Schedule {
+    let Facts { flow, loops, shapes, masks, seldom_left, .. } = facts;
     let order = linear_order(function, flow, loops);
     let mut step_of = vec![order.len(); function.blocks.len()];
     let mut end_of = vec![order.len(); loops.count()];
@@ -48,6 +52,7 @@ pub(super) fn schedule(
         loops,
         shapes,
         masks,
+        seldom_left,
         wants_all_lanes_guard,
         order,
         step_of,
@@ -58,11 +63,57 @@ pub(super) fn schedule(
     planner.plan()
 }
 
+/// At least that many vector operations are worth a test whether any lane is active.
+const GUARDED_COST: usize = 12;
+
+/// Whether a block wants an all-lanes guard (a branch around it where no lane is active, BOSCC): something in it is done once
+/// for all lanes, or it is long.
+pub(super) fn wants_all_lanes_guard(
+    body: &Function,
+    shapes: &Shapes,
+    context: &[ContextKind],
+    block: Block,
+) -> bool {
+    let data = body.block(block);
+    let uniform = |v: Value| shapes.shape_at(v, block) == Shape::Uniform;
+    let acts_once = |op: &Op| match op {
+        Op::Load { pointer, .. } => uniform(*pointer),
+        Op::Store { pointer, .. } => uniform(*pointer),
+        Op::ContextStore(slot, _) => matches!(context[slot.0 as usize], ContextKind::Uniform(_)),
+        Op::Unary { op: UnaryOp::Freeze, .. } => false,
+        op => op.has_effect() || !op.is_speculatable(),
+    };
+    let cost: usize = data.insts.iter().map(|&i| weight(body, shapes, block, i)).sum();
+    cost >= GUARDED_COST
+        || matches!(data.terminator, Terminator::Exit(_))
+        || data.insts.iter().any(|&i| acts_once(body.op(i)) || loads_vector(body, i))
+}
+
+/// Whether it loads vectors: lanes that are not active load what an active one does.
+fn loads_vector(body: &Function, inst: Inst) -> bool {
+    let result = body.result(inst).filter(|_| matches!(body.op(inst), Op::Load { .. }));
+    result.is_some_and(|result| matches!(body.ty(result), Type::Vector(..)))
+}
+
+/// Vector operations of an instruction, roughly.
+fn weight(body: &Function, shapes: &Shapes, block: Block, inst: Inst) -> usize {
+    let Some(result) = body.result(inst) else { return 2 };
+    if shapes.shape_at(result, block) != Shape::Varying {
+        return 0;
+    }
+    let lanes = super::values::components(body.ty(result)).len();
+    match body.op(inst) {
+        Op::Load { .. } | Op::Call { .. } => 4 * lanes,
+        _ => lanes,
+    }
+}
+
 struct Planner<'a> {
     function: &'a Function,
     loops: &'a Loops,
     shapes: &'a Shapes,
     masks: &'a Masks,
+    seldom_left: &'a SeldomLeft,
     wants_all_lanes_guard: &'a dyn Fn(Block) -> bool,
     order: Vec<Node>,
     step_of: Vec<usize>,
@@ -113,8 +164,17 @@ impl Planner<'_> {
             vec![self.certain(at, to, waiting)]
         } else if self.shapes.is_divergent_branch(block) {
             let from = self.loops.innermost(block);
-            let to: BTreeSet<usize> = targets.iter().map(|&t| self.leave(from, Some(t))).collect();
-            vec![self.part(at, to, waiting)]
+            match self.seldom_left.way_out(self.function, self.loops, block) {
+                // Lanes that leave are no longer asked for in the loop.
+                Some(way) => {
+                    let to = self.leave(from, Some(targets[way.stays()]));
+                    vec![self.certain(at, to, waiting)]
+                }
+                None => {
+                    let to: BTreeSet<usize> = targets.iter().map(|&t| self.leave(from, Some(t))).collect();
+                    vec![self.part(at, to, waiting)]
+                }
+            }
         } else {
             let from = self.loops.innermost(block);
             targets

@@ -298,14 +298,18 @@ impl Widener<'_> {
 
     /// Keeps a value for users behind a divergent loop, lane by lane.
     pub(super) fn leave(&mut self, value: Value) {
-        if !self.left.contains(&value) {
-            return;
+        if self.left.contains(&value) {
+            let mask = self.mask();
+            self.keep(value, mask);
         }
-        let lanes = self.lanes_of(value);
-        for (c, new) in lanes.into_iter().enumerate() {
+    }
+
+    /// Keeps it for those lanes.
+    pub(super) fn keep(&mut self, value: Value, lanes: Option<Value>) {
+        for (c, new) in self.lanes_of(value).into_iter().enumerate() {
             let variable = Variable::Left(value, c as u32);
             let old = self.out.read(self.at, variable);
-            let kept = match self.mask() {
+            let kept = match lanes {
                 Some(mask) => self.push(
                     self.ty(new),
                     Op::Select { flags: Flags::NONE, condition: mask, then: new, otherwise: old },
