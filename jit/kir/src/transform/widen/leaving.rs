@@ -45,7 +45,7 @@ impl SeldomLeft {
         let mut found = SeldomLeft::default();
         let mut frequencies = None;
         for id in divergent {
-            let Some(exits) = exits(body, (flow, loops), (shapes, masks), id) else { continue };
+            let Some(exits) = exits(body, (flow, loops), masks, id) else { continue };
             if !ends_together(body, shapes, &exits) {
                 continue;
             }
@@ -110,7 +110,7 @@ impl WayOut {
 fn exits(
     body: &Function,
     (flow, loops): (&ControlFlow, &Loops),
-    (shapes, masks): (&Shapes, &Masks),
+    masks: &Masks,
     id: LoopId,
 ) -> Option<Vec<Block>> {
     let mut whole: Vec<Mask> = vec![masks.of(loops.get(id).header)];
