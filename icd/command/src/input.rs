@@ -51,11 +51,15 @@ fn kind(bytes: &[u8]) -> Option<Kind> {
         _ if starts(&BITCODE) => Some(Kind::Spir),
         _ if starts(&SPIRV) => Some(Kind::SpirV),
         _ if bytes.starts_with(b"SPIRULA") && bytes.contains(&0) => Some(Kind::Binary),
-        _ if !bytes.is_empty() && !bytes.contains(&0) && std::str::from_utf8(bytes).is_ok() => {
-            Some(Kind::OpenClC)
-        }
+        _ if is_text(bytes) => Some(Kind::OpenClC),
         _ => None,
     }
+}
+
+/// Of whatever encoding: comments may be of another than the compiler's.
+fn is_text(bytes: &[u8]) -> bool {
+    let is_written = |byte: &u8| *byte >= b' ' || (b'\t'..=b'\r').contains(byte);
+    !bytes.is_empty() && bytes.iter().all(is_written)
 }
 
 #[cfg(test)]

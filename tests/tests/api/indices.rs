@@ -14,7 +14,9 @@ tests![
     structures,
     structures_in_lanes,
     counters,
-    counters_in_lanes
+    counters_in_lanes,
+    butterflies,
+    butterflies_in_lanes
 ];
 
 /// Elements that a 16-bit index leads to.
@@ -306,5 +308,60 @@ fn counters() -> Outcome {
 fn counters_in_lanes() -> Outcome {
     again_with("indices::counters", &[("SPIRULA_TIER", "optimized"), ("SPIRULA_VECTOR_WIDTH", "1")]);
     in_lanes("indices::counters");
+    Ok(())
+}
+
+/// Which element a work-item's partner has in some step of a sort or a transform, by an index of type T; both permute the elements.
+type Partner = (&'static str, fn(u32, u32) -> u32);
+const PARTNERS: [Partner; 4] = [
+    ("i ^ j", |i, j| i ^ j),
+    // With an extension behind it.
+    ("(uint)(i ^ j)", |i, j| i ^ j),
+    // Two halves change places, and one is turned round.
+    ("(i & ~(2 * j - 1)) | ((i + j) & (2 * j - 1))", |i, j| (i & !(2 * j - 1)) | ((i + j) & (2 * j - 1))),
+    ("i ^ (2 * j - 1)", |i, j| i ^ (2 * j - 1)),
+];
+
+fn butterflies() -> Outcome {
+    const COUNT: usize = 1 << 10;
+    let setup = setup()?;
+    let input: Vec<u32> = (0..COUNT as u32).map(|n| n.wrapping_mul(0x9E37_79B9) >> 3).collect();
+    let given = Buffer::copy_of(&setup.context, &input)?;
+    for (ty, (way, partner)) in ["uint", "ulong", "int"].iter().flat_map(|ty| PARTNERS.map(|way| (ty, way))) {
+        let source = format!(
+            "typedef {ty} T; kernel void k(global const uint *in, global uint *out, T j) {{
+            T i = get_global_id(0); T p = {way}; out[p] = in[p] * 3 + i;
+            if (in[i] & 1) out[p] += in[p] - in[i]; }}"
+        );
+        let kernel = Kernel::new(&built(&setup, &source, "")?, "k")?;
+        for step in 0..9 {
+            let j = 1_u32 << step;
+            let output = Buffer::copy_of(&setup.context, &vec![99_u32; COUNT])?;
+            kernel.set_object(0, Some(&given))?;
+            kernel.set_object(1, Some(&output))?;
+            match *ty {
+                "ulong" => kernel.set(2, u64::from(j))?,
+                _ => kernel.set(2, j)?,
+            }
+            setup.queue.launch(&kernel, NdRange::new(&[COUNT], &[64]))?;
+            let mut found = vec![0_u32; COUNT];
+            setup.queue.read(&output, &mut found)?;
+            let mut expected = vec![0_u32; COUNT];
+            for i in 0..COUNT as u32 {
+                let p = partner(i, j) as usize;
+                expected[p] = input[p].wrapping_mul(3).wrapping_add(i);
+                if input[i as usize] & 1 == 1 {
+                    expected[p] = expected[p].wrapping_add(input[p]).wrapping_sub(input[i as usize]);
+                }
+            }
+            let differing = std::iter::zip(&found, &expected).position(|(a, b)| a != b);
+            assert_eq!(differing, None, "`{way}` of {ty} by {j}");
+        }
+    }
+    Ok(())
+}
+
+fn butterflies_in_lanes() -> Outcome {
+    in_lanes("indices::butterflies");
     Ok(())
 }

@@ -19,6 +19,7 @@ mod adjacent;
 mod alternatives;
 mod aos;
 mod atomics;
+mod bit_indices;
 mod calls;
 mod choice;
 mod collectives;

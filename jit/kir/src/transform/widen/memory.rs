@@ -161,6 +161,9 @@ impl Widener<'_> {
         if let Some(parts) = self.unless_wrapping(pointer, elements, &mut access) {
             return parts;
         }
+        if let Some(parts) = self.if_bits_are_in_order(pointer, elements, &mut access) {
+            return parts;
+        }
         let pattern = self.pattern(pointer, elements);
         access(self, pattern)
     }

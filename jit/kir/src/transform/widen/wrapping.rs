@@ -197,38 +197,46 @@ impl Widener<'_> {
         let way = Wrapping::of(self.body, &self.facts.shapes, pointer, self.user)?;
         let neighbours = elements.neighbours(way.stride())?;
         let (condition, index) = self.in_order(&way)?;
-        let [near, far, done] = std::array::from_fn(|_| self.out.add_block());
-        let (then, otherwise) = (Target::to(near), Target::to(far));
-        self.out.end(self.at, Terminator::Branch { condition, then, otherwise });
-        self.out.close(near);
-        self.out.close(far);
-
         let base = self.first_lane(way.base);
         let &Wrapping { scale, offset, .. } = &way;
         let address = |index| Op::Address { base, index: Some(index), scale, offset, inbounds: false };
-        self.at = near;
-        let at = self.push(self.ty(base), address(index));
-        let parts = access(self, neighbours.from(at));
-        let variables: Vec<_> = parts.iter().map(|_| self.new_variable()).collect();
-        for (&variable, part) in variables.iter().zip(parts) {
-            self.out.write(self.at, variable, part);
-        }
-        self.out.jump(self.at, done);
-
-        self.at = far;
-        let first = self.first_lane(way.index);
-        let lanes = self.affine(first, way.apart);
-        let index = way.steps.iter().fold(lanes, |index, step| self.step(*step, index));
         let pointers = self.ty(base).scalar().map(|scalar| self.wide(scalar))?;
-        let at = self.push(pointers, address(index));
-        let parts = access(self, Pattern::Scattered(at, elements.size));
-        for (&variable, part) in variables.iter().zip(parts) {
-            self.out.write(self.at, variable, part);
+        Some(self.two_ways(condition, |widener, is_near| {
+            if is_near {
+                let at = widener.push(widener.ty(base), address(index));
+                return access(widener, neighbours.from(at));
+            }
+            let first = widener.first_lane(way.index);
+            let lanes = widener.affine(first, way.apart);
+            let index = way.steps.iter().fold(lanes, |index, step| widener.step(*step, index));
+            let at = widener.push(pointers.clone(), address(index));
+            access(widener, Pattern::Scattered(at, elements.size))
+        }))
+    }
+
+    /// Writes what comes of it if a condition holds, and what if not; yields its parts.
+    pub(super) fn two_ways(
+        &mut self,
+        condition: Value,
+        mut write: impl FnMut(&mut Self, bool) -> Vec<Value>,
+    ) -> Vec<Value> {
+        let [near, far, done] = std::array::from_fn(|_| self.out.add_block());
+        let (then, otherwise) = (Target::to(near), Target::to(far));
+        self.out.end(self.at, Terminator::Branch { condition, then, otherwise });
+        let mut variables = Vec::new();
+        for (block, holds) in [(near, true), (far, false)] {
+            self.out.close(block);
+            self.at = block;
+            let parts = write(self, holds);
+            variables.resize_with(parts.len(), || self.new_variable());
+            for (&variable, part) in variables.iter().zip(parts) {
+                self.out.write(self.at, variable, part);
+            }
+            self.out.jump(self.at, done);
         }
-        self.out.jump(self.at, done);
         self.out.close(done);
         self.at = done;
-        Some(variables.into_iter().map(|variable| self.out.read(done, variable)).collect())
+        variables.into_iter().map(|variable| self.out.read(done, variable)).collect()
     }
 
     /// Whether the lanes' indices go through all steps as they are, and the first lane's in the end. None if they can't.

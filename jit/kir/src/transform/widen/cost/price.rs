@@ -2,9 +2,11 @@
 
 use super::super::Facts;
 use super::super::aos::TRANSPOSE;
+use super::super::bit_indices::BitIndex;
 use super::super::calls::Estimate;
 use super::super::division::{is_divisor, is_short};
 use super::super::long_division::is_long_by_constant;
+use super::super::memory::Elements;
 use super::super::slots::access_size;
 use super::super::values::components;
 use super::super::whole::goes_in_pieces;
@@ -59,6 +61,10 @@ const LINE: f64 = 16.0;
 const FOLDED: f64 = 0.25;
 /// Operations on words by which narrower elements are gathered. Scatters of them, which are taken apart, take as long.
 const NARROW: f64 = 8.0;
+/// So many of the accesses by indices of which the code asks whether they are neighbours' are such.
+const TOGETHER: f64 = 0.5;
+/// Operations on words by which it asks.
+const ASKED: f64 = 3.0;
 
 impl Prices<'_> {
     pub fn instruction(&self, block: Block, inst: Inst) -> Price {
@@ -265,7 +271,6 @@ impl Prices<'_> {
         let ty = self.body.ty(value);
         let in_order = self.facts.aos.contains(value);
         let Costs { access, scalar: simple, vector, latency, .. } = self.costs;
-        let count = f64::from(ty.lanes());
         let mut scalar = access * self.scalar_registers(ty);
         let size = access_size(ty).unwrap_or(1) as i64;
         let registers = self.registers(ty);
@@ -291,13 +296,29 @@ impl Prices<'_> {
             }
             _ => {
                 scalar *= BESIDE_OTHERS;
-                let bits = ty.scalar().map_or(64, |scalar| scalar.bits());
-                let words = (u64::from(self.lanes) * 32).div_ceil(u64::from(self.register_bits.max(1)));
-                let more = if bits < 32 { NARROW * vector * words as f64 } else { 0.0 };
-                (self.gathered(block, pointer, bits) * f64::from(self.lanes) * count + more, latency.gather)
+                self.anywhere(block, pointer, ty, access * registers * masking)
             }
         };
         Price::new(Cost { scalar, pack: pack + asking }, Cost { scalar: latency.load, pack: wait })
+    }
+
+    /// A gather or scatter, and how long it takes until others can use the result; `together` is what neighbours' access takes.
+    fn anywhere(&self, block: Block, pointer: Value, ty: &Type, together: f64) -> (f64, f64) {
+        let Costs { vector, latency, .. } = self.costs;
+        let bits = ty.scalar().map_or(64, |scalar| scalar.bits());
+        let words = (u64::from(self.lanes) * 32).div_ceil(u64::from(self.register_bits.max(1)));
+        let more = if bits < 32 { NARROW * vector * words as f64 } else { 0.0 };
+        let count = ty.lanes();
+        let lanes = f64::from(self.lanes) * f64::from(count);
+        let apart = self.gathered(block, pointer, bits) * lanes + more;
+        let elements = Elements { size: access_size(ty).unwrap_or(1) as i64, count, padded: None };
+        match BitIndex::of(self.body, &self.facts.shapes, (pointer, block), (elements, self.lanes)) {
+            Some(_) => {
+                let asked = ASKED * vector * words as f64;
+                (asked + TOGETHER * together + (1.0 - TOGETHER) * apart, latency.gather)
+            }
+            None => (apart, latency.gather),
+        }
     }
 
     /// One lane's part of a gather or scatter of elements of so many bits.

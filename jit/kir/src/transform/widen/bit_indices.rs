@@ -1,0 +1,230 @@
+//! Widening: accesses by indices that are put together of an id's bits, as partners in a butterfly are (`i ^ j`, `2 * i - (i & (j - 1))`).
+//! Whether the lanes' lie next to each other depends on what the launch brings: in most steps of a sort or a transform they do. All lanes'
+//! indices are asked; neighbours become one wide access, the rest a gather or scatter.
+
+use super::Widener;
+use super::memory::{Elements, Pattern};
+use crate::analysis::{Shape, Shapes};
+use crate::{
+    AddressSpace, BinaryOp, Block, CastOp, Constant, Flags, Function, IntPredicate, Op, Scalar, Type,
+    UnaryOp, Value,
+};
+
+/// An index is put together of so many operations at most.
+const MOST_OPERATIONS: u32 = 24;
+
+/// Neighbours of which bits are taken lie no further apart.
+const FURTHEST: i64 = 4;
+
+/// Fewer lanes are as well accessed one by one.
+const LEAST_LANES: u32 = 4;
+
+/// An address by such an index.
+pub(super) struct BitIndex {
+    /// The same in all lanes.
+    base: Value,
+    index: Value,
+    /// How the index is extended, and to what.
+    extension: Option<(CastOp, Scalar)>,
+    /// Between neighbours' indices.
+    apart: i64,
+    scale: i64,
+    offset: i64,
+}
+
+impl BitIndex {
+    /// What a pointer to such elements is, where `user` uses it in so many lanes.
+    pub(super) fn of(
+        body: &Function,
+        shapes: &Shapes,
+        (pointer, user): (Value, Block),
+        (elements, lanes): (Elements, u32),
+    ) -> Option<BitIndex> {
+        let is_private = matches!(
+            body.ty(pointer),
+            Type::Scalar(Scalar::Pointer(AddressSpace::Private | AddressSpace::Context))
+        );
+        if elements.count != 1 || lanes < LEAST_LANES || is_private {
+            return None;
+        }
+        let (mut pointer, mut behind) = (pointer, 0_i64);
+        loop {
+            let &Op::Address { base, index, scale, offset, .. } = body.defining_op(pointer)? else {
+                return None;
+            };
+            behind = behind.checked_add(offset)?;
+            let Some(index) = index else {
+                pointer = base;
+                continue;
+            };
+            let is_whole = scale > 0 && elements.size % scale == 0;
+            if shapes.shape_at(base, user) != Shape::Uniform || !is_whole {
+                return None;
+            }
+            let (index, extension) = match body.defining_op(index)? {
+                &Op::Cast { op: op @ (CastOp::SExt | CastOp::ZExt), value, .. } => {
+                    (value, Some((op, body.ty(index).scalar()?)))
+                }
+                _ => (index, None),
+            };
+            let mut search = Search { body, shapes, user, left: MOST_OPERATIONS, takes_bits: false };
+            let is_found = matches!(body.ty(index), Type::Scalar(Scalar::Int(32 | 64)))
+                && search.is_put_together(index)
+                && search.takes_bits;
+            let apart = elements.size / scale;
+            return is_found.then_some(BitIndex { base, index, extension, apart, scale, offset: behind });
+        }
+    }
+}
+
+struct Search<'a> {
+    body: &'a Function,
+    shapes: &'a Shapes,
+    user: Block,
+    left: u32,
+    takes_bits: bool,
+}
+
+impl Search<'_> {
+    /// Whether an index is made of ids, and of what all lanes have in common, by sums and operations on bits.
+    fn is_put_together(&mut self, index: Value) -> bool {
+        match self.shapes.shape_at(index, self.user) {
+            Shape::Uniform => return true,
+            Shape::Affine { stride, .. } => return stride.abs() <= FURTHEST,
+            Shape::Varying => {}
+        }
+        let Some(left) = self.left.checked_sub(1) else { return false };
+        self.left = left;
+        let is_constant = |value: Value| self.body.constant_int(value).is_some();
+        match self.body.defining_op(index) {
+            Some(&Op::Cast { op: CastOp::SExt | CastOp::ZExt | CastOp::Trunc, value, .. }) => {
+                self.is_put_together(value)
+            }
+            Some(&Op::Binary { op: BinaryOp::Add | BinaryOp::Sub, lhs, rhs, .. }) => {
+                self.is_put_together(lhs) && self.is_put_together(rhs)
+            }
+            Some(&Op::Binary { op: BinaryOp::Mul, lhs, rhs, .. }) => {
+                is_constant(rhs) && self.is_put_together(lhs)
+            }
+            Some(&Op::Binary {
+                op:
+                    BinaryOp::And | BinaryOp::Or | BinaryOp::Xor | BinaryOp::Shl | BinaryOp::LShr | BinaryOp::AShr,
+                lhs,
+                rhs,
+                ..
+            }) => {
+                self.takes_bits = true;
+                self.is_put_together(lhs) && self.is_put_together(rhs)
+            }
+            _ => false,
+        }
+    }
+}
+
+impl Widener<'_> {
+    /// Writes an access in both ways, if its index is such a one.
+    pub(super) fn if_bits_are_in_order(
+        &mut self,
+        pointer: Value,
+        elements: Elements,
+        mut access: impl FnMut(&mut Self, Pattern) -> Vec<Value>,
+    ) -> Option<Vec<Value>> {
+        if self.shape(pointer) != Shape::Varying || self.facts.slots.is_interleaved(pointer) {
+            return None;
+        }
+        let known = (elements, self.lanes);
+        let found = BitIndex::of(self.body, &self.facts.shapes, (pointer, self.user), known)?;
+        let lanes = self.lanes_of(found.index)[0];
+        // Inactive lanes' are asked as well, of which nothing is promised.
+        let freeze = Op::Unary { op: UnaryOp::Freeze, flags: Flags::NONE, value: lanes };
+        let lanes = self.push(self.ty(lanes), freeze);
+        let zero = self.constant(Type::I32, Constant::Int(0));
+        let scalar = Type::Scalar(self.ty(lanes).scalar()?);
+        let first = self.push(scalar, Op::ExtractElement { vector: lanes, index: zero });
+        let condition = self.are_in_order(&found, lanes, first)?;
+        let base = self.first_lane(found.base);
+        let far = self.lanes_of(pointer)[0];
+        let near = |widener: &mut Self| {
+            let index = match found.extension {
+                Some((extension, to)) => widener.cast(extension, Type::Scalar(to), first),
+                None => first,
+            };
+            let BitIndex { scale, offset, .. } = found;
+            let address = Op::Address { base, index: Some(index), scale, offset, inbounds: false };
+            widener.push(widener.ty(base), address)
+        };
+        Some(self.two_ways(condition, |widener, is_near| match is_near {
+            true => {
+                let at = near(widener);
+                access(widener, Pattern::Planes(at, elements.size))
+            }
+            false => access(widener, Pattern::Scattered(far, elements.size)),
+        }))
+    }
+
+    /// Whether each lane's index comes behind that of the lane before, and none wraps when it is extended.
+    fn are_in_order(&mut self, found: &BitIndex, lanes: Value, first: Value) -> Option<Value> {
+        let ty = self.ty(lanes);
+        let Scalar::Int(bits) = ty.scalar()? else { return None };
+        let scalar = Type::int(bits);
+        let steps = (0..self.lanes)
+            .map(|lane| (scalar.clone(), Constant::Int(u128::from(lane) * found.apart as u128)));
+        let steps = self.constant(ty, Constant::Elements(steps.collect()));
+        let first_of_all = self.splat(first);
+        let expected = self.binary(BinaryOp::Add, first_of_all, steps);
+        let different = self.compare(IntPredicate::Ne, lanes, expected);
+        let different = self.cast(CastOp::BitCast, Type::int(self.lanes), different);
+        let none = self.constant(self.ty(different), Constant::Int(0));
+        let are = self.compare(IntPredicate::Eq, different, none);
+        let Some((extension, _)) = found.extension else { return Some(are) };
+        let farthest = u128::from(self.lanes - 1) * found.apart as u128;
+        let (predicate, most) = match extension {
+            CastOp::SExt => (IntPredicate::Sle, (1 << (bits - 1)) - 1 - farthest),
+            _ => (IntPredicate::Ule, (1 << bits) - 1 - farthest),
+        };
+        let most = self.constant(scalar, Constant::Int(most));
+        let stays = self.compare(predicate, first, most);
+        let stays =
+            self.push(Type::BOOL, Op::Unary { op: UnaryOp::Freeze, flags: Flags::NONE, value: stays });
+        Some(self.binary(BinaryOp::And, are, stays))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::parse;
+    use crate::transform::form_regions;
+    use crate::transform::widen::widen;
+
+    /// Branches of a pack that loads a word by %9: %3 is the work-item, %4 a word of its own, %2 a number that all share.
+    fn branches(index: &str) -> usize {
+        let text = format!(
+            "kernel \"k\"(%0: ptr(global) @ 0, %1: ptr(global) @ 8, %2: i64 @ 16) {{\nb0:\n  %3: i64 = global_id 0\n  \
+             %5: ptr(global) = address %1 + %3*4 + 0\n  %4: i32 = load %5, align 4\n{index}  \
+             %10: ptr(global) = address %0 + %9*4 + 0\n  %11: i32 = load %10, align 4\n  store %5, %11, align 4\n  return\n}}"
+        );
+        let group = form_regions(parse(&text).unwrap_or_else(|e| panic!("{e}\n{text}")));
+        let body = widen(&group.regions[0], None, &group.context, 16).unwrap().body.to_string();
+        body.matches("  branch ").count()
+    }
+
+    #[test]
+    fn indices_of_bits_are_asked() {
+        assert_eq!(branches("  %9: i64 = xor %3, %2\n"), 1);
+        assert_eq!(
+            branches(
+                "  %6: i32 = trunc %3\n  %7: i32 = trunc %2\n  %8: i32 = xor %6, %7\n  %9: i64 = zext %8\n"
+            ),
+            1
+        );
+        assert_eq!(
+            branches("  %6: i64 = and %3, %2\n  %7: i64 = shl %3, 1:i64\n  %9: i64 = sub %7, %6\n"),
+            1
+        );
+        // What comes from memory is anywhere, and so is what is far apart.
+        assert_eq!(branches("  %6: i64 = zext %4\n  %9: i64 = xor %6, %2\n"), 0);
+        assert_eq!(branches("  %6: i64 = mul %3, 77:i64\n  %9: i64 = xor %6, %2\n"), 0);
+        assert_eq!(branches("  %9: i64 = mul %3, %2\n"), 0, "no bits are taken");
+    }
+}
