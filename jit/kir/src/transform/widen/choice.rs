@@ -6,11 +6,12 @@ use super::cost::{Assumed, Cost, cost, cost_if, longest};
 use super::quotients::with_quotients;
 use super::slot_elements::with_common_elements;
 use super::{Facts, WideBody, widen};
-use crate::analysis::{Liveness, LoopId, Shape};
+use crate::analysis::{ControlFlow, Frequencies, Liveness, LoopId, Loops, Shape};
 use crate::builder::Builder;
 use crate::transform::{ContextKind, ITEM, Region, RegionExit, WorkGroup, remove_dead_code};
 use crate::{Block, Function, IntPredicate, Op, Terminator, Type, Value, WorkItemQuery};
 use spirula_interface::target::TargetFacts;
+use std::collections::HashSet;
 
 /// What was decided for a region.
 #[derive(Clone, Debug)]
@@ -71,8 +72,8 @@ const FOR_EACH_LANE: usize = 4;
 const MOST_REGISTERS: u32 = 4;
 /// More of them must be so much faster: more registers are in use than is thought, and the rest of a row takes as long as a pack.
 const MORE_REGISTERS_GAIN: f64 = 1.15;
-/// The same where a row's length is known: LLVM unrolls short loops of one register, whose packs overlap then, and lines that lie next to
-/// each other are fetched for the next pack.
+/// The same where the lengths of a row and of all loops are known: LLVM unrolls short loops of one register, whose packs overlap then, and
+/// lines that lie next to each other are fetched for the next pack.
 const MORE_REGISTERS_OF_ROW_GAIN: f64 = 1.85;
 /// In larger bodies chains wait for registers, not for results.
 const MAX_CHAINED: usize = 2_000;
@@ -131,11 +132,12 @@ pub fn choose(
         widths.filter(|&lanes| lanes <= widest || stays_in_registers(region, context, (lanes, facts)));
     let tried = widths.filter_map(|lanes| Some((lanes, times(region, context, (lanes, facts), row)?)));
     let tried: Vec<(u32, Times)> = tried.collect();
+    let is_unrolled = row.is_some() && loops_are_short(&region.body);
     let better = |best: (u32, f64), new: (u32, f64)| {
-        let least = match row {
+        let least = match is_unrolled {
             _ if new.0 <= widest => MORE_LANES_GAIN,
-            None => MORE_REGISTERS_GAIN,
-            Some(_) => MORE_REGISTERS_OF_ROW_GAIN,
+            false => MORE_REGISTERS_GAIN,
+            true => MORE_REGISTERS_OF_ROW_GAIN,
         };
         if new.1 > least * best.1 { new } else { best }
     };
@@ -208,7 +210,7 @@ fn strip_mined(region: &Region, context: &[ContextKind], lanes: u32) -> Option<R
     Some(Region { body, ..region.clone() })
 }
 
-/// Whether such packs have registers enough: what loops carry and use leaves half of the vector registers free. Where there are no loops,
+/// Whether such packs have registers enough: what inner loops carry and use leaves half of the vector registers free. Where there are no loops,
 /// nothing waits for itself, and more than one register for a number is no faster.
 fn stays_in_registers(
     region: &Region,
@@ -230,12 +232,32 @@ fn stays_in_registers(
     let liveness = Liveness::new(body, &facts.flow);
     let registers = |value: Value, block: Block| bits(value, block).sum::<u64>().div_ceil(register);
     let all = if target.vector_bits >= 512 { 32 } else { 16 };
-    facts.flow.reverse_post_order().iter().filter(|&&block| facts.loops.innermost(block).is_some()).all(
-        |&block| {
-            let values = liveness.live_in(block).chain(body.block(block).params.iter().copied());
+    // What a loop around keeps for its next iteration lies in memory meanwhile.
+    facts.loops.without_inner().all(|id| {
+        let blocks =
+            || facts.flow.reverse_post_order().iter().filter(|&&block| facts.loops.contains(id, block));
+        let used: HashSet<Value> = blocks().flat_map(|&block| used_in(body, block)).collect();
+        blocks().all(|&block| {
+            let values = liveness.live_in(block).filter(|value| used.contains(value));
+            let values = values.chain(body.block(block).params.iter().copied());
             values.map(|value| registers(value, block)).sum::<u64>() <= all / 2
-        },
-    )
+        })
+    })
+}
+
+/// Whether all inner loops count from one constant to another.
+fn loops_are_short(body: &Function) -> bool {
+    let flow = ControlFlow::new(body);
+    let Some(loops) = Loops::new(&flow) else { return false };
+    let frequencies = Frequencies::new(body, &flow, &loops);
+    loops.without_inner().all(|id| frequencies.iterations(id).is_some())
+}
+
+/// What a block's instructions and its end use.
+fn used_in(body: &Function, block: Block) -> Vec<Value> {
+    let data = body.block(block);
+    let operands = data.insts.iter().flat_map(|&inst| body.op(inst).operands());
+    operands.chain(data.terminator.operands()).collect()
 }
 
 /// What instructions yield, and where.
