@@ -81,6 +81,7 @@ mod tests {
         assert_eq!(kind(b"\x03\x02\x23\x07\0"), Some(Kind::SpirV));
         assert_eq!(kind(b"SPIRULA\x03\0\0"), Some(Kind::Binary));
         assert_eq!(kind(b"kernel void k() {}"), Some(Kind::OpenClC));
-        assert_eq!((kind(b"\x7fELF\0"), kind(b"")), (None, None));
+        assert_eq!(kind(b"// gr\xfc\xdfe\r\n\tkernel void k() {}"), Some(Kind::OpenClC), "Latin-1");
+        assert_eq!((kind(b"\x7fELF\0"), kind(b""), kind(b"\x01\x02kernel")), (None, None, None));
     }
 }

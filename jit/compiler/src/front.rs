@@ -171,7 +171,7 @@ fn whole<'s>(
         check::check(&module, options)?; // Recursion and signatures across modules.
     }
     let math = options.math | compiled_with;
-    let denormals_are_zero = math.contains(MathOptions::DENORMS_ARE_ZERO);
+    let denormals_are_zero = math.flushes_denormals();
     let kernels = metadata::kernels(&module)?.into_iter();
     // OpenCL C has known smaller groups at the ends of an NDRange since 2.0.
     let remainder_groups = !options.uniform_groups

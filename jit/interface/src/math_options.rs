@@ -46,6 +46,12 @@ impl MathOptions {
         known.map_or(MathOptions::NONE, |(_, options)| *options)
     }
 
+    /// Whether denormal numbers may be taken for zero: by their own option, or as part of what unsafe optimizations may do to the numerical
+    /// requirements and their edge cases. Processors take a hundred cycles for an operation on one, or for one's division.
+    pub fn flushes_denormals(self) -> bool {
+        self.contains(MathOptions::DENORMS_ARE_ZERO) || self.contains(MathOptions::UNSAFE_MATH)
+    }
+
     /// Whether all of `options` are in it.
     pub fn contains(self, options: MathOptions) -> bool {
         self.0 & options.0 == options.0
@@ -84,6 +90,15 @@ mod tests {
         assert!(MathOptions::named("cl-unsafe-math-optimizations").contains(MathOptions::MAD_ENABLE));
         assert!(!MathOptions::MAD_ENABLE.contains(MathOptions::UNSAFE_MATH));
         assert_eq!(MathOptions::named("-cl-opt-disable"), MathOptions::NONE);
+    }
+
+    #[test]
+    fn unsafe_optimizations_may_flush_denormals() {
+        let flushing =
+            [MathOptions::UNSAFE_MATH, MathOptions::FAST_RELAXED_MATH, MathOptions::DENORMS_ARE_ZERO];
+        assert!(flushing.into_iter().all(MathOptions::flushes_denormals));
+        let exact = MathOptions::MAD_ENABLE | MathOptions::NO_SIGNED_ZEROS | MathOptions::FINITE_MATH_ONLY;
+        assert!(!exact.flushes_denormals() && !MathOptions::NONE.flushes_denormals());
     }
 
     #[test]

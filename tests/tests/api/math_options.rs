@@ -142,7 +142,7 @@ fn liberties_that_change_no_function() -> Outcome {
 /// Sums of denormal numbers are right or, where that is permitted, zero.
 fn denormals() -> Outcome {
     let setup = Setup::new();
-    for options in ["", "-cl-denorms-are-zero"] {
+    for options in ["", "-cl-denorms-are-zero", "-cl-fast-relaxed-math"] {
         let program = setup.load("spir12/vadd.bc64")?;
         program.build(&format!("{SPIR12} {options}"))?;
         let kernel = Kernel::new(&program, "vadd")?;

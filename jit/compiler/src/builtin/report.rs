@@ -50,7 +50,7 @@ Kernels that are enqueued (`builtins/src/enqueue.rs`) run when their parent's wo
 
 const RELAXED_HEAD: &str = "
 With `-cl-unsafe-math-optimizations` or `-cl-fast-relaxed-math`, of a build or recorded in all of a program's SPIR modules,
-these functions of float are their `native_` ones, which keep OpenCL 3.0's limits for the option but for rsqrt, whose error
+denormal numbers are taken for zero, and these functions of float are their `native_` ones, which keep OpenCL 3.0's limits for the option but for rsqrt, whose error
 is up to 2.4 ULP: `rsqrt`, ";
 
 /// A name that stands for a family: `convert_char4_sat_rte` is `convert_charn_sat_rte`.

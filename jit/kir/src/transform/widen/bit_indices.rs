@@ -192,7 +192,6 @@ impl Widener<'_> {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use crate::parse;
     use crate::transform::form_regions;
     use crate::transform::widen::widen;
