@@ -67,9 +67,9 @@ impl BitIndex {
                 }
                 _ => (index, None),
             };
-            let mut search = Search { body, shapes, user, left: MOST_OPERATIONS, takes_bits: false };
+            let mut search = Search { body, shapes, user, lanes, left: MOST_OPERATIONS, takes_bits: false };
             let is_found = matches!(body.ty(index), Type::Scalar(Scalar::Int(32 | 64)))
-                && search.is_put_together(index)
+                && search.put_together(index) == Some(Lanes::MayBeInOrder)
                 && search.takes_bits;
             let apart = elements.size / scale;
             return is_found.then_some(BitIndex { base, index, extension, apart, scale, offset: behind });
@@ -77,47 +77,62 @@ impl BitIndex {
     }
 }
 
+/// How lanes' indices may lie, or parts of them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Lanes {
+    /// In most packs they are the same, as rows of ids (`i & ~255`, `i >> 8`).
+    Alike,
+    MayBeInOrder,
+}
+
 struct Search<'a> {
     body: &'a Function,
     shapes: &'a Shapes,
     user: Block,
+    lanes: u32,
     left: u32,
     takes_bits: bool,
 }
 
 impl Search<'_> {
-    /// Whether an index is made of ids, and of what all lanes have in common, by sums and operations on bits.
-    fn is_put_together(&mut self, index: Value) -> bool {
+    /// How an index lies that is made of ids, and of what all lanes have in common, by sums and operations on bits; None if it is made of
+    /// anything else.
+    fn put_together(&mut self, index: Value) -> Option<Lanes> {
         match self.shapes.shape_at(index, self.user) {
-            Shape::Uniform => return true,
-            Shape::Affine { stride, .. } => return stride.abs() <= FURTHEST,
+            Shape::Uniform => return Some(Lanes::Alike),
+            Shape::Affine { stride, .. } => return (stride.abs() <= FURTHEST).then_some(Lanes::MayBeInOrder),
             Shape::Varying => {}
         }
-        let Some(left) = self.left.checked_sub(1) else { return false };
-        self.left = left;
-        let is_constant = |value: Value| self.body.constant_int(value).is_some();
-        match self.body.defining_op(index) {
-            Some(&Op::Cast { op: CastOp::SExt | CastOp::ZExt | CastOp::Trunc, value, .. }) => {
-                self.is_put_together(value)
+        self.left = self.left.checked_sub(1)?;
+        match *self.body.defining_op(index)? {
+            Op::Cast { op: CastOp::SExt | CastOp::ZExt | CastOp::Trunc, value, .. } => {
+                self.put_together(value)
             }
-            Some(&Op::Binary { op: BinaryOp::Add | BinaryOp::Sub, lhs, rhs, .. }) => {
-                self.is_put_together(lhs) && self.is_put_together(rhs)
+            Op::Binary { op: BinaryOp::Mul, lhs, rhs, .. } => {
+                self.body.constant_int(rhs)?;
+                self.put_together(lhs)
             }
-            Some(&Op::Binary { op: BinaryOp::Mul, lhs, rhs, .. }) => {
-                is_constant(rhs) && self.is_put_together(lhs)
+            Op::Binary { op, lhs, rhs, .. } => {
+                use BinaryOp::{AShr, Add, And, LShr, Or, Shl, Sub, Xor};
+                if !matches!(op, Add | Sub | And | Or | Xor | Shl | LShr | AShr) {
+                    return None;
+                }
+                self.takes_bits |= !matches!(op, Add | Sub);
+                let both = self.put_together(lhs)?.max(self.put_together(rhs)?);
+                Some(if self.is_row(op, rhs) { Lanes::Alike } else { both })
             }
-            Some(&Op::Binary {
-                op:
-                    BinaryOp::And | BinaryOp::Or | BinaryOp::Xor | BinaryOp::Shl | BinaryOp::LShr | BinaryOp::AShr,
-                lhs,
-                rhs,
-                ..
-            }) => {
-                self.takes_bits = true;
-                self.is_put_together(lhs) && self.is_put_together(rhs)
-            }
-            _ => false,
+            _ => None,
         }
+    }
+
+    /// Whether an operation takes away the bits in which lanes differ.
+    fn is_row(&self, op: BinaryOp, by: Value) -> bool {
+        let lanes = u128::from(self.lanes);
+        self.body.constant_int(by).is_some_and(|by| match op {
+            BinaryOp::And => by & (lanes - 1) == 0,
+            BinaryOp::LShr | BinaryOp::AShr => by >= lanes.ilog2().into(),
+            _ => false,
+        })
     }
 }
 
@@ -225,5 +240,9 @@ mod tests {
         assert_eq!(branches("  %6: i64 = zext %4\n  %9: i64 = xor %6, %2\n"), 0);
         assert_eq!(branches("  %6: i64 = mul %3, 77:i64\n  %9: i64 = xor %6, %2\n"), 0);
         assert_eq!(branches("  %9: i64 = mul %3, %2\n"), 0, "no bits are taken");
+        // Rows of a square that a pack lies in, and its columns.
+        assert_eq!(branches("  %6: i64 = and %3, 18446744073709551360:i64\n  %9: i64 = or %6, %2\n"), 0);
+        assert_eq!(branches("  %6: i64 = lshr %3, 8:i64\n  %9: i64 = add %6, %2\n"), 0);
+        assert_eq!(branches("  %6: i64 = and %3, 255:i64\n  %9: i64 = or %6, %2\n"), 1);
     }
 }
