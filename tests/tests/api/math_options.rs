@@ -139,7 +139,7 @@ fn liberties_that_change_no_function() -> Outcome {
     check("-cl-mad-enable -cl-no-signed-zeros -cl-finite-math-only -cl-denorms-are-zero", strict_bound)
 }
 
-/// Sums of denormal numbers are right or, where that is permitted, zero.
+/// Sums of denormal numbers are right or, where that is permitted, zero: on x86-64, whose processors take long for them, they are.
 fn denormals() -> Outcome {
     let setup = Setup::new();
     for options in ["", "-cl-denorms-are-zero", "-cl-fast-relaxed-math"] {
@@ -157,8 +157,9 @@ fn denormals() -> Outcome {
         setup.queue.launch(&kernel, NdRange::new(&[sums.len()], &[16]))?;
         setup.queue.read(&output, &mut sums)?;
         for (x, sum) in denormal.iter().zip(sums) {
-            let flushed = sum == 0.0 && !options.is_empty();
-            assert!(sum == x + x || flushed, "{options}: {x:e} + {x:e} = {sum:e}");
+            let permitted = !options.is_empty();
+            let right = sum == x + x && !(permitted && cfg!(target_arch = "x86_64"));
+            assert!(right || permitted && sum == 0.0, "{options}: {x:e} + {x:e} = {sum:e}");
         }
     }
     Ok(())

@@ -4,6 +4,7 @@
 
 use super::Widener;
 use super::memory::{Elements, Pattern};
+use super::wrapping::Indexed;
 use crate::analysis::{Shape, Shapes};
 use crate::{
     AddressSpace, BinaryOp, Block, CastOp, Constant, Flags, Function, IntPredicate, Op, Scalar, Type,
@@ -47,33 +48,22 @@ impl BitIndex {
         if elements.count != 1 || lanes < LEAST_LANES || is_private {
             return None;
         }
-        let (mut pointer, mut behind) = (pointer, 0_i64);
-        loop {
-            let &Op::Address { base, index, scale, offset, .. } = body.defining_op(pointer)? else {
-                return None;
-            };
-            behind = behind.checked_add(offset)?;
-            let Some(index) = index else {
-                pointer = base;
-                continue;
-            };
-            let is_whole = scale > 0 && elements.size % scale == 0;
-            if shapes.shape_at(base, user) != Shape::Uniform || !is_whole {
-                return None;
-            }
-            let (index, extension) = match body.defining_op(index)? {
-                &Op::Cast { op: op @ (CastOp::SExt | CastOp::ZExt), value, .. } => {
-                    (value, Some((op, body.ty(index).scalar()?)))
-                }
-                _ => (index, None),
-            };
-            let mut search = Search { body, shapes, user, lanes, left: MOST_OPERATIONS, takes_bits: false };
-            let is_found = matches!(body.ty(index), Type::Scalar(Scalar::Int(32 | 64)))
-                && search.put_together(index) == Some(Lanes::MayBeInOrder)
-                && search.takes_bits;
-            let apart = elements.size / scale;
-            return is_found.then_some(BitIndex { base, index, extension, apart, scale, offset: behind });
+        let Indexed { base, index, scale, offset } = Indexed::of(body, shapes, pointer, user)?;
+        if scale <= 0 || elements.size % scale != 0 {
+            return None;
         }
+        let (index, extension) = match body.defining_op(index)? {
+            &Op::Cast { op: op @ (CastOp::SExt | CastOp::ZExt), value, .. } => {
+                (value, Some((op, body.ty(index).scalar()?)))
+            }
+            _ => (index, None),
+        };
+        let mut search = Search { body, shapes, user, lanes, left: MOST_OPERATIONS, takes_bits: false };
+        let is_found = matches!(body.ty(index), Type::Scalar(Scalar::Int(32 | 64)))
+            && search.put_together(index) == Some(Lanes::MayBeInOrder)
+            && search.takes_bits;
+        let apart = elements.size / scale;
+        is_found.then_some(BitIndex { base, index, extension, apart, scale, offset })
     }
 }
 

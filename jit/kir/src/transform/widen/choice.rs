@@ -552,6 +552,50 @@ mod tests {
         }
     }
 
+    /// A row of 64, of which each work-item has so many words for a loop in a loop, of that many iterations, in each of which are so many
+    /// products beside what it waits for.
+    fn in_a_loop(words: usize, iterations: &str, products: usize) -> u32 {
+        let load = |n: usize| {
+            let (at, word) = (100 + n, 200 + n);
+            format!(
+                "  %{at}: ptr(global) = address %9 + {}\n  %{word}: f32 = load %{at}, align 4\n",
+                4096 * n
+            )
+        };
+        let sum = |n: usize| {
+            format!("  %{}: f32 = fadd %{}, %{}\n", 300 + n, if n == 0 { 12 } else { 299 + n }, 200 + n)
+        };
+        let text = format!(
+            "kernel \"k\"(%0: ptr(global) @ 0, %1: ptr(global) @ 8, %2: i64 @ 16) {{\n  work_group_size 64 1 1\nb0:\n  %3: i64 = global_id 0\n\
+             %9: ptr(global) = address %1 + %3*4 + 0\n{}  jump b1(0:i64, 0x0:f32)\n\
+             b1(%4: i64, %12: f32):\n{}  jump b2(0:i64, %{})\n\
+             b2(%5: i64, %6: f32):\n  %20: ptr(global) = address %0 + %5*4 + 0\n  %21: f32 = load %20, align 4\n  %22: f32 = fmul %6, %21\n{}  \
+             %23: f32 = fadd %22, %6\n  %7: i64 = add %5, 1:i64\n  %8: i1 = icmp ult %7, {iterations}\n  branch %8, b2(%7, %23), b3\n\
+             b3:\n  %10: i64 = add %4, 1:i64\n  %11: i1 = icmp ult %10, %2\n  branch %11, b1(%10, %23), b4\n\
+             b4:\n  store %9, %23, align 4\n  return\n}}",
+            (0..words).map(load).collect::<String>(),
+            (0..words).map(sum).collect::<String>(),
+            299 + words,
+            (0..products).map(|n| format!("  %{}: f32 = fmul %6, %21\n", 400 + n)).collect::<String>(),
+        );
+        let group = form_regions(parse(&text).unwrap_or_else(|e| panic!("{e}\n{text}")));
+        let facts = TargetFacts::with_vectors(512);
+        choose(&group.regions[0], &group.context, &facts, Wanted::default(), false).wide.unwrap().lanes
+    }
+
+    #[test]
+    fn what_an_outer_loop_keeps_takes_no_registers_from_packs() {
+        assert!(in_a_loop(1, "%2", 0) > 16);
+        assert!(in_a_loop(12, "%2", 0) > 16);
+    }
+
+    #[test]
+    fn known_rows_want_more_of_packs_where_loops_are_short() {
+        let lanes = |iterations: &str| in_a_loop(1, iterations, 24);
+        assert!(lanes("%2") > 16);
+        assert_eq!(lanes("9:i64"), 16);
+    }
+
     #[test]
     fn loops_that_wait_for_themselves_have_several_chains() {
         let lanes = |unseen: bool, required: &str, links: usize| {

@@ -33,6 +33,32 @@ enum Order {
     Unsigned,
 }
 
+/// An address by an index of each lane, from a base that is the same in all.
+pub(super) struct Indexed {
+    pub base: Value,
+    pub index: Value,
+    pub scale: i64,
+    pub offset: i64,
+}
+
+impl Indexed {
+    /// What a pointer is, where `user` uses it.
+    pub fn of(body: &Function, shapes: &Shapes, mut pointer: Value, user: Block) -> Option<Indexed> {
+        let mut behind = 0_i64;
+        loop {
+            let &Op::Address { base, index, scale, offset, .. } = body.defining_op(pointer)? else {
+                return None;
+            };
+            behind = behind.checked_add(offset)?;
+            if let Some(index) = index {
+                let is_shared = shapes.shape_at(base, user) == Shape::Uniform;
+                return is_shared.then_some(Indexed { base, index, scale, offset: behind });
+            }
+            pointer = base;
+        }
+    }
+}
+
 /// An address whose lanes lie a stride apart if an index neither wraps nor is clamped within the pack.
 pub(super) struct Wrapping {
     /// The same in all lanes.
@@ -49,22 +75,9 @@ pub(super) struct Wrapping {
 impl Wrapping {
     /// What a pointer is, where `user` uses it.
     pub fn of(body: &Function, shapes: &Shapes, pointer: Value, user: Block) -> Option<Wrapping> {
-        let (mut pointer, mut behind) = (pointer, 0_i64);
-        loop {
-            let &Op::Address { base, index, scale, offset, .. } = body.defining_op(pointer)? else {
-                return None;
-            };
-            behind = behind.checked_add(offset)?;
-            let Some(index) = index else {
-                pointer = base;
-                continue;
-            };
-            if shapes.shape_at(base, user) != Shape::Uniform {
-                return None;
-            }
-            let (index, apart, steps) = way(body, shapes, index, user)?;
-            return Some(Wrapping { base, index, apart, steps, scale, offset: behind });
-        }
+        let Indexed { base, index, scale, offset } = Indexed::of(body, shapes, pointer, user)?;
+        let (index, apart, steps) = way(body, shapes, index, user)?;
+        Some(Wrapping { base, index, apart, steps, scale, offset })
     }
 
     /// Bytes between neighbouring lanes.
