@@ -18,6 +18,7 @@ mod hyperbolic;
 pub mod image;
 mod inverse_hyperbolic;
 mod inverse_trig;
+mod known_power;
 mod log;
 mod modulo;
 mod multiply_add;

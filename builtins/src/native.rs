@@ -5,6 +5,7 @@
 
 use crate::exp::{ROUND_SINGLE, bounded};
 use crate::export;
+use crate::known_power::single as known;
 use crate::multiply_add::MultiplyAdd;
 use crate::polynomial::polynomial;
 use crate::trig::remainder;
@@ -130,6 +131,12 @@ export! {
     spirula_native_pow_f32(x: f32, y: f32) -> f32 = pow(x, y);
     /// pown; likewise.
     spirula_native_pown_f32(x: f32, n: i32) -> f32 = pow(x, n as f32);
+    /// pow by a constant of the program; likewise.
+    spirula_known_native_pow_f32(x: f32, y: f32) -> f32 = known::pow(x, y).unwrap_or_else(|| pow(x, y));
+    /// powr by one.
+    spirula_known_native_powr_f32(x: f32, y: f32) -> f32 = known::powr(x, y).unwrap_or_else(|| exp2(y * log2_factor(x)));
+    /// pown by one.
+    spirula_known_native_pown_f32(x: f32, n: i32) -> f32 = known::pown(x, n).unwrap_or_else(|| pow(x, n as f32));
     /// half_exp2: NaN stays NaN.
     spirula_half_exp2_f32(x: f32) -> f32 = checked(x, exp2);
     /// half_exp.

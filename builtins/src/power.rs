@@ -4,6 +4,7 @@
 
 use crate::exp::{ROUND_SINGLE, assembled, exp2_of_fraction};
 use crate::export;
+use crate::known_power::single as known;
 use crate::log::split_single;
 use crate::multiply_add::MultiplyAdd;
 use crate::polynomial::polynomial;
@@ -215,6 +216,12 @@ export! {
     spirula_powr_f32(x: f32, y: f32) -> f32 = powr(x, y);
     /// pown; 16 ULP allowed.
     spirula_pown_f32(x: f32, n: i32) -> f32 = pown(x, n);
+    /// pow by a constant of the program; likewise.
+    spirula_known_pow_f32(x: f32, y: f32) -> f32 = known::pow(x, y).unwrap_or_else(|| pow(x, y));
+    /// powr by one.
+    spirula_known_powr_f32(x: f32, y: f32) -> f32 = known::powr(x, y).unwrap_or_else(|| powr(x, y));
+    /// pown by one.
+    spirula_known_pown_f32(x: f32, n: i32) -> f32 = known::pown(x, n).unwrap_or_else(|| pown(x, n));
     /// rootn; 16 ULP allowed.
     spirula_rootn_f32(x: f32, n: i32) -> f32 = rootn(x, n);
     /// cbrt; 2 ULP allowed.

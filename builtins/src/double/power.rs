@@ -5,6 +5,7 @@ use super::exp::{exp_of_sum, power_of_two};
 use super::log::{is_positive_normal, log_pair_of_positive};
 use super::pair::{Pair, product};
 use crate::export;
+use crate::known_power::double as known;
 use crate::log::BEYOND_FRACTIONS;
 use crate::multiply_add::MultiplyAdd;
 use crate::power::MOST_FACTORS;
@@ -166,6 +167,12 @@ export! {
     spirula_powr_f64(x: f64, y: f64) -> f64 = powr(x, y);
     /// pown; 16 ULP allowed.
     spirula_pown_f64(x: f64, n: i32) -> f64 = pown(x, n);
+    /// pow by a constant of the program; likewise.
+    spirula_known_pow_f64(x: f64, y: f64) -> f64 = known::pow(x, y).unwrap_or_else(|| pow(x, y));
+    /// powr by one.
+    spirula_known_powr_f64(x: f64, y: f64) -> f64 = known::powr(x, y).unwrap_or_else(|| powr(x, y));
+    /// pown by one.
+    spirula_known_pown_f64(x: f64, n: i32) -> f64 = known::pown(x, n).unwrap_or_else(|| pown(x, n));
     /// rootn; 16 ULP allowed.
     spirula_rootn_f64(x: f64, n: i32) -> f64 = rootn(x, n);
     /// cbrt; 2 ULP allowed.

@@ -25,6 +25,8 @@ pub enum Second {
     Nothing,
     Number,
     Integer,
+    /// A number such as programs write down: a multiple of ½.
+    Constant,
 }
 
 /// A function; all numbers travel as double, which holds every float and every int.
@@ -120,6 +122,13 @@ pub const FUNCTIONS: &[Function] = &[
         .remainder(&y)),
     binary!("rootn", Integer, spirula_rootn_f32 as i32, spirula_rootn_f64 as i32, |x, n| x
         .root_i(n.to_f64() as i32)),
+];
+
+/// Powers again, by exponents that are constants of the program. They have the limits of their names.
+pub const KNOWN_POWERS: [Function; 3] = [
+    binary!("pow", Constant, spirula_known_pow_f32 as f32, spirula_known_pow_f64 as f64, |x, y| x.pow(&y)),
+    binary!("pown", Integer, spirula_known_pown_f32 as i32, spirula_known_pown_f64 as i32, |x, n| x.pow(&n)),
+    binary!("powr", Constant, spirula_known_powr_f32 as f32, spirula_known_powr_f64 as f64, powr),
 ];
 
 /// Beyond double's range MPFR would go on for long.

@@ -12,7 +12,7 @@ mod measure;
 mod record;
 mod walk;
 
-use functions::{FUNCTIONS, Function, Second};
+use functions::{FUNCTIONS, Function, KNOWN_POWERS, Second};
 use measure::{DOUBLE, Format, SINGLE, error};
 use rayon::prelude::*;
 use record::Record;
@@ -61,6 +61,10 @@ fn places(function: &Function, format: Format) -> Vec<(f64, f64)> {
     let count = std::env::var("SPIRULA_PATTERNS").ok().and_then(|count| count.parse().ok()).unwrap_or(3_000);
     match function.second {
         Second::Nothing => arguments::numbers(format, count).into_iter().map(|x| (x, 0.0)).collect(),
+        Second::Constant => arguments::pairs(format, true, 2 * count)
+            .into_iter()
+            .flat_map(|(x, _)| (-10..=20).map(move |twice| (x, 0.5 * f64::from(twice))))
+            .collect(),
         second => arguments::pairs(format, second == Second::Integer, 2 * count),
     }
 }
@@ -86,6 +90,20 @@ fn errors_are_within_the_limits() {
     }
     record.write();
     assert!(failures.is_empty(), "{}", failures.join("\n"));
+}
+
+#[test]
+fn powers_by_constants_are_within_the_limits_too() {
+    for function in &KNOWN_POWERS {
+        for format in [SINGLE, DOUBLE] {
+            let places = places(function, format).into_par_iter();
+            let found =
+                places.map(|place| error_at(function, format, place)).reduce(|| Worst::NONE, Worst::or);
+            let limit = limit(function.name, format);
+            println!("{} in {}: {:.2}", function.name, format.name, found.error);
+            assert!(found.error <= limit, "{} in {}: {found:?}", function.name, format.name);
+        }
+    }
 }
 
 #[test]

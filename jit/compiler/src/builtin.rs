@@ -212,6 +212,7 @@ fn define(
     let value = match &row.how {
         How::Intrinsic(name) => emitter.intrinsic(name, &arguments),
         How::Library(name) => emitter.library(&call.library_function(name), result.lane, &arguments),
+        How::Power(name) => emitter.power(&call.library_function(name), result.lane, &arguments),
         How::Expand(expansion) => expansion(&mut emitter, &call),
     };
     let value = match Ir::parse(&declared.ret) {

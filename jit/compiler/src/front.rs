@@ -11,6 +11,7 @@ mod call_graph;
 mod check;
 mod checked;
 mod cleanup;
+mod constants;
 mod container;
 mod contraction;
 mod frames;

@@ -50,7 +50,7 @@ enum Run {
 }
 
 /// The passes in order.
-pub const PASSES: [Pass; 28] = [
+pub const PASSES: [Pass; 29] = [
     Pass {
         name: "spaces",
         reason: "first: what else is decided goes by who may share the memory that a pointer leads to",
@@ -84,6 +84,15 @@ pub const PASSES: [Pass; 28] = [
         name: "power-divisors",
         reason: "before `widen`, whose vectors can shift and not divide, and its cost model",
         run: Run::Function(|function, _| transform::shift_by_powers(function)),
+    },
+    Pass {
+        name: "equal-ids",
+        reason: "before `loop-loads`, which keeps in registers what lies at an address that is the same for all work-items",
+        run: Run::Function(|function, options| {
+            if options.optimize {
+                transform::substitute_equal_ids(function);
+            }
+        }),
     },
     Pass {
         name: "small-parameters",

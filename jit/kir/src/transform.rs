@@ -1,7 +1,7 @@
 //! Passes over Kernel IR, one per file; [`crate::pipeline`] says in which order they run, and why.
 //!
 //! `spaces` finds out where generic pointers lead, `idle_barriers` leaves out barriers that order nothing, `components` takes small vectors apart, `shifted_sums` writes sums that are cut to 32 bits as they were meant,
-//! `demanded_bits` leaves out extensions whose upper bits no counter needs, `power_divisors` makes shifts of divisions by powers of two,
+//! `demanded_bits` leaves out extensions whose upper bits no counter needs, `equal_ids` has the one work-item that a branch is for go by a number, `power_divisors` makes shifts of divisions by powers of two,
 //! `small_parameters` finds out which parameters are added to ids, `loop_load_elimination` keeps
 //! sums in registers, `dead_stores` removes what is stored to private variables for nobody, `uniform_loops` parts loops that are the
 //! same for all work-items. `regions` cuts a kernel into what lies between its barriers: `collectives`
@@ -27,6 +27,7 @@ mod dead_code;
 mod dead_stores;
 mod demanded_bits;
 mod elements;
+mod equal_ids;
 mod exchange_loop;
 mod frames;
 mod idle_barriers;
@@ -60,6 +61,7 @@ pub use dead_code::remove_dead_code;
 pub use dead_stores::remove_dead_stores;
 pub use demanded_bits::count_in_demanded_bits;
 pub use elements::access_by_elements;
+pub use equal_ids::substitute_equal_ids;
 pub use frames::pass_frames;
 pub use idle_barriers::remove_idle_barriers;
 pub use linear_memory::{check_linear_memory, enter_linear_memory};

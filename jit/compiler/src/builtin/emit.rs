@@ -370,6 +370,23 @@ impl Emitter {
         self.cast("fptrunc", &all, lane)
     }
 
+    /// A library function of two arguments, or its sibling `known_NAME` if the second is a constant of the program, lane by lane. That is
+    /// asked here, and answered when the program's functions have been inlined (`front::constants`).
+    pub fn power(&mut self, name: &str, lane: Lane, arguments: &[Value]) -> Value {
+        let exponent = &arguments[1];
+        let constants: Vec<Value> = (0..exponent.ir.width)
+            .map(|index| {
+                let scalar = self.extract(exponent, index);
+                let asked = format!("llvm.is.constant.{}", scalar.ir.suffix());
+                self.call(&asked, Ir::scalar(Lane::Int(1)), &[scalar], "")
+            })
+            .collect();
+        let is_constant = self.gather(&constants);
+        let known = self.library(&format!("known_{name}"), lane, arguments);
+        let any = self.library(name, lane, arguments);
+        self.select(&is_constant, &known, &any)
+    }
+
     /// The address of element `index` of an array of `lane`s.
     pub fn element(&mut self, pointer: &Value, lane: Lane, index: &Value) -> Value {
         self.value(pointer.ir, &format!("getelementptr {lane}, {pointer}, {index}"))

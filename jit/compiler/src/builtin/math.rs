@@ -102,12 +102,14 @@ pub fn rows(rows: &mut Rows) {
     for name in ["sin", "cos"] {
         rows.expand(name, FLOATS, "T(T)", move |e, call| sine_or_cosine(e, call, name, call.arguments));
     }
-    for name in ["atan2", "atan2pi", "hypot", "pow", "powr"] {
+    for name in ["atan2", "atan2pi", "hypot"] {
         rows.library(name, FLOATS, "T(T,T)", name);
     }
-    for name in ["pown", "rootn"] {
-        rows.library(name, FLOATS, "T(T,N)", name);
+    for name in ["pow", "powr"] {
+        rows.power(name, FLOATS, "T(T,T)", name);
     }
+    rows.power("pown", FLOATS, "T(T,N)", "pown");
+    rows.library("rootn", FLOATS, "T(T,N)", "rootn");
     for name in QUICK {
         rows.library(name, SINGLE, "T(T)", name);
     }
@@ -115,9 +117,8 @@ pub fn rows(rows: &mut Rows) {
     {
         rows.library(half, SINGLE, "T(T)", native);
     }
-    for name in ["half_powr", "native_powr"] {
-        rows.library(name, SINGLE, "T(T,T)", name);
-    }
+    rows.library("half_powr", SINGLE, "T(T,T)", "half_powr");
+    rows.power("native_powr", SINGLE, "T(T,T)", "native_powr");
     for name in ["fmod", "remainder"] {
         rows.library(name, FLOATS, "T(T,T)", name);
     }

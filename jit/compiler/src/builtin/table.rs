@@ -39,6 +39,8 @@ pub enum How {
     Intrinsic(&'static str),
     /// `spirula_NAME_TYPE` of the Rust library, lane by lane.
     Library(&'static str),
+    /// `spirula_NAME_TYPE`, or `spirula_known_NAME_TYPE` if the second argument is a constant of the program.
+    Power(&'static str),
     /// LLVM IR written by a function.
     Expand(Box<Expansion>),
 }
@@ -132,6 +134,11 @@ impl Rows {
     /// Builtins that are a library function.
     pub fn library(&mut self, names: &str, generic: Generic, pattern: &'static str, function: &'static str) {
         self.push(names, generic, pattern.into(), || How::Library(function));
+    }
+
+    /// Builtins that are one of two library functions, by whether the second argument is a constant.
+    pub fn power(&mut self, names: &str, generic: Generic, pattern: &'static str, function: &'static str) {
+        self.push(names, generic, pattern.into(), || How::Power(function));
     }
 
     /// Builtins that are expanded.

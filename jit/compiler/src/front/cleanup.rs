@@ -6,7 +6,7 @@ use super::call_graph::CallGraph;
 use super::harden::kernel_symbol;
 use super::inlining::{self, bound_to_kernels};
 use super::{
-    CleanModule, LinkedModule, contraction, index_products, lane_calls, postponed, private_arrays,
+    CleanModule, LinkedModule, constants, contraction, index_products, lane_calls, postponed, private_arrays,
     short_loops, undefined,
 };
 use crate::llvm::{self, Function, LlvmError, Module};
@@ -80,13 +80,17 @@ fn simplify(
     let mut left_out = inlining::mark(module, kernels, machine, effort)?;
     match effort {
         Effort::Checked(checks) => {
+            constants::answer(module, machine)?;
             llvm::run_passes(module, CHECKED_PASSES[0], machine)?;
             if checks.contains(Checks::UNINITIALIZED) {
                 module.edit(undefined::mark);
             }
             return llvm::run_passes(module, CHECKED_PASSES[1], machine).map(|()| 0);
         }
-        Effort::Least => return llvm::run_passes(module, FEWEST_PASSES, machine).map(|()| 0),
+        Effort::Least => {
+            constants::answer(module, machine)?;
+            return llvm::run_passes(module, FEWEST_PASSES, machine).map(|()| 0);
+        }
         Effort::Quick | Effort::Full => {}
     }
     let large = lane_calls::postpone(module, effort);

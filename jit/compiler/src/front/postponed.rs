@@ -2,6 +2,7 @@
 //! if they compute the same ([`share_calls`]), and a loop with them for small (`private_arrays`).
 
 use super::cleanup::is_of_values;
+use super::constants;
 use crate::llvm::attribute::Attribute;
 use crate::llvm::{self, Edit, Function, LlvmError, Module};
 use inkwell::targets::TargetMachine;
@@ -40,14 +41,16 @@ pub(super) fn share_calls(module: &mut Module, machine: &TargetMachine) -> Resul
         let library = edit.defined_functions().into_iter().filter(|&function| is_of_values(function));
         postpone(edit, library)
     });
-    if postponed.is_empty() {
+    let asks = constants::are_asked_for(module);
+    if postponed.is_empty() && !asks {
         return Ok(());
     }
     llvm::run_passes(module, INLINE, machine)?;
     let view = module.view();
     let mut left = postponed.iter().filter_map(|name| view.function_named(name));
-    if left.any(|function| function.users().len() > 1) {
+    if asks || left.any(|function| function.users().len() > 1) {
         llvm::run_passes(module, SHARE, machine)?;
+        constants::answer(module, machine)?;
     }
     resume(module, &postponed);
     Ok(())
