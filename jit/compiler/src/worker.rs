@@ -5,6 +5,7 @@
 mod check;
 mod crash;
 mod memory;
+mod pace;
 mod perform;
 mod prepare;
 mod sandbox;
@@ -99,6 +100,7 @@ fn begin(role: Role) -> io::Result<Hello> {
         let _ = crate::llvm::machine(&host, true);
     }
     memory::install();
+    pace::install();
     let dump = std::env::args_os().nth(2).map(PathBuf::from);
     let missing = sandbox::enter(role, dump.as_deref());
     leave_with_the_application()?;
@@ -132,7 +134,9 @@ fn converse(hello: &Hello, role: Role, performer: Performer, watch: &Watch) -> i
         }
         set_timers(conditions.seconds, conditions.patience());
         let mut stages = Vec::new();
-        let result = watch.during(|| performer(job, &conditions, &mut stages));
+        let nobody_waits = only_might_be_faster(&job);
+        let work = || performer(job, &conditions, &mut stages);
+        let result = watch.during(|| pace::during(nobody_waits, work));
         set_timers(0, 0);
         let resident = resident();
         let sent = protocol::send(socket.as_fd(), Tag::Reply, &Reply { result, stages, resident });
@@ -147,6 +151,12 @@ fn converse(hello: &Hello, role: Role, performer: Performer, watch: &Watch) -> i
         }
     }
     protocol::send(socket.as_fd(), Tag::Bye, &())
+}
+
+/// Whether a job is code in other lanes than the cost model chose, to be measured beside what is used already.
+fn only_might_be_faster(job: &Job) -> bool {
+    let Job::Build { inputs, .. } = job else { return false };
+    inputs.options.specialization.as_ref().is_some_and(|wanted| wanted.lanes.is_some())
 }
 
 /// Ends the process as soon as the application closes its end, whatever LLVM may be doing then.

@@ -88,6 +88,7 @@ impl Watch {
             if self.at_work.load(Relaxed) {
                 std::thread::park_timeout(INTERVAL);
                 check();
+                super::pace::look();
             } else {
                 std::thread::park();
             }
