@@ -127,14 +127,15 @@ pub(crate) fn remainder(x: f32, inverse: f32, (high, low): (f32, f32)) -> (f32, 
 /// e^r.
 #[inline(always)]
 fn exp_of_rest(r: f32) -> f32 {
-    1.0 + (r * r).mad(polynomial(r, EXP_SINGLE), r)
+    // (The square would be a denormal number sooner, and those take a hundred cycles.)
+    1.0 + r.mad(r * polynomial(r, EXP_SINGLE), r)
 }
 
 /// e^x as (1 + a) 2^k, for moderate x: a and 2^k.
 #[inline(always)]
 pub(crate) fn exp_parts(x: f32) -> (f32, f32) {
     let (r, shifted) = remainder(x, LOG2_E as f32, LN_2_PARTS);
-    ((r * r).mad(polynomial(r, EXP_SINGLE), r), power_of_two_shifted(shifted))
+    (r.mad(r * polynomial(r, EXP_SINGLE), r), power_of_two_shifted(shifted))
 }
 
 #[inline(always)]
@@ -171,7 +172,7 @@ fn exp2_in_parts(x: f32) -> (f32, f32) {
 pub(crate) fn expm1(x: f32) -> f32 {
     let low = if x < -25.0 { -25.0 } else { x };
     let (r, shifted) = remainder(if low > 89.0 { 89.0 } else { low }, LOG2_E as f32, LN_2_PARTS);
-    let below = (r * r).mad(polynomial(r, EXPM1_SINGLE), r);
+    let below = r.mad(r * polynomial(r, EXPM1_SINGLE), r);
     let half = f32::from_bits((shifted.to_bits() << 23).wrapping_add(126 << 23));
     let value = 2.0 * half.mad(below, half - 0.5);
     // Keeps -0 and denormal numbers.

@@ -1,14 +1,18 @@
-//! Polynomials for both widths, by Estrin's scheme in fours: where Horner's rule waits four cycles for each coefficient,
-//! the coefficients of a block of four wait for one another only twice (Muller, Elementary Functions, 3rd ed., 5.3); three
-//! by Horner's rule, which multiplies less.
+//! Polynomials for both widths. By Horner's rule where they are short: it multiplies least, lanes and iterations beside each other fill the
+//! four cycles that it waits for each coefficient, and it has no powers of x, which for tiny floats would be denormal numbers: an
+//! operation that yields one takes a hundred cycles. Else by Estrin's scheme in fours, whose coefficients of a block wait for one another
+//! only twice (Muller, Elementary Functions, 3rd ed., 5.3).
 
 use crate::multiply_add::MultiplyAdd;
+
+/// As many coefficients are a short polynomial: ten of doubles take longer by Horner's rule, nine of floats do not.
+const SHORT: usize = 9;
 
 /// c\[0\] + c\[1\] x + c\[2\] x² …
 #[inline(always)]
 pub(crate) fn polynomial<F: MultiplyAdd, const N: usize>(x: F, c: [F; N]) -> F {
-    if let [a, b, d] = c[..] {
-        return d.mad(x, b).mad(x, a);
+    if N <= SHORT {
+        return c[..N - 1].iter().rev().fold(c[N - 1], |sum, &next| sum.mad(x, next));
     }
     let square = x.squared();
     let fourth = square.squared();
