@@ -46,8 +46,8 @@ impl Lowering<'_, '_> {
             self.copy_group_block(wide);
         }
         let tail = region.tail.as_ref().filter(|_| self.packs.is_some() && !fills);
-        let mut tail = tail.map(|tail| BodyCopy::new(&tail.body, region, parallel, Kind::Tail));
-        if let Some(tail) = &mut tail {
+        let mut tail = tail.map(|tail| (BodyCopy::new(&tail.body, region, parallel, Kind::Tail), tail.lanes));
+        if let Some((tail, _)) = &mut tail {
             self.copy_group_block(tail);
         }
         self.begin_collectives(region);
@@ -109,7 +109,7 @@ impl Lowering<'_, '_> {
     /// more.
     fn row_items(
         &mut self,
-        (mut scalar, tail): (BodyCopy, Option<BodyCopy>),
+        (mut scalar, tail): (BodyCopy, Option<(BodyCopy, u32)>),
         packs: Option<Packs>,
         (row_start, [row, plane]): (Value, [Value; 2]),
         hints: LoopHints,
@@ -286,8 +286,8 @@ pub(super) struct Ways {
 enum Rest<'a> {
     /// There is none.
     None,
-    /// What each does, and what less than a pack of them do together.
-    Items(Box<BodyCopy<'a>>, Option<BodyCopy<'a>>),
+    /// What each does, and what less than a pack of them, up to so many, do together.
+    Items(Box<BodyCopy<'a>>, Option<(BodyCopy<'a>, u32)>),
 }
 
 /// The loop over a row's packs, to be connected with the loop over the rest.

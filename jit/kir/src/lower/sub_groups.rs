@@ -10,6 +10,9 @@ use crate::builder::Builder;
 use crate::transform::WorkGroup;
 use crate::{BinaryOp, Block, CastOp, IntPredicate, SubGroupOp, Type, Value, WorkItemQuery};
 
+/// So many lanes take about as long as one work-item alone.
+const LANES_OF_AN_ITEM: u32 = 16;
+
 /// How a launch's work-groups are divided.
 #[derive(Clone, Copy)]
 pub(super) struct SubGroups {
@@ -146,14 +149,15 @@ impl Lowering<'_, '_> {
     /// parameter is the number of the first in the row.
     pub(super) fn tail(
         &mut self,
-        mut tail: BodyCopy,
+        (mut tail, lanes): (BodyCopy, u32),
         (row_start, [row, plane]): (Value, [Value; 2]),
         (item, next_row): (Block, Block),
     ) -> Block {
         let [choose, pack, latch] = std::array::from_fn(|_| self.out.function.add_block());
         let first = self.out.function.add_block_param(choose, Type::I64);
         self.out.at = choose;
-        self.out.branch(self.sub_groups.tails, (pack, &[]), (item, &[first]));
+        let together = self.runs_together(first, lanes);
+        self.out.branch(together, (pack, &[]), (item, &[first]));
         self.out.at = pack;
         let linear = self.out.binary(BinaryOp::Add, NO_WRAP, row_start, first);
         let begin = self
@@ -163,5 +167,18 @@ impl Lowering<'_, '_> {
         self.out.at = latch;
         self.out.jump(next_row, &[]);
         choose
+    }
+
+    /// Whether what is left of a row behind `first` runs as a pack of up to so many lanes. Unless it is a sub-group, very few work-items are
+    /// done sooner one by one: groups of one work-item above all, of which all that there is is such a rest.
+    fn runs_together(&mut self, first: Value, lanes: u32) -> Value {
+        let tails = self.sub_groups.tails;
+        if self.sub_groups.lanes > 1 {
+            return tails;
+        }
+        let few = self.out.int(u64::from(lanes / LANES_OF_AN_ITEM));
+        let left = self.out.binary(BinaryOp::Sub, NO_WRAP, self.sizes.by_row()[0], first);
+        let are_many = self.out.compare(IntPredicate::Ugt, left, few);
+        self.out.binary(BinaryOp::And, 0, tails, are_many)
     }
 }
