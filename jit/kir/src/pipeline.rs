@@ -50,7 +50,7 @@ enum Run {
 }
 
 /// The passes in order.
-pub const PASSES: [Pass; 29] = [
+pub const PASSES: [Pass; 30] = [
     Pass {
         name: "spaces",
         reason: "first: what else is decided goes by who may share the memory that a pointer leads to",
@@ -141,6 +141,15 @@ pub const PASSES: [Pass; 29] = [
         name: "contract",
         reason: "behind `regions`, which keeps a product rather than its factors; before `widen`: what it costs is known then, and all widths round alike",
         run: Run::Regions(contract),
+    },
+    Pass {
+        name: "local-volatile",
+        reason: "behind all that keeps values of memory in registers, which `volatile` forbids; before `widen`, whose packs access it lane by lane",
+        run: Run::Regions(|group, options, _| {
+            if options.optimize {
+                transform::access_locals_plainly(group);
+            }
+        }),
     },
     Pass {
         name: "widen",

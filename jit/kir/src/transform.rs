@@ -6,7 +6,7 @@
 //! sums in registers, `dead_stores` removes what is stored to private variables for nobody, `uniform_loops` parts loops that are the
 //! same for all work-items. `regions` cuts a kernel into what lies between its barriers: `collectives`
 //! makes barriers of work-group functions, `borders` says where to cut, `context` how each value gets over.
-//! `contract` decides which products and sums are one operation.
+//! `contract` decides which products and sums are one operation, and `local_volatile` has packs access local memory as any other.
 //! `widen` makes a second body for packs of work-items in SIMD lanes, and `streaming` lets stores of packs go past the caches.
 //! [`check`] writes checks into kernels before all of that, where they are asked for.
 //! Behind [`crate::lower`], `local_atomics`, `reciprocal_root`, `scale`, `byte_division`, `saturation`, `narrow_conversions` and `minimum` replace operations by
@@ -34,6 +34,7 @@ mod idle_barriers;
 pub mod legalize;
 mod linear_memory;
 mod local_atomics;
+mod local_volatile;
 mod loop_exits;
 mod loop_load_elimination;
 mod minimum;
@@ -66,6 +67,7 @@ pub use frames::pass_frames;
 pub use idle_barriers::remove_idle_barriers;
 pub use linear_memory::{check_linear_memory, enter_linear_memory};
 pub use local_atomics::expand_local_atomics;
+pub use local_volatile::access_locals_plainly;
 pub use loop_exits::split_loop_exits;
 pub use loop_load_elimination::eliminate_loop_loads;
 pub use minimum::expand_minima;
