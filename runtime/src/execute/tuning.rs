@@ -20,7 +20,7 @@ use spirula_service::settings::{self, Tune};
 use std::fmt::{self, Debug, Formatter};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
-use untried::{Compared, Untried};
+use untried::{Compared, Outcome, Untried};
 
 /// Threads must have run the code for so many times what it takes to make an alternative, for each one; for what is thought to be slower,
 /// longer by the square of that.
@@ -242,7 +242,12 @@ impl Tuning {
             let won = verdict == Verdict::Won;
             if !self.always {
                 let [champion, challenger] = [&state.champion, &challenger].map(|code| code.info.code.lanes);
-                state.left.learn(Compared { champion, challenger, percent: made_as.percent }, won);
+                let outcome = match () {
+                    () if won => Outcome::Won,
+                    () if median <= 1.0 => Outcome::NoWorse,
+                    () => Outcome::Lost,
+                };
+                state.left.learn(Compared { champion, challenger, percent: made_as.percent }, outcome);
             }
             if won {
                 (state.champion, state.lanes) = (challenger, made_as.lanes);

@@ -1,8 +1,12 @@
-//! An atomic operation on floats, which few processors have, as a loop that computes a new value and exchanges it for the old one
-//! until nobody else has come between.
+//! An atomic operation that few processors have, on floats or a minimum or maximum, as a loop that computes a new value and exchanges it
+//! for the old one until nobody else has come between. A minimum that changes nothing is only a load, where no other memory is
+//! ordered by it: most attempts to lower a distance or a bound find that somebody was there before, and an exchange takes the line
+//! away from all others.
 
 use crate::builder::Builder;
-use crate::{BinaryOp, CastOp, Intrinsic, Op, Ordering, RmwOp, Scalar, Target, Terminator, Type, Value};
+use crate::{
+    BinaryOp, CastOp, IntPredicate, Intrinsic, Op, Ordering, RmwOp, Scalar, Target, Terminator, Type, Value,
+};
 
 /// What is accessed, and how.
 pub(crate) struct Access {
@@ -27,6 +31,12 @@ pub(crate) fn exchange_loop(builder: &mut Builder, op: RmwOp, access: Access, va
     let old = from_integer(builder, expected, &ty);
     let new = combine(builder, op, old, value);
     let replacement = to_integer(builder, new, &integer);
+    if is_extreme(op) && ordering == Ordering::Monotonic {
+        let change = builder.function.add_block();
+        let is_same = builder.compare(IntPredicate::Eq, replacement, expected);
+        builder.branch(is_same, (done, &[]), (change, &[]));
+        builder.at = change;
+    }
     let failure = match ordering {
         Ordering::Release => Ordering::Monotonic,
         Ordering::AcqRel => Ordering::Acquire,
@@ -49,7 +59,7 @@ pub(crate) fn exchange_loop(builder: &mut Builder, op: RmwOp, access: Access, va
     };
     let (found, exchanged) = (member(integer, 0), member(Type::BOOL, 1));
     builder.function.set_terminator(
-        attempt,
+        builder.at,
         Terminator::Branch {
             condition: exchanged,
             then: Target::to(done),
@@ -60,14 +70,25 @@ pub(crate) fn exchange_loop(builder: &mut Builder, op: RmwOp, access: Access, va
     expected
 }
 
-/// The bits of a float, or a pointer's address.
+/// Whether it often leaves what it finds.
+fn is_extreme(op: RmwOp) -> bool {
+    matches!(op, RmwOp::Max | RmwOp::Min | RmwOp::UMax | RmwOp::UMin | RmwOp::FMax | RmwOp::FMin)
+}
+
+/// The bits of a float, or a pointer's address; an integer as it is.
 pub(crate) fn to_integer(builder: &mut Builder, value: Value, integer: &Type) -> Value {
+    if builder.ty(value) == *integer {
+        return value;
+    }
     let op = if builder.ty(value).is_float() { CastOp::BitCast } else { CastOp::PtrToInt };
     builder.cast(op, integer.clone(), value)
 }
 
-/// The float of some bits, or the pointer to an address.
+/// The float of some bits, or the pointer to an address; an integer as it is.
 pub(crate) fn from_integer(builder: &mut Builder, value: Value, ty: &Type) -> Value {
+    if builder.ty(value) == *ty {
+        return value;
+    }
     let op = if ty.is_float() { CastOp::BitCast } else { CastOp::IntToPtr };
     builder.cast(op, ty.clone(), value)
 }
@@ -78,6 +99,10 @@ fn combine(builder: &mut Builder, op: RmwOp, old: Value, value: Value) -> Value 
         RmwOp::FSub => builder.binary(BinaryOp::FSub, 0, old, value),
         RmwOp::FMax => builder.intrinsic(Intrinsic::MaxNumber, &[old, value]),
         RmwOp::FMin => builder.intrinsic(Intrinsic::MinNumber, &[old, value]),
-        _ => unreachable!("the verifier allows no other operation on floats"),
+        RmwOp::Max => builder.intrinsic(Intrinsic::SignedMax, &[old, value]),
+        RmwOp::Min => builder.intrinsic(Intrinsic::SignedMin, &[old, value]),
+        RmwOp::UMax => builder.intrinsic(Intrinsic::UnsignedMax, &[old, value]),
+        RmwOp::UMin => builder.intrinsic(Intrinsic::UnsignedMin, &[old, value]),
+        _ => unreachable!("processors have the others, and the verifier allows no others on floats"),
     }
 }

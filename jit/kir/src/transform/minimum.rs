@@ -4,7 +4,7 @@
 
 use crate::builder::rewrite;
 use crate::transform::exchange_loop::{Access, exchange_loop};
-use crate::{CastOp, Flags, FloatPredicate, Function, Intrinsic, Op, RmwOp};
+use crate::{CastOp, Flags, FloatPredicate, Function, Intrinsic, Op, Ordering, RmwOp, UnaryOp};
 
 /// Replaces both by comparisons, unless no NaN comes and any zero will do; first the atomic ones by loops around them.
 pub fn expand_minima(function: &mut Function) {
@@ -15,11 +15,22 @@ pub fn expand_minima(function: &mut Function) {
         };
         // What no register holds nobody can exchange.
         let fits = builder.ty(value).scalar().is_some_and(|scalar| scalar.bits() <= 64);
-        if !matches!(op, RmwOp::FMin | RmwOp::FMax) || !fits {
+        let is_of_floats = matches!(op, RmwOp::FMin | RmwOp::FMax);
+        // Those of integers are LLVM's, if they order other memory.
+        let is_relaxed_of_integers = matches!(op, RmwOp::Min | RmwOp::Max | RmwOp::UMin | RmwOp::UMax)
+            && ordering == Ordering::Monotonic;
+        if !(is_of_floats || is_relaxed_of_integers) || !fits {
             return false;
         }
         let found = exchange_loop(builder, op, Access { pointer, ordering, volatile, align }, value);
-        builder.replace(inst, Op::Cast { op: CastOp::BitCast, flags: Flags::NONE, value: found });
+        builder.replace(
+            inst,
+            if is_of_floats {
+                Op::Cast { op: CastOp::BitCast, flags: Flags::NONE, value: found }
+            } else {
+                Op::Unary { op: UnaryOp::Freeze, flags: Flags::NONE, value: found }
+            },
+        );
         true
     });
     rewrite(function, |builder, inst| {

@@ -1,8 +1,8 @@
 //! Which alternative is tried next, and which not at all.
 //!
 //! Over the lanes of packs a kernel's time has one minimum, as a rule: more of them fill registers until there are none left. So who lost to
-//! the champion speaks for those beyond it, and who won against those on the other side. Scalar code is another kind of code, of which
-//! packs' times say nothing.
+//! the champion speaks for those beyond it, and who won against those on the other side; who was no worse, but gains too little, for
+//! nobody. Scalar code is another kind of code, of which packs' times say nothing.
 
 use spirula_interface::program::Alternative;
 
@@ -26,6 +26,16 @@ pub(super) struct Compared {
     pub percent: u32,
 }
 
+/// How a comparison ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Outcome {
+    /// The challenger takes the champion's place.
+    Won,
+    /// It takes no longer, and gains too little to.
+    NoWorse,
+    Lost,
+}
+
 impl Untried {
     /// All of them; the likeliest come first.
     pub(super) fn new(alternatives: &[Alternative]) -> Untried {
@@ -45,11 +55,13 @@ impl Untried {
     }
 
     /// Goes by what the two have shown.
-    pub(super) fn learn(&mut self, Compared { champion, challenger, percent }: Compared, won: bool) {
+    pub(super) fn learn(&mut self, Compared { champion, challenger, percent }: Compared, outcome: Outcome) {
         let is_wider = challenger > champion;
         let speaks_for = |other: &Alternative| match other.lanes {
-            Some(lanes @ 2..) if won => lanes != champion && (lanes > champion) != is_wider,
-            Some(lanes @ 2..) if challenger > 1 => {
+            Some(lanes @ 2..) if outcome == Outcome::Won => {
+                lanes != champion && (lanes > champion) != is_wider
+            }
+            Some(lanes @ 2..) if challenger > 1 && outcome == Outcome::Lost => {
                 (lanes > champion) == is_wider && f64::from(other.percent) > MUCH_FASTER * f64::from(percent)
             }
             _ => false,
@@ -98,9 +110,14 @@ mod tests {
         let next = || {
             let Alternative { lanes, percent } = untried.take(champion)?;
             let challenger = lanes?;
-            let won = time(challenger) < time(champion);
-            untried.learn(Compared { champion, challenger, percent }, won);
-            champion = if won { challenger } else { champion };
+            let (now, then) = (time(challenger), time(champion));
+            let outcome = match () {
+                () if now < then => Outcome::Won,
+                () if now == then => Outcome::NoWorse,
+                () => Outcome::Lost,
+            };
+            untried.learn(Compared { champion, challenger, percent }, outcome);
+            champion = if outcome == Outcome::Won { challenger } else { champion };
             Some(challenger)
         };
         std::iter::from_fn(next).collect()
@@ -116,6 +133,9 @@ mod tests {
         let all = [(64, 70), (32, 93), (8, 121)];
         assert_eq!(order(&all, |lanes| lanes.abs_diff(16)), [64, 8]);
         assert_eq!(order(&all, |lanes| lanes.abs_diff(64)), [64, 32]);
+        // Who is as fast as the champion may stand before a still better one.
+        let all = [(8, 110), (4, 120), (32, 130)];
+        assert_eq!(order(&all, |lanes| if lanes < 8 { 1 } else { 2 }), [8, 4]);
     }
 
     #[test]

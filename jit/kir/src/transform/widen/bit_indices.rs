@@ -1,6 +1,7 @@
-//! Widening: accesses by indices that are put together of an id's bits, as partners in a butterfly are (`i ^ j`, `2 * i - (i & (j - 1))`).
-//! Whether the lanes' lie next to each other depends on what the launch brings: in most steps of a sort or a transform they do. All lanes'
-//! indices are asked; neighbours become one wide access, the rest a gather or scatter.
+//! Widening: accesses by indices that are put together of an id's bits, as partners in a butterfly are (`i ^ j`, `2 * i - (i & (j - 1))`), and
+//! by multiples that a parameter says, as the increments of BLAS (`x[i * incx]`). Whether the lanes' lie next to each other depends on
+//! what the launch brings: in most steps of a sort or a transform they do, and most increments are 1. All lanes' indices are asked;
+//! neighbours become one wide access, the rest a gather or scatter.
 
 use super::Widener;
 use super::memory::{Elements, Pattern};
@@ -8,11 +9,14 @@ use super::wrapping::Indexed;
 use crate::analysis::{Shape, Shapes};
 use crate::{
     AddressSpace, BinaryOp, Block, CastOp, Constant, Flags, Function, IntPredicate, Op, Scalar, Type,
-    UnaryOp, Value,
+    UnaryOp, Value, ValueDef,
 };
 
 /// An index is put together of so many operations at most.
 const MOST_OPERATIONS: u32 = 24;
+
+/// A part that all lanes share is looked through so far.
+const FEW_OPERATIONS: u32 = 6;
 
 /// Neighbours of which bits are taken lie no further apart.
 const FURTHEST: i64 = 4;
@@ -58,10 +62,19 @@ impl BitIndex {
             }
             _ => (index, None),
         };
-        let mut search = Search { body, shapes, user, lanes, left: MOST_OPERATIONS, takes_bits: false };
+        let mut search = Search {
+            body,
+            shapes,
+            user,
+            lanes,
+            left: MOST_OPERATIONS,
+            takes_bits: false,
+            is_multiple: false,
+            goes_along: false,
+        };
         let is_found = matches!(body.ty(index), Type::Scalar(Scalar::Int(32 | 64)))
             && search.put_together(index) == Some(Lanes::MayBeInOrder)
-            && search.takes_bits;
+            && (search.takes_bits || search.is_multiple && !search.goes_along);
         let apart = elements.size / scale;
         is_found.then_some(BitIndex { base, index, extension, apart, scale, offset })
     }
@@ -82,6 +95,10 @@ struct Search<'a> {
     lanes: u32,
     left: u32,
     takes_bits: bool,
+    /// Whether something is multiplied by a parameter.
+    is_multiple: bool,
+    /// Whether a part comes of a loop's counter, or of another dimension's id: what is multiplied then are rows, which those go along.
+    goes_along: bool,
 }
 
 impl Search<'_> {
@@ -89,7 +106,10 @@ impl Search<'_> {
     /// anything else.
     fn put_together(&mut self, index: Value) -> Option<Lanes> {
         match self.shapes.shape_at(index, self.user) {
-            Shape::Uniform => return Some(Lanes::Alike),
+            Shape::Uniform => {
+                self.goes_along |= self.is_counted(index, 0);
+                return Some(Lanes::Alike);
+            }
             Shape::Affine { stride, .. } => return (stride.abs() <= FURTHEST).then_some(Lanes::MayBeInOrder),
             Shape::Varying => {}
         }
@@ -99,8 +119,12 @@ impl Search<'_> {
                 self.put_together(value)
             }
             Op::Binary { op: BinaryOp::Mul, lhs, rhs, .. } => {
-                self.body.constant_int(rhs)?;
-                self.put_together(lhs)
+                if self.body.constant_int(rhs).is_some() {
+                    return self.put_together(lhs);
+                }
+                let (of, _) = [(lhs, rhs), (rhs, lhs)].into_iter().find(|(_, by)| self.is_parameter(*by))?;
+                self.is_multiple = true;
+                self.put_together(of)
             }
             Op::Binary { op, lhs, rhs, .. } => {
                 use BinaryOp::{AShr, Add, And, LShr, Or, Shl, Sub, Xor};
@@ -113,6 +137,28 @@ impl Search<'_> {
             }
             _ => None,
         }
+    }
+
+    /// Whether a value is a parameter, of any width.
+    fn is_parameter(&self, value: Value) -> bool {
+        match self.body.defining_op(value) {
+            Some(&Op::Cast { op: CastOp::SExt | CastOp::ZExt | CastOp::Trunc, value, .. }) => {
+                self.is_parameter(value)
+            }
+            _ => matches!(self.body.def(value), ValueDef::Param(_)),
+        }
+    }
+
+    /// Whether a value changes from iteration to iteration, or from row to row.
+    fn is_counted(&self, value: Value, depth: u32) -> bool {
+        if let Some(Op::WorkItem { query, .. }) = self.body.defining_op(value) {
+            return query.is_varying();
+        }
+        if depth == FEW_OPERATIONS || matches!(self.body.def(value), ValueDef::BlockParam(..)) {
+            return true;
+        }
+        let operands = self.body.defining_op(value).map(Op::operands).unwrap_or_default();
+        operands.into_iter().any(|operand| self.is_counted(operand, depth + 1))
     }
 
     /// Whether an operation takes away the bits in which lanes differ.
@@ -214,6 +260,44 @@ mod tests {
     }
 
     #[test]
+    fn increments_are_asked() {
+        assert_eq!(branches("  %9: i64 = mul %3, %2\n"), 1);
+        assert_eq!(
+            branches(
+                "  %6: i32 = trunc %3\n  %7: i32 = trunc %2\n  %8: i32 = mul %7, %6\n  %12: i32 = add %8, %7\n  %9: i64 = sext %12\n"
+            ),
+            1
+        );
+        // By what comes from memory, or is computed.
+        assert_eq!(branches("  %6: i64 = sext %4\n  %9: i64 = mul %3, %6\n"), 0);
+        assert_eq!(branches("  %6: i64 = mul %2, %2\n  %9: i64 = mul %3, %6\n"), 0);
+    }
+
+    #[test]
+    fn rows_that_a_loop_goes_along_are_none() {
+        let text = "kernel \"k\"(%0: ptr(global) @ 0, %1: i64 @ 8) {
+b0:
+  %2: i64 = global_id 0
+  %3: i64 = mul %2, %1
+  %4: ptr(global) = address %0 + %2*4 + 0
+  jump b1(0:i64)
+b1(%5: i64):
+  %6: i64 = add %3, %5
+  %7: ptr(global) = address %0 + %6*4 + 0
+  %8: i32 = load %7, align 4
+  store %4, %8, align 4
+  %9: i64 = add %5, 1:i64
+  %10: i1 = icmp ult %9, %1
+  branch %10, b1(%9), b2
+b2:
+  return
+}";
+        let group = form_regions(parse(text).unwrap());
+        let body = widen(&group.regions[0], None, &group.context, 16).unwrap().body.to_string();
+        assert_eq!(body.matches("  branch ").count(), 1, "the loop's: {body}");
+    }
+
+    #[test]
     fn indices_of_bits_are_asked() {
         assert_eq!(branches("  %9: i64 = xor %3, %2\n"), 1);
         assert_eq!(
@@ -229,7 +313,7 @@ mod tests {
         // What comes from memory is anywhere, and so is what is far apart.
         assert_eq!(branches("  %6: i64 = zext %4\n  %9: i64 = xor %6, %2\n"), 0);
         assert_eq!(branches("  %6: i64 = mul %3, 77:i64\n  %9: i64 = xor %6, %2\n"), 0);
-        assert_eq!(branches("  %9: i64 = mul %3, %2\n"), 0, "no bits are taken");
+        assert_eq!(branches("  %9: i64 = add %3, %2\n"), 0, "no bits are taken");
         // Rows of a square that a pack lies in, and its columns.
         assert_eq!(branches("  %6: i64 = and %3, 18446744073709551360:i64\n  %9: i64 = or %6, %2\n"), 0);
         assert_eq!(branches("  %6: i64 = lshr %3, 8:i64\n  %9: i64 = add %6, %2\n"), 0);

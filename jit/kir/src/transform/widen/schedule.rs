@@ -152,7 +152,7 @@ impl Planner<'_> {
         let mut skip = None;
         if empty
             && let Some(&first) = waiting.first()
-            && (is_header || decides || (self.wants_all_lanes_guard)(block))
+            && (is_header || decides || (self.wants_all_lanes_guard)(block) || self.goes_on_beyond(block))
         {
             self.maybe_empty[at] = false;
             self.go(at, first, waiting.clone());
@@ -188,6 +188,22 @@ impl Planner<'_> {
                 .collect()
         };
         Step { node: Node::Block(block), skip, ways }
+    }
+
+    /// Whether a block accesses memory behind the question whether its loop goes on. When the last lanes have left, that memory may lie
+    /// beyond the buffer, where none may be: processors take a hundred cycles to find that no lane of an access is active.
+    fn goes_on_beyond(&self, block: Block) -> bool {
+        let Some(id) = self.loops.innermost(block).filter(|id| self.shapes.is_divergent_loop(*id)) else {
+            return false;
+        };
+        let accesses = |&inst: &Inst| matches!(self.function.op(inst), Op::Load { .. } | Op::Store { .. });
+        let asks = |from: Block| {
+            let targets = self.function.block(from).terminator.targets();
+            targets.iter().any(|to| to.block == block)
+                && targets.iter().any(|to| !self.loops.contains(id, to.block))
+        };
+        self.function.block(block).insts.iter().any(accesses)
+            && self.loops.get(id).blocks.ones().any(|from| asks(Block(from as u32)))
     }
 
     fn loop_end(&mut self, at: usize, id: LoopId) -> Step {
@@ -265,5 +281,42 @@ impl Planner<'_> {
     fn go(&mut self, at: usize, next: usize, waiting: BTreeSet<usize>) {
         debug_assert!(next > at, "control went back from {at} to {next}");
         self.waiting[next].extend(waiting.into_iter().filter(|&w| w != next));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::parse;
+    use crate::transform::form_regions;
+    use crate::transform::widen::widen;
+
+    /// Branches of a pack whose lanes go by steps of the NDRange's size, and do this.
+    fn branches(body: &str) -> usize {
+        let text = format!(
+            "kernel \"k\"(%0: ptr(global) @ 0, %1: i64 @ 8) {{
+b0:
+  %2: i64 = global_id 0
+  %3: i64 = global_size 0
+  jump b1(%2)
+b1(%4: i64):
+  %5: i1 = icmp slt %4, %1
+  branch %5, b2, b3
+b2:
+{body}  %9: i64 = add %4, %3
+  jump b1(%9)
+b3:
+  return
+}}"
+        );
+        let group = form_regions(parse(&text).unwrap_or_else(|e| panic!("{e}\n{text}")));
+        let body = widen(&group.regions[0], None, &group.context, 16).unwrap().body.to_string();
+        body.matches("  branch ").count()
+    }
+
+    #[test]
+    fn nothing_is_accessed_behind_the_last_iteration() {
+        let load = "  %6: ptr(global) = address %0 + %4*4 + 0\n  %7: i32 = load %6, align 4\n";
+        assert_eq!(branches(&format!("{load}  store %6, %7, align 4\n")), 2);
+        assert_eq!(branches(""), 1);
     }
 }
