@@ -58,7 +58,7 @@ impl Lowering<'_, '_> {
             self.finish_copy(&mut scalar, latch);
             latch
         } else {
-            let rest = if fills { Rest::None } else { Rest::Items(Box::new(scalar), tail) };
+            let rest = if fills { Rest::None } else { Rest::Items(Box::new(scalar), tail.map(Box::new)) };
             self.items(rest, wide, parallel)
         };
         self.out.at = end;
@@ -109,7 +109,7 @@ impl Lowering<'_, '_> {
     /// more.
     fn row_items(
         &mut self,
-        (mut scalar, tail): (BodyCopy, Option<(BodyCopy, u32)>),
+        (mut scalar, tail): (BodyCopy, Option<Box<(BodyCopy, u32)>>),
         packs: Option<Packs>,
         (row_start, [row, plane]): (Value, [Value; 2]),
         hints: LoopHints,
@@ -129,7 +129,7 @@ impl Lowering<'_, '_> {
         let is_wide = packs.is_some();
         if let Some(packs) = packs {
             let rest = match tail {
-                Some(tail) => self.tail(tail, (row_start, [row, plane]), (item.header, next_row)),
+                Some(tail) => self.tail(*tail, (row_start, [row, plane]), (item.header, next_row)),
                 None => item.header,
             };
             self.out.at = packs.enter;
@@ -287,7 +287,7 @@ enum Rest<'a> {
     /// There is none.
     None,
     /// What each does, and what less than a pack of them, up to so many, do together.
-    Items(Box<BodyCopy<'a>>, Option<(BodyCopy<'a>, u32)>),
+    Items(Box<BodyCopy<'a>>, Option<Box<(BodyCopy<'a>, u32)>>),
 }
 
 /// The loop over a row's packs, to be connected with the loop over the rest.

@@ -74,7 +74,8 @@ impl BitIndex {
         };
         let is_found = matches!(body.ty(index), Type::Scalar(Scalar::Int(32 | 64)))
             && search.put_together(index) == Some(Lanes::MayBeInOrder)
-            && (search.takes_bits || search.is_multiple && !search.goes_along);
+            && (search.takes_bits || search.is_multiple)
+            && !(search.is_multiple && search.goes_along);
         let apart = elements.size / scale;
         is_found.then_some(BitIndex { base, index, extension, apart, scale, offset })
     }
