@@ -19,6 +19,7 @@ mod generic;
 mod half;
 mod handles;
 mod host_extensions;
+mod idioms;
 mod image_formats;
 mod images;
 mod images_of_2_0;
@@ -128,6 +129,7 @@ fn main() -> ExitCode {
         image_formats::tests(),
         images::tests(),
         images_of_2_0::tests(),
+        idioms::tests(),
         indices::tests(),
         intermediate::tests(),
         programs::tests(),
