@@ -190,20 +190,20 @@ impl Planner<'_> {
         Step { node: Node::Block(block), skip, ways }
     }
 
-    /// Whether a block accesses memory behind the question whether its loop goes on. When the last lanes have left, that memory may lie
-    /// beyond the buffer, where none may be: processors take a hundred cycles to find that no lane of an access is active.
+    /// Whether a block comes behind the question whether its loop goes on, which accesses memory. When the last lanes have left, that memory may
+    /// lie beyond the buffer, where none may be: processors take a hundred cycles to find that no lane of an access is active.
     fn goes_on_beyond(&self, block: Block) -> bool {
         let Some(id) = self.loops.innermost(block).filter(|id| self.shapes.is_divergent_loop(*id)) else {
             return false;
         };
-        let accesses = |&inst: &Inst| matches!(self.function.op(inst), Op::Load { .. } | Op::Store { .. });
+        let blocks = || self.loops.get(id).blocks.ones().map(|number| Block(number as u32));
         let asks = |from: Block| {
             let targets = self.function.block(from).terminator.targets();
             targets.iter().any(|to| to.block == block)
                 && targets.iter().any(|to| !self.loops.contains(id, to.block))
         };
-        self.function.block(block).insts.iter().any(accesses)
-            && self.loops.get(id).blocks.ones().any(|from| asks(Block(from as u32)))
+        let accesses = |&inst: &Inst| matches!(self.function.op(inst), Op::Load { .. } | Op::Store { .. });
+        blocks().any(asks) && blocks().any(|of| self.function.block(of).insts.iter().any(accesses))
     }
 
     fn loop_end(&mut self, at: usize, id: LoopId) -> Step {
@@ -291,7 +291,7 @@ mod tests {
     use crate::transform::widen::widen;
 
     /// Branches of a pack whose lanes go by steps of the NDRange's size, and do this.
-    fn branches(body: &str) -> usize {
+    fn branches(body: &str, exit: &str) -> usize {
         let text = format!(
             "kernel \"k\"(%0: ptr(global) @ 0, %1: i64 @ 8) {{
 b0:
@@ -300,11 +300,11 @@ b0:
   jump b1(%2)
 b1(%4: i64):
   %5: i1 = icmp slt %4, %1
-  branch %5, b2, b3
+  branch %5, b2, {exit}
 b2:
 {body}  %9: i64 = add %4, %3
   jump b1(%9)
-b3:
+{exit}:
   return
 }}"
         );
@@ -315,8 +315,11 @@ b3:
 
     #[test]
     fn nothing_is_accessed_behind_the_last_iteration() {
-        let load = "  %6: ptr(global) = address %0 + %4*4 + 0\n  %7: i32 = load %6, align 4\n";
-        assert_eq!(branches(&format!("{load}  store %6, %7, align 4\n")), 2);
-        assert_eq!(branches(""), 1);
+        let access = "  %6: ptr(global) = address %0 + %4*4 + 0\n  %7: i32 = load %6, align 4\n  store %6, %7, align 4\n";
+        assert_eq!(branches(access, "b3"), 2);
+        let later =
+            format!("  %8: i1 = icmp eq %4, 7:i64\n  branch %8, b3, b4\nb3:\n{access}  jump b4\nb4:\n");
+        assert_eq!(branches(&later, "b5"), 2, "nor later in it");
+        assert_eq!(branches("", "b3"), 1);
     }
 }
