@@ -129,14 +129,12 @@ impl Single {
         (signed(values[0], self.quadrant), signed(values[1], self.quadrant.wrapping_add(1)))
     }
 
-    /// The tangent of the rest as what it is more than the rest, by Horner's rule: there is enough beside it to be done. What
-    /// `low` adds is multiplied by 1 + r² if `weighed`, which comes nearer to the derivative.
+    /// The tangent of the rest as what it is more than the rest. What `low` adds is multiplied by 1 + r² if `weighed`, which comes nearer to the derivative.
     #[inline(always)]
     fn tan_above_rest(self, weighed: bool) -> f32 {
         let square = self.rest * self.rest;
-        let polynomial = TAN_SINGLE.iter().rev().copied().reduce(|sum, c| sum.mad(square, c)).unwrap_or(0.0);
         let low = if weighed { square.mad(self.low, self.low) } else { self.low };
-        (self.rest * square).mad(polynomial, low)
+        (self.rest * square).mad(polynomial(square, TAN_SINGLE), low)
     }
 
     #[inline(always)]

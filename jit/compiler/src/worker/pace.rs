@@ -20,7 +20,7 @@ const PAUSE: Duration = Duration::from_millis(10);
 static SESSION: OnceLock<Session> = OnceLock::new();
 
 struct Session {
-    file: Mutex<File>,
+    file: File,
     /// How nice the application is.
     usual: i32,
     /// Since when something is done that nobody waits for.
@@ -55,7 +55,7 @@ pub(super) fn look() {
 
 impl Session {
     fn new(file: File, usual: i32) -> Self {
-        Session { file: Mutex::new(file), usual, since: Mutex::new(None), is_slow: AtomicBool::new(false) }
+        Session { file, usual, since: Mutex::new(None), is_slow: AtomicBool::new(false) }
     }
 
     fn begin(&self) {
@@ -86,8 +86,7 @@ impl Session {
     }
 
     fn set(&self, nice: i32) -> bool {
-        let mut file = self.file.lock().unwrap_or_else(PoisonError::into_inner);
-        file.write_all(format!("{nice}\n").as_bytes()).is_ok()
+        (&self.file).write_all(format!("{nice}\n").as_bytes()).is_ok()
     }
 }
 

@@ -23,16 +23,25 @@ pub fn substitute_equal_ids(kernel: &mut Function) {
     let flow = ControlFlow::new(kernel);
     let Some(loops) = Loops::new(&flow) else { return };
     let dominators = Dominators::new(&flow);
-    let uniformity = Uniformity::new(kernel, &flow);
     let headers: Vec<Block> = (0..loops.count()).map(|id| loops.get(LoopId(id)).header).collect();
+    let has_loops = |place: &Place| {
+        let inside = |at: Block| dominators.dominates(place.block, at);
+        // Who comes from elsewhere has been here before.
+        let is_only_way =
+            flow.predecessors(place.block).iter().all(|&other| other == place.from || inside(other));
+        is_only_way && headers.iter().any(|&header| inside(header))
+    };
+    let places: Vec<Place> = places.into_iter().filter(has_loops).collect();
+    if places.is_empty() {
+        return;
+    }
+    let uniformity = Uniformity::new(kernel, &flow);
     for Place { from, block, equal } in places {
         let inside = |at: Block| dominators.dominates(block, at);
-        // Who comes from elsewhere has been here before.
-        let is_only_way = flow.predecessors(block).iter().all(|&other| other == from || inside(other));
         let is_found =
             |fact: &&Equality| uniformity.is_uniform(fact.to) && !uniformity.is_uniform(fact.value);
         let facts: Vec<Equality> = equal.iter().filter(is_found).copied().collect();
-        if facts.is_empty() || !is_only_way || !headers.iter().any(|&header| inside(header)) {
+        if facts.is_empty() {
             continue;
         }
         let mut blocks: Vec<Block> =
