@@ -2,6 +2,7 @@
 //! where 1 would cover it, and beyond, where it covers 1, that is one formula.
 
 use crate::multiply_add::MultiplyAdd;
+use crate::reciprocal::Divide;
 use crate::{double, export, log};
 use std::hint::select_unpredictable;
 
@@ -16,7 +17,7 @@ macro_rules! inverse_hyperbolic {
             pub fn asinh(x: $float) -> $float {
                 let size = x.abs();
                 let square = size * size;
-                let above = square / (1.0 + (square + 1.0).sqrt());
+                let above = square * (1.0 + (square + 1.0).root()).inverse();
                 log_of_root(size, size, above).copysign(x)
             }
 
@@ -24,8 +25,9 @@ macro_rules! inverse_hyperbolic {
             #[inline(always)]
             pub fn acosh(x: $float) -> $float {
                 let above = x - 1.0;
-                let root = above.mad(above, above + above).sqrt();
+                let root = above.mad(above, above + above).root();
                 let value = log_of_root(x, root, above);
+                let value = select_unpredictable(x == 1.0, 0.0, value);
                 select_unpredictable(x < 1.0, $float::NAN, value)
             }
 
@@ -44,10 +46,11 @@ macro_rules! inverse_hyperbolic {
                 let size = x.abs();
                 let below = 1.0 - size;
                 let missed = (1.0 - below) - size;
-                let (double, inverse) = (size + size, 1.0 / below);
+                let (double, inverse) = (size + size, below.inverse());
                 let quotient = double * inverse;
                 let left = (-quotient).mad(missed, (-quotient).fused(below, double));
-                (0.5 * $log1p_of_sum(quotient, left * inverse, 0.0)).copysign(x)
+                let value = 0.5 * $log1p_of_sum(quotient, left * inverse, 0.0);
+                select_unpredictable(size == 1.0, $float::INFINITY, value).copysign(x)
             }
         }
     };

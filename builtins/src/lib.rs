@@ -27,6 +27,7 @@ pub mod pipe;
 mod polynomial;
 mod power;
 pub mod races;
+mod reciprocal;
 mod representation;
 mod scale;
 mod trig;

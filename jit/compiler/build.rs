@@ -109,7 +109,7 @@ fn line_for_linking(line: &str) -> String {
         let of_rustc = |word: &&str| OF_RUSTC.iter().any(|name| word.starts_with(&format!("\"{name}\"")));
         return line.split(' ').filter(|word| !of_rustc(word)).collect::<Vec<_>>().join(" ");
     }
-    if line.starts_with("declare ") && line.contains("@spirula.scale") {
+    if line.starts_with("declare ") && COMPUTING.iter().any(|name| line.contains(name)) {
         // Rust can't say that they compute and do nothing else.
         let end = line.find(" #").unwrap_or(line.len());
         return format!("{} memory(none) nounwind willreturn", &line[..end]);
@@ -166,8 +166,17 @@ fn same_llvm(rustc: &Path, llvm: &Llvm) -> Result<(), String> {
 }
 
 /// What the compiler replaces when it links the library with a program: of checks of kernels, and of what not all processors have.
-const PRIMITIVES: [&str; 4] =
-    ["spirula.image_outside", "spirula.scales", "spirula.scale.f32", "spirula.scale.f64"];
+const PRIMITIVES: [&str; 6] = [
+    "spirula.image_outside",
+    "spirula.scales",
+    "spirula.scale.f32",
+    "spirula.scale.f64",
+    "spirula.reciprocal.f64",
+    "spirula.reciprocal_root.f64",
+];
+
+/// How the names start of those that compute something of numbers.
+const COMPUTING: [&str; 2] = ["@spirula.scale", "@spirula.reciprocal"];
 
 /// Generated code has nothing but the library to call: what it declares must be an LLVM intrinsic, or a primitive.
 fn no_foreign_calls(llvm: &Llvm, bitcode: &Path) -> Result<(), String> {

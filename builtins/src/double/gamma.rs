@@ -1,12 +1,14 @@
 //! Gamma functions by Stirling's series from 8 on, its logarithm in two doubles; below 8 by Γ(z) = Γ(z + 8) / (z … (z
 //! + 7)), of negative numbers by Γ(-a) = -π / (a sin(π a) Γ(a)).
 
-use super::exp::{exp_parts, scaled};
+use super::exp::exp_parts;
 use super::log::{log, log_pair};
 use super::pair::{Pair, sum};
 use super::trig::sin_half_turns;
 use crate::export;
 use crate::polynomial::polynomial;
+use crate::reciprocal::reciprocal;
+use crate::scale::Scale;
 use std::f64::consts::PI;
 
 /// B(2n) / (2n (2n - 1)): the coefficients of 1/z, 1/z³ … of log Γ. From 8 on the rest is below 2^-56.
@@ -30,7 +32,7 @@ fn moved(z: f64) -> (Pair, f64) {
     let small = z < 8.0;
     let factors = ((z + 1.0) * (z + 6.0)) * ((z + 2.0) * (z + 5.0)) * ((z + 3.0) * (z + 4.0));
     let w = if small { sum(8.0, z) } else { Pair { hi: z, lo: 0.0 } };
-    let inverse = 1.0 / w.hi;
+    let inverse = reciprocal(w.hi);
     let series = inverse * polynomial(inverse * inverse, STIRLING);
     let log = log_pair(w.hi);
     // (w - 1/2) log w - w, and what w.lo changes: w.lo log w.
@@ -52,7 +54,7 @@ fn tgamma(x: f64) -> f64 {
     let (m, k) = exp_parts(if mirrored { log.negated() } else { log });
     // The sine is of x itself: 200 would be a pole.
     let reflected = -PI * factor / (bounded * sin_half_turns(size));
-    let value = scaled(m * (if mirrored { reflected } else { 1.0 / factor }), k);
+    let value = (m * (if mirrored { reflected } else { reciprocal(factor) })).scale(k);
     let value = if size < 1e-17 { 1.0 / x } else { value };
     if (x < 0.0 && x.trunc() == x) || x.is_nan() { f64::NAN } else { value }
 }

@@ -2,6 +2,8 @@
 
 use super::exp::{exp, expm1};
 use crate::export;
+use crate::multiply_add::MultiplyAdd;
+use crate::reciprocal::reciprocal;
 
 /// From here on e^-x is nothing beside e^x, and e^x is computed in two factors because it may overflow.
 const LARGE: f64 = 40.0;
@@ -17,7 +19,7 @@ fn half_exp(x: f64) -> f64 {
 fn sinh(x: f64) -> f64 {
     let size = x.abs();
     let below = expm1(if size > LARGE { LARGE } else { size });
-    let value = 0.5 * (below + below / (below + 1.0));
+    let value = 0.5 * below.mad(reciprocal(below + 1.0), below);
     (if size > LARGE { half_exp(size) } else { value }).copysign(x)
 }
 
@@ -25,14 +27,14 @@ fn sinh(x: f64) -> f64 {
 fn cosh(x: f64) -> f64 {
     let size = x.abs();
     let e = exp(if size > LARGE { LARGE } else { size });
-    if size > LARGE { half_exp(size) } else { 0.5 * e + 0.5 / e }
+    if size > LARGE { half_exp(size) } else { 0.5 * (e + reciprocal(e)) }
 }
 
 #[inline(always)]
 fn tanh(x: f64) -> f64 {
     let bounded = if x.abs() > LARGE { LARGE } else { x.abs() };
     let below = expm1(2.0 * bounded);
-    (below / (below + 2.0)).copysign(x)
+    (below * reciprocal(below + 2.0)).copysign(x)
 }
 
 export! {

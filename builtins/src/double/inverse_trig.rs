@@ -3,55 +3,54 @@
 use crate::export;
 use crate::multiply_add::MultiplyAdd;
 use crate::polynomial::polynomial;
+use crate::reciprocal::{reciprocal, reciprocal_root};
 use std::f64::consts::{FRAC_1_PI, FRAC_PI_2, PI};
+use std::hint::select_unpredictable;
 
 /// π/2 - FRAC_PI_2.
 const PI_2_REST: f64 = 6.123233995736766e-17;
 
-/// (asin(s) / s - 1) / s² over s² for |s| <= 1/2; relative error 2^-65.
-const ASIN: [f64; 16] = [
-    0.16666666666666666,
-    0.07500000000000001,
-    0.044642857142854896,
-    0.030381944444744974,
-    0.022372159069840483,
-    0.017352765313989122,
-    0.013964819093904957,
-    0.011552270675713022,
-    0.009755249440263935,
-    0.00845263412545028,
-    0.006868000082946958,
-    0.008747626096338083,
-    -0.0027373541914480107,
-    0.026534461476702034,
-    -0.02934085752120775,
-    0.03210298956952057,
+/// Beyond, what a number's reciprocal adds to an arc is nothing.
+const LEAST_INVERSE: f64 = 1e20;
+
+/// (asin(s) / s - 1) / s² over s² for |s| <= 1/2; error 2^-55 / s².
+const ASIN: [f64; 12] = [
+    0.16666666666665383,
+    0.07500000000343054,
+    0.04464285682347499,
+    0.030381959331487456,
+    0.022371753519621253,
+    0.017359771136670473,
+    0.013884598370129073,
+    0.012173279105186431,
+    0.006510856725107169,
+    0.019573892152632198,
+    -0.01629404626052294,
+    0.031958944177949054,
 ];
 
-/// (atan(t) / t - 1) / t² over t² for |t| <= 1; relative error 2^-58.
-const ATAN: [f64; 22] = [
-    -0.3333333333333333,
-    0.1999999999999992,
-    -0.14285714285701234,
-    0.11111111110268297,
-    -0.0909090906193528,
-    0.07692307078827029,
-    -0.06666657934573768,
-    0.05882264416776449,
-    -0.052624922290256754,
-    0.04758080083637821,
-    -0.043306538430670664,
-    0.03938687540798632,
-    -0.035271331066871296,
-    0.030330719265790507,
-    -0.024191345810140718,
-    0.01718398172211335,
-    -0.010412153260359241,
-    0.005140912856746939,
-    -0.0019612554271685326,
-    0.0005376839297396244,
-    -9.371186345052626e-05,
-    7.767624330289919e-06,
+/// (atan(t) / t - 1) / t² over t² for |t| <= 1; error 2^-56 / t².
+const ATAN: [f64; 20] = [
+    -0.3333333333333307,
+    0.19999999999951462,
+    -0.14285714282575138,
+    0.11111111007026742,
+    -0.0909090700299756,
+    0.07692279839324973,
+    -0.06666404057587105,
+    0.05880527813575704,
+    -0.05253518544809204,
+    0.04722322181202654,
+    -0.042191788468530354,
+    0.03664190846350154,
+    -0.02990385433352352,
+    0.021984848026154823,
+    -0.013900554990539164,
+    0.007196499588040449,
+    -0.0028849166382660853,
+    0.0008313212255101133,
+    -0.00015216073586507838,
+    1.3225063171023206e-05,
 ];
 
 /// asin(|x|) up to 1/2, else asin(√((1 - |x|) / 2)).
@@ -59,10 +58,12 @@ const ATAN: [f64; 22] = [
 fn arc(x: f64) -> f64 {
     let outer = x.abs() > 0.5;
     let square = if outer { 0.5 - 0.5 * x.abs() } else { x * x };
-    let root = if outer { square.sqrt() } else { x.abs() };
-    // What rounding the root lost.
-    let lost = (-root).fused(root, square) / (2.0 * root);
-    let lost = if outer && root > 0.0 { lost } else { 0.0 };
+    // Nothing takes a root of zero; of less than zero, where |x| > 1, it is NaN.
+    let inverse = reciprocal_root(if square == 0.0 { 1.0 } else { square });
+    let root = if outer { square * inverse } else { x.abs() };
+    // What the root misses.
+    let lost = (-root).fused(root, square) * (0.5 * inverse);
+    let lost = if outer { lost } else { 0.0 };
     root + (root * square * polynomial(square, ASIN) + lost)
 }
 
@@ -85,9 +86,14 @@ fn acos(x: f64) -> f64 {
 #[inline(always)]
 fn flat_arc(y: f64, x: f64) -> (f64, bool) {
     let steep = y > x;
-    let ratio = if steep { x / y } else { y / x };
-    let square = ratio * ratio;
-    (ratio + ratio * square * polynomial(square, ATAN), steep)
+    (arc_of_slope(if steep { x / y } else { y / x }), steep)
+}
+
+/// The arc tangent of a number from 0 to 1.
+#[inline(always)]
+fn arc_of_slope(slope: f64) -> f64 {
+    let square = slope * slope;
+    slope + slope * square * polynomial(square, ATAN)
 }
 
 /// atan(y / x) for such y and x.
@@ -99,7 +105,11 @@ fn atan_quotient(y: f64, x: f64) -> f64 {
 
 #[inline(always)]
 fn atan(x: f64) -> f64 {
-    atan_quotient(x.abs(), 1.0).copysign(x)
+    let size = x.abs();
+    let steep = size > 1.0;
+    let inverse = select_unpredictable(size > LEAST_INVERSE, 0.0, reciprocal(size));
+    let arc = arc_of_slope(if steep { inverse } else { size });
+    (if steep { FRAC_PI_2 - (arc - PI_2_REST) } else { arc }).copysign(x)
 }
 
 /// |y| and |x| with their angle, neither both zero nor both infinite: 0 / 0 and ∞ / ∞ count as 0 / 1 and 1 / 1.

@@ -7,32 +7,31 @@ use super::pair::{Pair, product, sum};
 use crate::export;
 use crate::multiply_add::MultiplyAdd;
 use crate::polynomial::polynomial;
+use crate::reciprocal::quotient;
 use std::f64::consts::{FRAC_2_PI, FRAC_PI_2};
 
 /// What π/2 has beyond FRAC_PI_2, twice.
 const PI_2_SECOND: f64 = 6.123233995736766e-17;
 const PI_2_THIRD: f64 = -1.4973849048591698e-33;
 
-/// (sin r - r) / r³ over r² for |r| <= π/4; relative error 2^-63.
-const SIN: [f64; 7] = [
-    -0.16666666666666666,
-    0.008333333333333331,
-    -0.0001984126984126504,
-    2.755731921932058e-06,
-    -2.50521062259944e-08,
-    1.6058530596645953e-10,
-    -7.586636882825159e-13,
+/// (sin r - r) / r³ over r² for |r| <= π/4; error 2^-56 / r².
+const SIN: [f64; 6] = [
+    -0.16666666666666632,
+    0.008333333333322323,
+    -0.00019841269829731523,
+    2.755731366423934e-06,
+    -2.505075363479296e-08,
+    1.5896527113099536e-10,
 ];
 
-/// (cos r - 1 + r²/2) / r⁴ over r²; relative error 2^-65.
-const COS: [f64; 7] = [
-    0.041666666666666664,
-    -0.0013888888888888887,
-    2.4801587301584632e-05,
-    -2.755731922139249e-07,
-    2.0876755787492604e-09,
-    -1.1470460319209511e-11,
-    4.745838412531023e-14,
+/// (cos r - 1 + r²/2) / r⁴ over r²; error 2^-59 / r⁴.
+const COS: [f64; 6] = [
+    0.0416666666666666,
+    -0.0013888888888874001,
+    2.4801587289401564e-05,
+    -2.755731432802981e-07,
+    2.0875719840829864e-09,
+    -1.135946379284175e-11,
 ];
 
 /// Quarter turns, modulo 4 in the low bits, and the rest in radians.
@@ -186,7 +185,8 @@ impl Angle {
     #[inline(always)]
     fn tan(self) -> f64 {
         let (sin, cos) = (self.sin_of_rest(), self.cos_of_rest());
-        if self.quadrant & 1 == 0 { sin / cos } else { -cos / sin }
+        let (above, below) = if self.quadrant & 1 == 0 { (sin, cos) } else { (-cos, sin) };
+        quotient(above, below)
     }
 
     /// tan with the signs of zeros and poles that `tanpi` asks for.

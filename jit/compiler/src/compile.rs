@@ -243,7 +243,7 @@ fn import(
         transform::infer_spaces(function);
         transform::decide_contraction(function, &facts);
         transform::expand_minima(function);
-        transform::expand_reciprocal_roots(function, &facts);
+        transform::expand_reciprocals(function, &facts);
         transform::expand_scales(function, &facts);
         transform::widen_narrow_conversions(function);
         if options.addresses.is_linear() {

@@ -123,8 +123,10 @@ intrinsics! {
         Round "round", RoundEven "roundeven", SquareRoot "sqrt", Truncate "trunc",
         // An approximation of 1/sqrt(x), to be made better: the machine's, or the quotient itself.
         ReciprocalRoot "spirula.reciprocal_root",
-        // The same as the one of 14 bits below, of one number.
-        ReciprocalRootOne14 "spirula.reciprocal_root_14",
+        // 1/x likewise.
+        Reciprocal "spirula.reciprocal",
+        // The same as those of 14 bits below, of one number.
+        ReciprocalRootOne14 "spirula.reciprocal_root_14", ReciprocalOne14 "spirula.reciprocal_14",
     }
     Shape::Floats(2) => {
         CopySign "copysign", Maximum "maximum", MaximumNumber "maximumnum", MaxNumber "maxnum",
@@ -155,8 +157,9 @@ intrinsics! {
         ReduceFloatAdd "vector.reduce.fadd", ReduceFloatMul "vector.reduce.fmul",
     }
     Shape::MaskedRegister => {
-        // AVX-512's approximation of 1/sqrt(x), to 14 bits.
+        // AVX-512's approximations of 1/sqrt(x) and 1/x, to 14 bits.
         ReciprocalRoot14 "x86.avx512.rsqrt14.ps.512", ReciprocalRoot14OfDoubles "x86.avx512.rsqrt14.pd.512",
+        Reciprocal14OfDoubles "x86.avx512.rcp14.pd.512",
     }
     Shape::RoundedRegisters => {
         // AVX-512's m 2^k, of an integer k.
@@ -211,6 +214,7 @@ impl Intrinsic {
     pub fn is_internal(self) -> bool {
         use Intrinsic::*;
         matches!(self, ReciprocalRoot | ReciprocalRoot14 | ReciprocalRoot14OfDoubles | ReciprocalRootOne14)
+            || matches!(self, Reciprocal | Reciprocal14OfDoubles | ReciprocalOne14)
             || matches!(self, Scale | ScaleFloats | ScaleDoubles | IsLocal | IsPrivate)
     }
 

@@ -175,9 +175,9 @@ pub const PASSES: [Pass; 30] = [
         run: Run::Function(|function, _| transform::expand_local_atomics(function)),
     },
     Pass {
-        name: "reciprocal-root",
-        reason: "behind `widen`, which widens the primitive as a whole",
-        run: Run::Function(|function, options| transform::expand_reciprocal_roots(function, &options.facts)),
+        name: "reciprocals",
+        reason: "behind `widen`, which widens the primitives as a whole",
+        run: Run::Function(|function, options| transform::expand_reciprocals(function, &options.facts)),
     },
     Pass {
         name: "scale",

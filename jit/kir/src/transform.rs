@@ -9,7 +9,7 @@
 //! `contract` decides which products and sums are one operation, and `local_volatile` has packs access local memory as any other.
 //! `widen` makes a second body for packs of work-items in SIMD lanes, and `streaming` lets stores of packs go past the caches.
 //! [`check`] writes checks into kernels before all of that, where they are asked for.
-//! Behind [`crate::lower`], `local_atomics`, `reciprocal_root`, `scale`, `byte_division`, `saturation`, `narrow_conversions` and `minimum` replace operations by
+//! Behind [`crate::lower`], `local_atomics`, `reciprocals`, `scale`, `byte_division`, `saturation`, `narrow_conversions` and `minimum` replace operations by
 //! simpler ones, the second and third by the machine's on `registers`; `elements` takes single lanes of indices rather than of addresses,
 //! `shuffles` makes one of several, and `dead_code` removes what is computed for nobody. For devices of 32 bits, `linear_memory` makes
 //! pointers offsets in a block of memory, and `frames` sees to it that called functions' variables lie there.
@@ -41,7 +41,7 @@ mod minimum;
 mod narrow_conversions;
 mod offsets;
 mod power_divisors;
-mod reciprocal_root;
+mod reciprocals;
 mod regions;
 mod registers;
 mod row_dimension;
@@ -73,7 +73,7 @@ pub use loop_load_elimination::eliminate_loop_loads;
 pub use minimum::expand_minima;
 pub use narrow_conversions::widen_narrow_conversions;
 pub use power_divisors::shift_by_powers;
-pub use reciprocal_root::expand_reciprocal_roots;
+pub use reciprocals::expand_reciprocals;
 pub use regions::form_regions;
 pub(crate) use regions::{GROUP, ITEM};
 pub use row_dimension::choose_row_dimension;

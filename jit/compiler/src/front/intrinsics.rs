@@ -92,7 +92,9 @@ mod tests {
             "llvm.memcpy.element.unordered.atomic.p0.p0.i64",
             "llvm.exp2.f32", // It would become a call of libm.
             "llvm.spirula.reciprocal_root.f32",
+            "llvm.spirula.reciprocal.f64",
             "llvm.x86.avx512.rsqrt14.ps.512",
+            "llvm.x86.avx512.rcp14.pd.512",
             "llvm.",
             "llvm",
             "fma.f32",

@@ -28,7 +28,7 @@ unsafe extern "C" {
     fn truncf(x: f32) -> f32;
 }
 
-const FUNCTIONS: usize = 27;
+const FUNCTIONS: usize = 28;
 
 /// Bytes of a jump to one of them.
 const JUMP: usize = 16;
@@ -81,6 +81,7 @@ pub(super) fn runtime_functions() -> [External<'static>; FUNCTIONS] {
         function("spirula.double_to_half", double_to_half as *const ()),
         function("spirula.rsqrt14", rsqrt14()),
         function("spirula.rsqrt14.f64", rsqrt14_of_doubles()),
+        function("spirula.rcp14.f64", rcp14_of_doubles()),
         function("__extendhfsf2", extend_half as *const ()),
         function("__truncsfhf2", truncate_float as *const ()),
         function("__truncdfhf2", truncate_double as *const ()),
@@ -142,44 +143,31 @@ extern "C" fn signed_remainder(a: i128, b: i128) -> i128 {
     a.checked_rem(b).unwrap_or(0)
 }
 
-/// AVX-512's approximation of 1/sqrt(x), for code that is made where the processor has it; NaN elsewhere. The very instruction: loops
-/// call it that do little else.
-fn rsqrt14() -> *const () {
-    #[cfg(target_arch = "x86_64")]
-    if std::arch::is_x86_feature_detected!("avx512f") {
-        return approximate as *const ();
-    }
-    extern "C" fn none(_: f32) -> f32 {
-        f32::NAN
-    }
-    none as *const ()
+/// AVX-512's approximations, for code that is made where the processor has it; NaN elsewhere. The very instructions: loops call them
+/// that do little else.
+macro_rules! approximation {
+    ($name:ident, $float:ty, $set:ident, $instruction:ident, $get:ident) => {
+        fn $name() -> *const () {
+            #[cfg(target_arch = "x86_64")]
+            if std::arch::is_x86_feature_detected!("avx512f") {
+                #[target_feature(enable = "avx512f")]
+                extern "C" fn approximate(value: $float) -> $float {
+                    use std::arch::x86_64::{$get, $instruction, $set};
+                    $get($instruction($set(0.0), $set(value)))
+                }
+                return approximate as *const ();
+            }
+            extern "C" fn none(_: $float) -> $float {
+                <$float>::NAN
+            }
+            none as *const ()
+        }
+    };
 }
 
-/// The same of double.
-fn rsqrt14_of_doubles() -> *const () {
-    #[cfg(target_arch = "x86_64")]
-    if std::arch::is_x86_feature_detected!("avx512f") {
-        return approximate_double as *const ();
-    }
-    extern "C" fn none(_: f64) -> f64 {
-        f64::NAN
-    }
-    none as *const ()
-}
-
-#[cfg(target_arch = "x86_64")]
-#[target_feature(enable = "avx512f")]
-extern "C" fn approximate_double(value: f64) -> f64 {
-    use std::arch::x86_64::{_mm_cvtsd_f64, _mm_rsqrt14_sd, _mm_set_sd};
-    _mm_cvtsd_f64(_mm_rsqrt14_sd(_mm_set_sd(0.0), _mm_set_sd(value)))
-}
-
-#[cfg(target_arch = "x86_64")]
-#[target_feature(enable = "avx512f")]
-extern "C" fn approximate(value: f32) -> f32 {
-    use std::arch::x86_64::{_mm_cvtss_f32, _mm_rsqrt14_ss, _mm_set_ss};
-    _mm_cvtss_f32(_mm_rsqrt14_ss(_mm_set_ss(0.0), _mm_set_ss(value)))
-}
+approximation!(rsqrt14, f32, _mm_set_ss, _mm_rsqrt14_ss, _mm_cvtss_f32);
+approximation!(rsqrt14_of_doubles, f64, _mm_set_sd, _mm_rsqrt14_sd, _mm_cvtsd_f64);
+approximation!(rcp14_of_doubles, f64, _mm_set_sd, _mm_rcp14_sd, _mm_cvtsd_f64);
 
 #[cfg(test)]
 mod tests {

@@ -69,6 +69,7 @@ impl Translator<'_> {
                 };
                 return Ok(self.call(name, &[x])?[0]);
             }
+            ReciprocalOne14 => return Ok(self.call("spirula.rcp14.f64", &[x])?[0]),
             Canonicalize => {
                 // As the product with one: quiets.
                 let one = match scalar(self.function, result)? {

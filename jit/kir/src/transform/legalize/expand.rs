@@ -101,7 +101,7 @@ fn expand_intrinsic(
             return conversions::saturating(builder, intrinsic, x, ty);
         }
         (Scale, &[m, k]) => scale_in_integers(builder, m, k),
-        (MultiplyAdd | ReciprocalRoot, _) => {
+        (MultiplyAdd | ReciprocalRoot | Reciprocal, _) => {
             return Err(Illegal::new(format!("`{}`, which another pass decides", intrinsic.name())));
         }
         _ => return Ok(None),

@@ -372,7 +372,7 @@ impl<'f> Scalarizer<'f> {
                 let (start, lanes) = (self.one(arguments[0])?, self.get(arguments[1])?);
                 Ok(vec![self.fold(intrinsic, start, &lanes)?])
             }
-            Shape::MaskedRegister => self.masked_register(arguments),
+            Shape::MaskedRegister => self.masked_register(intrinsic, arguments),
             Shape::RoundedRegisters => {
                 // All lanes take part, and round as ever (`transform::scale`).
                 let (ms, ks) = (self.get(arguments[0])?, self.get(arguments[1])?);
@@ -409,17 +409,20 @@ impl<'f> Scalarizer<'f> {
     }
 
     /// The processor's approximation, for one lane at a time.
-    fn masked_register(&mut self, arguments: &[Value]) -> Result<Vec<Value>, Illegal> {
+    fn masked_register(&mut self, intrinsic: Intrinsic, arguments: &[Value]) -> Result<Vec<Value>, Illegal> {
         let (lanes, others) = (self.get(arguments[0])?, self.get(arguments[1])?);
         let mask = self.old.constant_int(arguments[2]).unwrap_or(0);
-        let intrinsic = Intrinsic::ReciprocalRootOne14;
-        let root = |(number, (&x, &other)): (usize, (&Value, &Value))| {
+        let of_one = match intrinsic {
+            Intrinsic::Reciprocal14OfDoubles => Intrinsic::ReciprocalOne14,
+            _ => Intrinsic::ReciprocalRootOne14,
+        };
+        let approximation = |(number, (&x, &other)): (usize, (&Value, &Value))| {
             if mask & (1 << number) == 0 {
                 return other;
             }
-            self.out().intrinsic(intrinsic, &[x])
+            self.out().intrinsic(of_one, &[x])
         };
-        Ok(lanes.iter().zip(others.iter()).enumerate().map(root).collect())
+        Ok(lanes.iter().zip(others.iter()).enumerate().map(approximation).collect())
     }
 
     /// The same bits in lanes of another width.

@@ -184,6 +184,11 @@ impl Prices<'_> {
                 scalar: self.costs.division * scalar_registers,
                 pack: 1.5 * self.costs.division * registers,
             },
+            // An approximation and four steps, or a division.
+            Op::Intrinsic { intrinsic: Intrinsic::Reciprocal, .. } => Cost {
+                scalar: self.costs.division * scalar_registers,
+                pack: 6.0 * self.costs.vector * registers,
+            },
             // Instantiated: a call of C's library.
             Op::Binary { op: BinaryOp::FRem, .. } => {
                 Cost { scalar: CALL * elements, pack: CALL * f64::from(self.lanes) * elements }
@@ -249,6 +254,7 @@ impl Prices<'_> {
             | Op::Intrinsic { intrinsic: Intrinsic::SquareRoot | Intrinsic::ReciprocalRoot, .. } => {
                 Cost::both(times.division)
             }
+            Op::Intrinsic { intrinsic: Intrinsic::Reciprocal, .. } => Cost::both(5.0 * times.float),
             Op::Unary { op: UnaryOp::FNeg, .. } => Cost::both(times.simple),
             Op::Cast { op: CastOp::BitCast, .. } => Cost::both(0.0),
             Op::Binary { .. } | Op::Intrinsic { .. } if ty.is_float() => Cost::both(times.float),

@@ -1,0 +1,135 @@
+//! Transform: the primitives `spirula.reciprocal_root`, 1/sqrt(x) of float and double within 1.2 ULP, and `spirula.reciprocal`, 1/x of
+//! double. Where the processor has an approximation (AVX-512: 14 bits, denormals too), they are that and one step or two towards the
+//! answer; elsewhere the quotient itself: the divider works beside what else a kernel does, and steps from an approximation of 12 bits
+//! would not. Where 2.4 ULP will do (`afn`), LLVM finds that approximation.
+//!
+//! The library's functions ask for reciprocals (`builtins/src/reciprocal.rs`) of normal numbers which have normal ones.
+
+use super::registers::{by_register, number};
+use crate::builder::{Builder, replace_results};
+use crate::{
+    BinaryOp, Constant, Flags, FloatPredicate, Function, Intrinsic, Op, Scalar, Type, UnaryOp, Value,
+};
+use spirula_interface::target::TargetFacts;
+
+/// What there is for a type of floats.
+struct Format {
+    one: Constant,
+    half: Constant,
+    /// The approximation of a root, of so many lanes, and the steps from it.
+    root: Intrinsic,
+    lanes: u32,
+    steps: u32,
+}
+
+fn format(scalar: Option<Scalar>) -> Format {
+    match scalar {
+        Some(Scalar::Double) => Format {
+            one: Constant::Float(1.0_f64.to_bits()),
+            half: Constant::Float(0.5_f64.to_bits()),
+            root: Intrinsic::ReciprocalRoot14OfDoubles,
+            lanes: 8,
+            steps: 2,
+        },
+        _ => Format {
+            one: Constant::Float(1.0_f32.to_bits().into()),
+            half: Constant::Float(0.5_f32.to_bits().into()),
+            root: Intrinsic::ReciprocalRoot14,
+            lanes: 16,
+            steps: 1,
+        },
+    }
+}
+
+/// Replaces the primitives by what the processor has.
+pub fn expand_reciprocals(function: &mut Function, facts: &TargetFacts) {
+    replace_results(function, |builder, inst| {
+        let Op::Intrinsic { intrinsic, arguments, flags } = builder.function.op(inst) else { return None };
+        let (intrinsic, x, is_quick) = (*intrinsic, arguments.first()?, flags.0 & Flags::APPROXIMATE != 0);
+        let x = *x;
+        match intrinsic {
+            Intrinsic::ReciprocalRoot => Some(reciprocal_root(builder, x, facts.avx512, is_quick)),
+            Intrinsic::Reciprocal => Some(reciprocal(builder, x, facts.avx512)),
+            _ => None,
+        }
+    });
+}
+
+fn reciprocal_root(builder: &mut Builder, x: Value, avx512: bool, is_quick: bool) -> Value {
+    let format = format(builder.ty(x).scalar());
+    if avx512 {
+        let root = approximation(builder, x, format.root, format.lanes);
+        (0..format.steps).fold(root, |root, _| improved_root(builder, x, root, &format))
+    } else if is_quick {
+        quick_root(builder, x, &format)
+    } else {
+        let one = number(builder, &builder.ty(x), format.one);
+        let root = builder.intrinsic(Intrinsic::SquareRoot, &[x]);
+        builder.binary(BinaryOp::FDiv, 0, one, root)
+    }
+}
+
+/// As LLVM does it where it may: on x86-64 an approximation and a step of Newton's, which is not a number for zeros, denormals and
+/// infinity. Programs mask these out, if at all, behind the function: they get the limits.
+fn quick_root(builder: &mut Builder, x: Value, format: &Format) -> Value {
+    const WITH: u16 = Flags::REASSOC | Flags::RECIPROCAL | Flags::CONTRACT | Flags::APPROXIMATE;
+    let ty = builder.ty(x);
+    let root = Op::Intrinsic { intrinsic: Intrinsic::SquareRoot, flags: Flags(WITH), arguments: vec![x] };
+    let root = builder.push(ty.clone(), root);
+    let one = number(builder, &ty, format.one.clone());
+    let quotient = builder.binary(BinaryOp::FDiv, WITH, one, root);
+    let float = |x: f32| Constant::Float(x.to_bits().into());
+    let [zero, least, infinity] =
+        [0.0, f32::MIN_POSITIVE, f32::INFINITY].map(|x| number(builder, &ty, float(x)));
+    let magnitude = builder.intrinsic(Intrinsic::FloatAbs, &[x]);
+    let is_small = builder.compare_floats(FloatPredicate::Olt, magnitude, least);
+    let is_large = builder.compare_floats(FloatPredicate::Oeq, x, infinity);
+    let quotient = builder.select(is_small, infinity, quotient);
+    builder.select(is_large, zero, quotient)
+}
+
+/// y + y/2 (1 - x y y) with sums that round once, as all processors with an approximation have them. A relative error of 2^-14
+/// becomes one of 1.5 2^-28, and that one of 1.5 2^-56 but for rounding. For zeros and infinity the approximation is the answer, and
+/// the step not a number.
+fn improved_root(builder: &mut Builder, x: Value, root: Value, format: &Format) -> Value {
+    let ty = builder.ty(x);
+    let [one, half] = [&format.one, &format.half].map(|constant| number(builder, &ty, constant.clone()));
+    let product = builder.binary(BinaryOp::FMul, 0, x, root);
+    let negative = negated(builder, product);
+    let error = builder.intrinsic(Intrinsic::FusedMultiplyAdd, &[negative, root, one]);
+    let half = builder.binary(BinaryOp::FMul, 0, root, half);
+    let closer = builder.intrinsic(Intrinsic::FusedMultiplyAdd, &[half, error, root]);
+    let is_number = builder.compare_floats(FloatPredicate::Ord, error, error);
+    builder.select(is_number, closer, root)
+}
+
+/// y (1 + e) (1 + e²) with e = 1 - x y: of an e of 2^-14, 2^-56 is left.
+fn reciprocal(builder: &mut Builder, x: Value, avx512: bool) -> Value {
+    let (ty, format) = (builder.ty(x), format(Some(Scalar::Double)));
+    let one = number(builder, &ty, format.one);
+    if !avx512 {
+        return builder.binary(BinaryOp::FDiv, 0, one, x);
+    }
+    let first = approximation(builder, x, Intrinsic::Reciprocal14OfDoubles, format.lanes);
+    let negative = negated(builder, x);
+    let error = builder.intrinsic(Intrinsic::FusedMultiplyAdd, &[negative, first, one]);
+    let closer = builder.intrinsic(Intrinsic::FusedMultiplyAdd, &[first, error, first]);
+    let square = builder.binary(BinaryOp::FMul, 0, error, error);
+    builder.intrinsic(Intrinsic::FusedMultiplyAdd, &[closer, square, closer])
+}
+
+fn negated(builder: &mut Builder, value: Value) -> Value {
+    let ty = builder.ty(value);
+    builder.push(ty, Op::Unary { op: UnaryOp::FNeg, flags: Flags::NONE, value })
+}
+
+/// What an instruction for registers of so many lanes makes of a number or a vector.
+fn approximation(builder: &mut Builder, x: Value, intrinsic: Intrinsic, lanes: u32) -> Value {
+    by_register(builder, &[x], lanes, |builder, parts| {
+        let register @ Type::Vector(_, lanes) = builder.ty(parts[0]) else { unreachable!("a register") };
+        let zeros = builder.constant(register.clone(), Constant::Zero);
+        let all = builder.constant(Type::int(lanes), Constant::Int((1 << lanes) - 1));
+        let op = Op::Intrinsic { intrinsic, flags: Flags::NONE, arguments: vec![parts[0], zeros, all] };
+        builder.push(register, op)
+    })
+}
