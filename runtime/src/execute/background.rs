@@ -1,5 +1,7 @@
-//! Work that nobody waits for: code that is made while launches run what there is. One queue of jobs, and a few threads, which end
-//! when it is empty. A process that exits gives them a moment, for what they make is kept on disk, and many processes live no longer
+//! Work that nobody waits for: code that is made while launches run what there is. A few threads do jobs, and end when there are none. What
+//! makes a kernel's first optimized code, or code for launches that have none, goes before what finds out whether other code is faster
+//! still, and doesn't wait for such a job that is being done: between the two lies a factor of ten to fifty, not of two. Of urgent jobs
+//! the newest goes first: who asked last runs now, and what others asked for before may never be run again. A process that exits gives them a moment, for what they make is kept on disk, and many processes live no longer
 //! than their launches. What is not done by then another process does ([`finisher`]).
 
 use crate::log;
@@ -36,15 +38,16 @@ static LEFT: AtomicBool = AtomicBool::new(false);
 static QUEUE: PerProcess<Queue> =
     PerProcess::new(|| Queue::new((machine::usable_cpus() / 2).clamp(1, MOST_THREADS)), |_| {});
 
-/// Has a job done when those that were there before have been begun. An exit waits for it for a while, and then leaves a will. Errors:
+/// Has an urgent job done, before those that are there. An exit waits for it for a while, and then leaves a will. Errors:
 /// no thread does any, and the system has none to give.
 pub(crate) fn run_later(job: Job, will: Will) -> io::Result<()> {
-    add(job, Unfinished { will: Some(will), is_waited_for: true })
+    add(job, Urgency::Urgent, Unfinished { will: Some(will), is_waited_for: true })
 }
 
-/// The same for what no exit waits for: it leaves the will at once, if there is one.
+/// The same for what can wait, and what no exit waits for: it leaves the will at once, if there is one. Such jobs are begun in their order
+/// when no urgent one is there.
 pub(crate) fn run_if_there_is_time(job: Job, will: Option<Will>) -> io::Result<()> {
-    add(job, Unfinished { will, is_waited_for: false })
+    add(job, Urgency::Leisurely, Unfinished { will, is_waited_for: false })
 }
 
 /// Whether this process exits and waits for nothing any more: jobs fail from here on, and that says nothing of what they do.
@@ -62,12 +65,12 @@ pub(crate) fn is_busy() -> bool {
     QUEUE.existing().is_some_and(|queue| queue.is_busy())
 }
 
-fn add(job: Job, unfinished: Unfinished) -> io::Result<()> {
+fn add(job: Job, urgency: Urgency, unfinished: Unfinished) -> io::Result<()> {
     if spirula_service::keeps_code() {
         static AT_EXIT: Once = Once::new();
         AT_EXIT.call_once(finish_at_exit);
     }
-    QUEUE.get().add(job, unfinished)
+    QUEUE.get().add(job, urgency, unfinished)
 }
 
 fn finish_at_exit() {
@@ -94,8 +97,16 @@ fn bequeath(requests: &[Request]) {
     }
 }
 
+/// Which jobs go before others.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Urgency {
+    Urgent,
+    Leisurely,
+}
+
 /// Jobs, and the threads that do them.
 struct Queue {
+    /// So many threads for urgent jobs, and so many for others.
     most: usize,
     state: Mutex<State>,
     /// A job came, and no thread but those that are at work.
@@ -104,8 +115,12 @@ struct Queue {
 
 #[derive(Default)]
 struct State {
-    jobs: VecDeque<(u64, Job)>,
+    /// The last one goes first.
+    urgent: Vec<(u64, Job)>,
+    leisurely: VecDeque<(u64, Job)>,
     threads: usize,
+    /// Those of them that are at a leisurely job.
+    at_leisure: usize,
     /// Jobs that were not finished yet, by their numbers.
     unfinished: BTreeMap<u64, Unfinished>,
     /// How many there were.
@@ -119,6 +134,34 @@ struct Unfinished {
 }
 
 impl State {
+    /// Whether no job waits for a thread.
+    fn is_empty(&self) -> bool {
+        self.urgent.is_empty() && self.leisurely.is_empty()
+    }
+
+    fn push(&mut self, urgency: Urgency, job: (u64, Job)) {
+        match urgency {
+            Urgency::Urgent => self.urgent.push(job),
+            Urgency::Leisurely => self.leisurely.push_back(job),
+        }
+    }
+
+    /// Takes back what was pushed last.
+    fn take_back(&mut self, urgency: Urgency) {
+        match urgency {
+            Urgency::Urgent => drop(self.urgent.pop()),
+            Urgency::Leisurely => drop(self.leisurely.pop_back()),
+        }
+    }
+
+    /// Whether a job of that urgency has all the threads that it may have, of so many.
+    fn is_full(&self, urgency: Urgency, most: usize) -> bool {
+        match urgency {
+            Urgency::Urgent => self.threads - self.at_leisure >= most,
+            Urgency::Leisurely => self.threads >= most,
+        }
+    }
+
     /// Whether an exit has nothing to wait for.
     fn is_done(&self) -> bool {
         let is_waited_for = || self.unfinished.values().any(|unfinished| unfinished.is_waited_for);
@@ -132,13 +175,13 @@ impl Queue {
         Queue { most, state: Mutex::default(), wanted: Condvar::new() }
     }
 
-    fn add(&'static self, job: Job, unfinished: Unfinished) -> io::Result<()> {
+    fn add(&'static self, job: Job, urgency: Urgency, unfinished: Unfinished) -> io::Result<()> {
         let mut state = self.lock();
         let number = state.count;
         state.count += 1;
-        state.jobs.push_back((number, job));
+        state.push(urgency, (number, job));
         state.unfinished.insert(number, unfinished);
-        if state.threads == self.most {
+        if state.is_full(urgency, self.most) {
             drop(state);
             self.wanted.notify_one();
             return Ok(());
@@ -152,7 +195,7 @@ impl Queue {
         match Builder::new().name("spirula-optimize".into()).spawn(work) {
             Ok(_) => state.threads += 1,
             Err(error) if state.threads == 0 => {
-                state.jobs.pop_back();
+                state.take_back(urgency);
                 state.unfinished.remove(&number);
                 return Err(error);
             }
@@ -163,10 +206,10 @@ impl Queue {
     }
 
     fn pause(&self, most: Duration) -> bool {
-        let nothing = |state: &mut State| state.jobs.is_empty();
+        let nothing = |state: &mut State| state.is_empty();
         let waited = self.wanted.wait_timeout_while(self.lock(), most, nothing);
         let (state, _) = waited.unwrap_or_else(PoisonError::into_inner);
-        !state.jobs.is_empty()
+        !state.is_empty()
     }
 
     /// Whether a job is unfinished. Never blocks: where the queue is being changed one is.
@@ -201,23 +244,34 @@ impl Queue {
 
     /// A thread's life.
     fn work(&self) {
-        while let Some((number, job)) = self.next() {
+        while let Some((urgency, (number, job))) = self.next() {
             if catch_unwind(AssertUnwindSafe(job)).is_err() {
                 log::error("code that was made in the background: internal error");
             }
-            let unfinished = self.lock().unfinished.remove(&number);
+            let mut state = self.lock();
+            state.at_leisure -= usize::from(urgency == Urgency::Leisurely);
+            let unfinished = state.unfinished.remove(&number);
+            drop(state);
             drop(unfinished); // With a program, perhaps, which takes its time.
         }
     }
 
     /// The next job; without one the calling thread is to end.
-    fn next(&self) -> Option<(u64, Job)> {
+    fn next(&self) -> Option<(Urgency, (u64, Job))> {
         let mut state = self.lock();
-        let job = state.jobs.pop_front();
-        if job.is_none() {
-            state.threads -= 1;
+        // A thread that comes from a leisurely job may be one too many.
+        let has_place = state.threads - state.at_leisure <= self.most;
+        let urgent = if has_place { state.urgent.pop() } else { None };
+        if let Some(job) = urgent {
+            return Some((Urgency::Urgent, job));
         }
-        job
+        let has_place = has_place && state.at_leisure < self.most;
+        let leisurely = if has_place { state.leisurely.pop_front() } else { None };
+        match leisurely {
+            Some(_) => state.at_leisure += 1,
+            None => state.threads -= 1,
+        }
+        Some((Urgency::Leisurely, leisurely?))
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -241,6 +295,9 @@ mod tests {
         Unfinished { will: Some(Box::new(|| None)), is_waited_for: true }
     }
 
+    const URGENT: Urgency = Urgency::Urgent;
+    const LEISURELY: Urgency = Urgency::Leisurely;
+
     const LONG: Duration = Duration::from_secs(60);
 
     fn received<T>(receiver: &Receiver<T>, count: usize) -> Vec<T> {
@@ -248,19 +305,56 @@ mod tests {
     }
 
     #[test]
-    fn jobs_are_done_in_their_order_and_threads_end() {
+    fn leisurely_jobs_are_done_in_their_order_and_threads_end() {
         let queue = queue(1);
         let (sender, receiver) = channel();
         for round in 0..3 {
             for number in 0..20 {
                 let sender = sender.clone();
-                queue.add(Box::new(move || sender.send(number).unwrap()), none()).unwrap();
+                queue.add(Box::new(move || sender.send(number).unwrap()), LEISURELY, none()).unwrap();
             }
             assert_eq!(received(&receiver, 20), (0..20).collect::<Vec<_>>(), "{round}");
             while queue.lock().threads > 0 {
                 std::thread::yield_now();
             }
         }
+    }
+
+    #[test]
+    fn the_newest_urgent_job_goes_first_and_waits_for_no_leisurely_one() {
+        let queue = queue(1);
+        let (sender, receiver) = channel();
+        let (begin, begun) = channel();
+        let begins = begin.clone();
+        let (end, ended) = channel::<()>();
+        let leisurely = move || {
+            begins.send(()).unwrap();
+            let _ = ended.recv_timeout(LONG);
+        };
+        queue.add(Box::new(leisurely), LEISURELY, none()).unwrap();
+        received(&begun, 1);
+        // Beside it, and before another one; what comes while an urgent job is done goes by its age.
+        let (first, others_are_there) = channel::<()>();
+        let telling = |number: u32| {
+            let sender = sender.clone();
+            move || sender.send(number).unwrap()
+        };
+        let tell = telling(0);
+        let waits = move || {
+            begin.send(()).unwrap();
+            let _ = others_are_there.recv_timeout(LONG);
+            tell();
+        };
+        queue.add(Box::new(waits), URGENT, none()).unwrap();
+        received(&begun, 1);
+        queue.add(Box::new(telling(1)), LEISURELY, none()).unwrap();
+        queue.add(Box::new(telling(2)), URGENT, none()).unwrap();
+        queue.add(Box::new(telling(3)), URGENT, none()).unwrap();
+        assert!(queue.lock().threads <= 2);
+        drop(first);
+        assert_eq!(received(&receiver, 3), [0, 3, 2], "the leisurely job is not done");
+        drop(end);
+        assert_eq!(received(&receiver, 1), [1]);
     }
 
     #[test]
@@ -271,7 +365,7 @@ mod tests {
             let _ = receiver.recv_timeout(LONG);
         };
         assert!(!queue.is_busy());
-        queue.add(Box::new(wait), none()).unwrap();
+        queue.add(Box::new(wait), URGENT, none()).unwrap();
         assert!(!queue.finish(Duration::from_millis(20)));
         assert_eq!(queue.lock().threads, 1, "the job has not ended");
         assert!(queue.is_busy());
@@ -289,7 +383,7 @@ mod tests {
             let _ = receiver.recv_timeout(LONG);
         };
         let (first, begun) = channel();
-        queue.add(Box::new(move || first.send(()).unwrap()), none()).unwrap();
+        queue.add(Box::new(move || first.send(()).unwrap()), URGENT, none()).unwrap();
         received(&begun, 1);
         let asked = Arc::new(AtomicUsize::new(0));
         let asking = asked.clone();
@@ -297,7 +391,8 @@ mod tests {
             asking.fetch_add(1, SeqCst);
             None
         };
-        queue.add(Box::new(wait), Unfinished { will: Some(Box::new(will)), is_waited_for: false }).unwrap();
+        let unfinished = Unfinished { will: Some(Box::new(will)), is_waited_for: false };
+        queue.add(Box::new(wait), LEISURELY, unfinished).unwrap();
         assert!(queue.finish(LONG));
         assert_eq!(queue.lock().unfinished.len(), 1, "the job has not ended");
         assert!(queue.wills().is_empty());
@@ -319,7 +414,7 @@ mod tests {
                 running.fetch_sub(1, SeqCst);
                 sender.send(()).unwrap();
             };
-            queue.add(Box::new(job), none()).unwrap();
+            queue.add(Box::new(job), URGENT, none()).unwrap();
         }
         received(&receiver, 9);
         assert_eq!(most.load(SeqCst), 3);
@@ -334,9 +429,9 @@ mod tests {
             paused.send(queue.pause(Duration::ZERO)).unwrap();
             paused.send(queue.pause(LONG)).unwrap();
         };
-        queue.add(Box::new(pauses), Unfinished { will: None, is_waited_for: false }).unwrap();
+        queue.add(Box::new(pauses), LEISURELY, Unfinished { will: None, is_waited_for: false }).unwrap();
         assert_eq!(received(&receiver, 1), [false], "nobody wants it yet");
-        queue.add(Box::new(move || done.send(false).unwrap()), none()).unwrap();
+        queue.add(Box::new(move || done.send(false).unwrap()), LEISURELY, none()).unwrap();
         assert_eq!(received(&receiver, 2), [true, false]);
     }
 
@@ -350,7 +445,7 @@ mod tests {
                 assert!(number % 2 == 0, "of the test");
                 sender.send(number).unwrap();
             };
-            queue.add(Box::new(job), none()).unwrap();
+            queue.add(Box::new(job), LEISURELY, none()).unwrap();
         }
         assert_eq!(received(&receiver, 2), [0, 2]);
     }

@@ -46,7 +46,7 @@ impl Part {
 pub struct DeviceInfo {
     /// CL_DEVICE_NAME.
     pub name: String,
-    /// CL_DEVICE_VENDOR: the CPU's.
+    /// CL_DEVICE_VENDOR: the CPU's, as that vendor's own runtime for it has the name.
     pub vendor: String,
     /// CL_DEVICE_VENDOR_ID: PCI id of the CPU's vendor, or 0.
     pub vendor_id: u32,
@@ -238,6 +238,15 @@ fn uuid(parts: &[&str]) -> [u8; 16] {
     bytes
 }
 
+/// A vendor's name from the one that its processors tell. Programs compare it: OpenCV has its fast kernels for "Intel(R) Corporation" alone,
+/// whose runtime for CPUs says so, while AMD's said what the processor does.
+fn vendor_name(vendor_id: &str) -> &str {
+    match vendor_id {
+        "GenuineIntel" => "Intel(R) Corporation",
+        other => other,
+    }
+}
+
 impl DeviceInfo {
     /// Whether kernels have no memory but what a context made.
     pub fn is_confined(&self) -> bool {
@@ -269,7 +278,7 @@ impl DeviceInfo {
         let model = cpu.field("model name").unwrap_or(std::env::consts::ARCH);
         DeviceInfo {
             name: format!("{model} (Spirula{kind})"),
-            vendor: vendor.to_string(),
+            vendor: vendor_name(vendor).to_string(),
             vendor_id: match vendor {
                 "GenuineIntel" => 0x8086,
                 "AuthenticAMD" => 0x1022,

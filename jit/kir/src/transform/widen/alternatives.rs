@@ -36,6 +36,10 @@ const MOST_PERCENT: f64 = 400.0;
 /// knows. A search that mostly ends soon goes on in packs until the last lane's has ended.
 const MOST_PERCENT_OF_SCALAR: f64 = 200.0;
 
+/// What differs in regions alone that take so little of the time is no other code: it would be found as fast, or, by chance, slower, which
+/// would speak for those who differ in what counts.
+const LEAST_PART: f64 = 0.1;
+
 /// What else might be made of a kernel with these regions, where so many lanes are preferred; the likeliest first.
 pub fn alternatives(regions: &[Estimates], preferred: Option<u32>) -> Vec<Alternative> {
     let made = |preferred: Option<u32>| -> Vec<u32> {
@@ -47,9 +51,15 @@ pub fn alternatives(regions: &[Estimates], preferred: Option<u32>) -> Vec<Altern
     };
     let own = made(preferred);
     let [own_time, own_together] = times(&own);
+    let differ = |made: &[u32]| {
+        let parts = std::iter::zip(regions, std::iter::zip(&own, made)).filter(|(_, (a, b))| a != b);
+        let time = |region: &Estimates, lanes| region.time(lanes).map_or(f64::INFINITY, |[time, _]| time);
+        let part = parts.map(|(region, (&a, &b))| time(region, a).max(time(region, b))).sum::<f64>();
+        part > LEAST_PART * own_time
+    };
     // Packs are compared with packs whose lanes go together as well.
     let own_at_best = if own.iter().all(|lanes| *lanes == 1) { own_time } else { own_together };
-    let mut seen = HashSet::from([own]);
+    let mut seen = HashSet::from([own.clone()]);
     let mut widths: Vec<u32> =
         regions.iter().flat_map(|region| region.of_each.iter().map(|(lanes, ..)| *lanes)).collect();
     widths.sort();
@@ -64,7 +74,7 @@ pub fn alternatives(regions: &[Estimates], preferred: Option<u32>) -> Vec<Altern
         };
         let percent = 100.0 * time / own_time;
         let percent = if gains { percent.min(most) } else { percent };
-        let is_new = seen.insert(made);
+        let is_new = differ(&made) && seen.insert(made);
         (is_new && percent <= MOST_PERCENT).then(|| Alternative { lanes, percent: percent.round() as u32 })
     });
     let mut others: Vec<Alternative> = others.collect();
@@ -134,6 +144,14 @@ mod tests {
         let same = [region(8, &[(8, 1.0), (1, 5.0)]), region(8, &[(8, 1.0), (1, 5.0)])];
         assert_eq!(found(&same, None), []);
         assert_eq!(found(&[], None), []);
+    }
+
+    #[test]
+    fn what_differs_where_no_time_is_spent_is_none() {
+        // A table is copied to local memory, and a loop looks things up in it, of which packs would be as fast by the model.
+        let copy = region(64, &[(8, 1.6), (16, 1.3), (32, 1.1), (64, 1.0), (1, 30.0)]);
+        let loop_ = region(1, &[(8, 1005.0), (16, 1010.0), (1, 1000.0)]);
+        assert_eq!(found(&[copy, loop_], None), [(Some(8), 101), (Some(16), 101)]);
     }
 
     #[test]
