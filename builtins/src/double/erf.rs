@@ -10,7 +10,7 @@ use crate::scale::Scale;
 
 /// erf(x) / x over x² for |x| <= 1; relative error 2^-55.
 const ERF: [f64; 12] = [
-    1.1283791670955126,
+    std::f64::consts::FRAC_2_SQRT_PI,
     -0.3761263890318352,
     0.11283791670944185,
     -0.02686617064311146,
