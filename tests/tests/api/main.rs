@@ -9,6 +9,7 @@ mod conversions;
 mod device_queues;
 mod device_trees;
 mod divisions;
+mod doubles;
 mod errors;
 mod escapes;
 mod events;
@@ -164,6 +165,7 @@ fn main() -> ExitCode {
         lent::tests(),
         linear_memory::on_the_device(),
         divisions::tests(),
+        doubles::tests(),
         levels::tests(),
         loops::tests(),
         escapes::on_the_device(),
