@@ -41,7 +41,7 @@ pub(crate) fn reciprocal_root(x: f64) -> f64 {
 pub(crate) trait Divide {
     /// 1/self, as [`reciprocal`] has it.
     fn inverse(self) -> Self;
-    /// √self, of normal numbers; NaN of zero.
+    /// √self, of positive normal numbers; of zero anything.
     fn root(self) -> Self;
 }
 

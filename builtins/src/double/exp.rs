@@ -44,11 +44,17 @@ pub(crate) fn scaled(m: f64, k: i32) -> f64 {
     m * power_of_two(half) * power_of_two(k.wrapping_sub(half))
 }
 
-/// m 2^k for m around 1 and the integer k that `shifted` holds, where x says how large that is: a normal number while |x| is
+/// m 2^k for m around 1 and the integer k that `shifted` holds, if that is a normal number.
+#[inline(always)]
+fn with_exponent(m: f64, shifted: f64) -> f64 {
+    f64::from_bits(m.to_bits().wrapping_add(shifted.to_bits() << 52))
+}
+
+/// m 2^k of such m and k, where x says how large that is: a normal number while |x| is
 /// below `near`; NaN, zero or infinity if it is not below `far`. Only rare numbers take the branch.
 #[inline(always)]
 fn assembled(m: f64, shifted: f64, x: f64, near: f64, far: f64) -> f64 {
-    let normal = f64::from_bits(m.to_bits().wrapping_add(shifted.to_bits() << 52));
+    let normal = with_exponent(m, shifted);
     let is_near = x.abs() < near;
     let rare = if is_near {
         0.0
@@ -140,7 +146,7 @@ fn exp_in_parts(x: Pair) -> (f64, f64) {
 #[inline(always)]
 pub(super) fn expm1(x: f64) -> f64 {
     let (r, k) = remainder(Pair { hi: bounded(x, -50.0, 720.0), lo: 0.0 });
-    // (1 - 2^-k + (e^r - 1)) 2^k; from k = 60 on the 2^-k is nothing.
+    // (1 - 2^-k + (e^r - 1)) 2^k; from k = 60 on the 2^-k is nothing. (Of a NaN it is anything, and e^r is NaN.)
     let rest = 1.0 - 1.0.scale(if k > 60.0 { -100.0 } else { -k });
     let value = (rest + reduced(r)).scale(k);
     // Keeps -0.
@@ -163,7 +169,7 @@ fn exp2_in_parts(Pair { hi: x, .. }: Pair) -> (f64, f64) {
 #[inline(always)]
 pub(super) fn exp2_normal(x: f64) -> f64 {
     let (m, shifted) = exp2_in_parts(Pair { hi: x, lo: 0.0 });
-    f64::from_bits(m.to_bits().wrapping_add(shifted.to_bits() << 52))
+    with_exponent(m, shifted)
 }
 
 #[inline(always)]

@@ -10,8 +10,8 @@ use std::hint::select_unpredictable;
 /// π/2 - FRAC_PI_2.
 const PI_2_REST: f64 = 6.123233995736766e-17;
 
-/// Beyond, what a number's reciprocal adds to an arc is nothing.
-const LEAST_INVERSE: f64 = 1e20;
+/// Beyond, the reciprocal of a slope is nothing beside π/2.
+const LARGEST_SLOPE: f64 = 1e20;
 
 /// (asin(s) / s - 1) / s² over s² for |s| <= 1/2; error 2^-55 / s².
 const ASIN: [f64; 12] = [
@@ -107,7 +107,7 @@ fn atan_quotient(y: f64, x: f64) -> f64 {
 fn atan(x: f64) -> f64 {
     let size = x.abs();
     let steep = size > 1.0;
-    let inverse = select_unpredictable(size > LEAST_INVERSE, 0.0, reciprocal(size));
+    let inverse = select_unpredictable(size > LARGEST_SLOPE, 0.0, reciprocal(size));
     let arc = arc_of_slope(if steep { inverse } else { size });
     (if steep { FRAC_PI_2 - (arc - PI_2_REST) } else { arc }).copysign(x)
 }

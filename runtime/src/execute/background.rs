@@ -1,8 +1,11 @@
-//! Work that nobody waits for: code that is made while launches run what there is. A few threads do jobs, and end when there are none. What
-//! makes a kernel's first optimized code, or code for launches that have none, goes before what finds out whether other code is faster
-//! still, and doesn't wait for such a job that is being done: between the two lies a factor of ten to fifty, not of two. Of urgent jobs
-//! the newest goes first: who asked last runs now, and what others asked for before may never be run again. A process that exits gives them a moment, for what they make is kept on disk, and many processes live no longer
-//! than their launches. What is not done by then another process does ([`finisher`]).
+//! Work that nobody waits for: code that is made while launches run what there is. A few threads do jobs, and end when there are none.
+//!
+//! What makes a kernel's first optimized code, or code for launches that have none, goes before what finds out whether other code is faster
+//! still, and doesn't wait for such a job that is being done: more is to be won. Of urgent jobs the newest goes first: who asked last runs
+//! now, and what others asked for before may never be run again.
+//!
+//! A process that exits gives them a moment, for what they make is kept on disk, and many processes live no longer than their launches.
+//! What is not done by then another process does ([`finisher`]).
 
 use crate::log;
 use crate::machine::{self, affinity};

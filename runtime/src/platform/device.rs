@@ -238,12 +238,13 @@ fn uuid(parts: &[&str]) -> [u8; 16] {
     bytes
 }
 
-/// A vendor's name from the one that its processors tell. Programs compare it: OpenCV has its fast kernels for "Intel(R) Corporation" alone,
-/// whose runtime for CPUs says so, while AMD's said what the processor does.
-fn vendor_name(vendor_id: &str) -> &str {
-    match vendor_id {
-        "GenuineIntel" => "Intel(R) Corporation",
-        other => other,
+/// A vendor's name and PCI number from the name that its processors tell. Programs compare the name: OpenCV has its fast kernels for
+/// "Intel(R) Corporation" alone, whose runtime for CPUs says so, while AMD's said what the processor does.
+fn vendor(told: &str) -> (&str, u32) {
+    match told {
+        "GenuineIntel" => ("Intel(R) Corporation", 0x8086),
+        "AuthenticAMD" => (told, 0x1022),
+        other => (other, 0),
     }
 }
 
@@ -274,16 +275,12 @@ impl DeviceInfo {
             }
         };
         let page = PAGE as u64;
-        let vendor = cpu.field("vendor_id").unwrap_or(std::env::consts::ARCH);
+        let (vendor, vendor_id) = vendor(cpu.field("vendor_id").unwrap_or(std::env::consts::ARCH));
         let model = cpu.field("model name").unwrap_or(std::env::consts::ARCH);
         DeviceInfo {
             name: format!("{model} (Spirula{kind})"),
-            vendor: vendor_name(vendor).to_string(),
-            vendor_id: match vendor {
-                "GenuineIntel" => 0x8086,
-                "AuthenticAMD" => 0x1022,
-                _ => 0,
-            },
+            vendor: vendor.to_string(),
+            vendor_id,
             compute_units: compute_units as u32,
             max_clock_mhz: machine::max_clock_mhz(cpu),
             max_work_group_size: MAX_WORK_GROUP_SIZE,

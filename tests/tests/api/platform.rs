@@ -37,6 +37,9 @@ fn strings() -> Outcome {
         assert!(parts.next().is_some_and(|v| v.split('.').count() == 2), "{version:?}");
         assert!(parts.next().is_some(), "{version:?} needs the space before the vendor's part");
     }
+    // As Intel's runtime names its own: programs compare it.
+    let is_intels = device.info::<u32>(CL_DEVICE_VENDOR_ID)? == 0x8086;
+    assert_eq!(device.info_string(CL_DEVICE_VENDOR)? == "Intel(R) Corporation", is_intels);
     assert!(device.info_string(CL_DEVICE_OPENCL_C_VERSION)?.starts_with("OpenCL C "));
     assert!(platform.info_string(CL_PLATFORM_EXTENSIONS)?.split(' ').any(|e| e == "cl_khr_icd"));
     assert_eq!(device.info::<usize>(CL_DEVICE_PLATFORM)?, platform.raw() as usize);

@@ -59,7 +59,7 @@ pub fn alternatives(regions: &[Estimates], preferred: Option<u32>) -> Vec<Altern
     };
     // Packs are compared with packs whose lanes go together as well.
     let own_at_best = if own.iter().all(|lanes| *lanes == 1) { own_time } else { own_together };
-    let mut seen = HashSet::from([own.clone()]);
+    let mut seen = HashSet::new();
     let mut widths: Vec<u32> =
         regions.iter().flat_map(|region| region.of_each.iter().map(|(lanes, ..)| *lanes)).collect();
     widths.sort();
