@@ -115,7 +115,23 @@ fn filled(global: [u64; 3], local: [u64; 3], threads: u64, lanes: u64) -> [u64; 
         ((lanes..=LONGEST_ROW).contains(&global[0]) && groups(&whole_row) >= enough).then_some(whole_row);
     // One pack is much too small a group: calling it would take as long as running it.
     let is_small = |local: &[u64; 3]| local.iter().product::<u64>() < SMALL_GROUP;
-    wider.filter(|wider| !is_small(wider)).or(divisor).or(wider).or(whole_row).unwrap_or(local)
+    let short_rows = || short_rows(global, local, lanes).filter(|local| groups(local) >= enough);
+    wider
+        .filter(|wider| !is_small(wider))
+        .or(divisor)
+        .or(wider)
+        .or(whole_row)
+        .or_else(short_rows)
+        .unwrap_or(local)
+}
+
+/// Groups of whole rows where those are shorter than a pack of so many lanes and longer than a group's: none fills packs, and these come
+/// nearest to it.
+fn short_rows(global: [u64; 3], local: [u64; 3], lanes: u64) -> Option<[u64; 3]> {
+    let [width, height, _] = global;
+    let largest_divisor = |most: u64| (1..=most).rev().find(|&rows| height.is_multiple_of(rows));
+    (local[0] < width && width < lanes)
+        .then(|| [width, largest_divisor((GOOD_GROUP / width).min(height)).unwrap_or(1), 1])
 }
 
 /// Groups that each CPU should have at least: work-items of one group often have more to do than another's. Many small ones would
@@ -263,7 +279,10 @@ mod tests {
         // One CPU of two, three of four would have nothing to do.
         assert_eq!(unseen([10_007, 1, 1], [1, 1, 1], 2, 16, false), [1, 1, 1]);
         assert_eq!(unseen([16, 4, 1], [4, 2, 1], 4, 16, false), [16, 1, 1]);
-        assert_eq!(unseen([8, 8, 8], [2, 2, 2], 2, 16, false), [2, 2, 2]);
+        assert_eq!(unseen([8, 8, 8], [2, 2, 2], 2, 16, false), [8, 8, 1]);
+        assert_eq!(unseen([10, 10, 1024], [2, 2, 1], 2, 16, false), [10, 10, 1]);
+        assert_eq!(unseen([12, 1000, 1], [1, 1, 1], 2, 16, false), [12, 20, 1]);
+        assert_eq!(unseen([12, 2, 1], [4, 1, 1], 8, 16, false), [4, 1, 1]);
         assert_eq!(unseen([1 << 40, 1, 1], [1 << 40, 1, 1], 2, 16, false), [1 << 38, 1, 1]);
         for x in 1..200 {
             for local in (1..=x).filter(|&local| x % local == 0) {

@@ -24,7 +24,7 @@ use untried::{Compared, Outcome, Untried};
 
 /// Threads must have run the code for so many times what it takes to make an alternative, for each one; for what is thought to be slower,
 /// longer by the square of that.
-const WORTH_MAKING: u64 = 6;
+const WORTH_MAKING: u64 = 4;
 /// The same where what is found out is kept for later processes: programs that run for a second begin with it the next time.
 const WORTH_KEEPING: u64 = 2;
 /// Pairs of turns where alternatives take turns in any case.

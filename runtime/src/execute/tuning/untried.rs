@@ -1,8 +1,8 @@
 //! Which alternative is tried next, and which not at all.
 //!
 //! Over the lanes of packs a kernel's time has one minimum, as a rule: more of them fill registers until there are none left. So who lost to
-//! the champion speaks for those beyond it, and who won against those on the other side; who was no worse, but gains too little, for
-//! nobody. Scalar code is another kind of code, of which packs' times say nothing.
+//! the champion speaks for those beyond it, and who won against those on the other side; behind one that was no worse, but gains too
+//! little, the other side goes first. Scalar code is another kind of code, of which packs' times say nothing.
 
 use spirula_interface::program::Alternative;
 
@@ -54,7 +54,7 @@ impl Untried {
         Some(next)
     }
 
-    /// Goes by what the two have shown.
+    /// Goes by what the two have shown. Beyond one that gains nothing there is seldom more than that, and the other side comes first.
     pub(super) fn learn(&mut self, Compared { champion, challenger, percent }: Compared, outcome: Outcome) {
         let is_wider = challenger > champion;
         let speaks_for = |other: &Alternative| match other.lanes {
@@ -67,6 +67,12 @@ impl Untried {
             _ => false,
         };
         self.left.retain(|other| !speaks_for(other));
+        if challenger > 1 && outcome == Outcome::NoWorse {
+            let is_beyond = |other: &Alternative| {
+                other.lanes.is_some_and(|lanes| lanes > 1 && (lanes > champion) == is_wider)
+            };
+            self.left.sort_by_key(is_beyond);
+        }
     }
 
     /// All that is left, the likeliest first; none if enough were tried.
@@ -133,9 +139,11 @@ mod tests {
         let all = [(64, 70), (32, 93), (8, 121)];
         assert_eq!(order(&all, |lanes| lanes.abs_diff(16)), [64, 8]);
         assert_eq!(order(&all, |lanes| lanes.abs_diff(64)), [64, 32]);
-        // Who is as fast as the champion may stand before a still better one.
+        // Who is as fast as the champion may stand before a still better one, for which the other side does not wait.
         let all = [(8, 110), (4, 120), (32, 130)];
-        assert_eq!(order(&all, |lanes| if lanes < 8 { 1 } else { 2 }), [8, 4]);
+        assert_eq!(order(&all, |lanes| if lanes < 8 { 1 } else { 2 }), [8, 32, 4]);
+        let all = [(64, 90), (32, 93), (8, 121), (1, 175)];
+        assert_eq!(order(&all, |lanes| if lanes < 16 { 1 } else { 2 }), [32, 8, 1]);
     }
 
     #[test]
