@@ -50,7 +50,7 @@ enum Run {
 }
 
 /// The passes in order.
-pub const PASSES: [Pass; 30] = [
+pub const PASSES: [Pass; 31] = [
     Pass {
         name: "spaces",
         reason: "first: what else is decided goes by who may share the memory that a pointer leads to",
@@ -183,6 +183,11 @@ pub const PASSES: [Pass; 30] = [
         name: "scale",
         reason: "behind `widen`, for the same reason",
         run: Run::Function(|function, options| transform::expand_scales(function, &options.facts)),
+    },
+    Pass {
+        name: "high-products",
+        reason: "behind `widen`, for the same reason",
+        run: Run::Function(|function, _| transform::expand_high_products(function)),
     },
     Pass {
         name: "byte-division",

@@ -9,7 +9,7 @@
 //! `contract` decides which products and sums are one operation, and `local_volatile` has packs access local memory as any other.
 //! `widen` makes a second body for packs of work-items in SIMD lanes, and `streaming` lets stores of packs go past the caches.
 //! [`check`] writes checks into kernels before all of that, where they are asked for.
-//! Behind [`crate::lower`], `local_atomics`, `reciprocals`, `scale`, `byte_division`, `saturation`, `narrow_conversions` and `minimum` replace operations by
+//! Behind [`crate::lower`], `local_atomics`, `reciprocals`, `scale`, `high_products`, `byte_division`, `saturation`, `narrow_conversions` and `minimum` replace operations by
 //! simpler ones, the second and third by the machine's on `registers`; `elements` takes single lanes of indices rather than of addresses,
 //! `shuffles` makes one of several, and `dead_code` removes what is computed for nobody. For devices of 32 bits, `linear_memory` makes
 //! pointers offsets in a block of memory, and `frames` sees to it that called functions' variables lie there.
@@ -30,6 +30,7 @@ mod elements;
 mod equal_ids;
 mod exchange_loop;
 mod frames;
+mod high_products;
 mod idle_barriers;
 pub mod legalize;
 mod linear_memory;
@@ -64,6 +65,7 @@ pub use demanded_bits::count_in_demanded_bits;
 pub use elements::access_by_elements;
 pub use equal_ids::substitute_equal_ids;
 pub use frames::pass_frames;
+pub use high_products::expand_high_products;
 pub use idle_barriers::remove_idle_barriers;
 pub use linear_memory::{check_linear_memory, enter_linear_memory};
 pub use local_atomics::expand_local_atomics;

@@ -2,6 +2,7 @@
 //! neighbouring memory and those in the first don't, as in kernels for which the first dimension is a matrix's row, or groups are known to
 //! be one item wide.
 
+use super::widen::Wrapping;
 use crate::analysis::{
     ControlFlow, Frequencies, Leaps, Loop, Loops, MemoryShape, Shapes, sees_group, sees_sub_groups,
 };
@@ -76,7 +77,9 @@ fn accesses(kernel: &Function, flow: &ControlFlow, loops: &Loops, frequencies: &
         let around = loops.around(loops.innermost(block));
         let turns = around.map(|id| frequencies.iterations(id).map_or(TURNS, |turns| turns as f64));
         let often = frequencies.of(block) * turns.product::<f64>();
-        let stride = |pointer| shapes.shape_at(pointer, block).stride();
+        // Clamped at the borders, neighbours are neighbours between them.
+        let unless_wrapping = |pointer| Wrapping::of(kernel, &shapes, pointer, block).map(|way| way.stride());
+        let stride = |pointer| shapes.shape_at(pointer, block).stride().or_else(|| unless_wrapping(pointer));
         let strips = loops.innermost(block).is_some_and(|id| may_have_strips(kernel, loops.get(id)));
         let each = kernel.block(block).insts.iter().map(|&inst| match *kernel.op(inst) {
             Op::Load { pointer, .. } => kernel.result(inst).map_or(0.0, |value| {
@@ -142,6 +145,14 @@ mod tests {
         assert_eq!(chosen("", "global_id", ROWS, ""), 1);
         assert_eq!(chosen("", "global_id", COLUMNS, ""), 0);
         assert_eq!(chosen("", "global_id", [4096, 4096], ""), 0);
+        // Where the memory loaded lies along the first dimension but at the borders, and the second does not matter.
+        let clamped = "kernel \"k\"(%0: ptr(global) @ 0, %1: i32 @ 8) {\nb0:\n  %2: i64 = global_id 0\n  %3: i32 = trunc %2\n  \
+            %4: i32 = intrinsic smin(%3, %1)\n  %5: i64 = sext %4\n  %6: ptr(global) = address %0 + %5*4 + 0\n  %7: i32 = load %6, align 4\n  \
+            %8: i64 = global_id 1\n  %9: ptr(global) = address %0 + %8*4096 + 0\n  %10: ptr(global) = address %9 + %2*4 + 0\n  \
+            store %10, %7, align 4\n  return\n}";
+        let mut clamped = parse(clamped).unwrap();
+        choose_row_dimension(&mut clamped);
+        assert_eq!(clamped.row_dimension, 0);
         // Of groups that it sees it must know that they have rows there.
         assert_eq!(chosen("", "local_id", ROWS, ""), 0);
         for (size, expected) in [("16 16 1", 1), ("256 1 1", 0), ("64 2 1", 0), ("1 64 1", 1), ("1 1 64", 2)]

@@ -47,6 +47,8 @@ pub use alternatives::{alternatives, described};
 pub use calls::Callees;
 pub use choice::{Choice, Wanted, choose, choose_sub_groups, usual_sub_groups};
 
+pub(super) use wrapping::Wrapping;
+
 use super::{ContextKind, Region};
 use crate::analysis::{ControlFlow, LoopId, Loops, Mask, Masks, MemoryShape, Node, Shape, Shapes};
 use crate::{Block, Constant, Function, IntPredicate, Op, Scalar, Target, Terminator, Type, Value};

@@ -60,7 +60,7 @@ impl Indexed {
 }
 
 /// An address whose lanes lie a stride apart if an index neither wraps nor is clamped within the pack.
-pub(super) struct Wrapping {
+pub(in crate::transform) struct Wrapping {
     /// The same in all lanes.
     base: Value,
     /// Where lanes lie `apart` by the arithmetic of its width.
