@@ -72,7 +72,10 @@ impl BitIndex {
             is_multiple: false,
             goes_along: false,
         };
-        let is_found = matches!(body.ty(index), Type::Scalar(Scalar::Int(32 | 64)))
+        // Behind a loop there is of each lane's last iteration what is used there: the pointer, and not what it was made of.
+        let is_at_hand = !shapes.leaves_divergent_loop(index, user);
+        let is_found = is_at_hand
+            && matches!(body.ty(index), Type::Scalar(Scalar::Int(32 | 64)))
             && search.put_together(index) == Some(Lanes::MayBeInOrder)
             && (search.takes_bits || search.is_multiple)
             && !(search.is_multiple && search.goes_along);
@@ -272,6 +275,30 @@ mod tests {
         // By what comes from memory, or is computed.
         assert_eq!(branches("  %6: i64 = sext %4\n  %9: i64 = mul %3, %6\n"), 0);
         assert_eq!(branches("  %6: i64 = mul %2, %2\n  %9: i64 = mul %3, %6\n"), 0);
+    }
+
+    /// Lanes leave the loop one by one, with a pointer of which only itself is seen behind it.
+    #[test]
+    fn a_pointer_from_a_loop_is_taken_as_it_is() {
+        let text = "kernel \"k\"(%0: ptr(global) @ 0, %1: i32 @ 8) {
+b0:
+  %2: i64 = global_id 0
+  %3: i32 = trunc %2
+  jump b1(0:i32)
+b1(%4: i32):
+  %5: i32 = xor %3, %1
+  %6: i64 = zext %5
+  %7: ptr(global) = address %0 + %6*4 + 0
+  %8: i32 = add %4, 1:i32
+  %9: i1 = icmp ult %8, %3
+  branch %9, b1(%8), b2
+b2:
+  %10: i32 = load %7, align 4
+  store %7, %10, align 4
+  return
+}";
+        let group = form_regions(parse(text).unwrap());
+        assert!(widen(&group.regions[0], None, &group.context, 16).is_some());
     }
 
     #[test]
