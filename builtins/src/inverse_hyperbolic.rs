@@ -50,7 +50,8 @@ macro_rules! inverse_hyperbolic {
                 let quotient = double * inverse;
                 let left = (-quotient).mad(missed, (-quotient).fused(below, double));
                 let value = 0.5 * $log1p_of_sum(quotient, left * inverse, 0.0);
-                select_unpredictable(size == 1.0, $float::INFINITY, value).copysign(x)
+                let end = select_unpredictable(size == 1.0, $float::INFINITY, $float::NAN);
+                select_unpredictable(size < 1.0, value, end).copysign(x)
             }
         }
     };

@@ -145,10 +145,12 @@ fn assembled_log(k: f32, f: f32, rest: f32) -> f32 {
 
 #[inline(always)]
 fn log1p(x: f32) -> f32 {
-    log1p_of_sum(x, 0.0, 0.0).copysign(x)
+    let result = log1p_of_sum(x, 0.0, 0.0).copysign(x);
+    let result = select_unpredictable(x == -1.0, f32::NEG_INFINITY, result);
+    select_unpredictable(x < -1.0, f32::NAN, result)
 }
 
-/// log(1 + x + low) + `doublings` ln 2, for a `low` below the last bit of x. While 1 + x is near 1, x itself is f; what a sum misses
+/// log(1 + x + low) + `doublings` ln 2 for x > -1, for a `low` below the last bit of x. While 1 + x is near 1, x itself is f; what a sum misses
 /// counts by the logarithm's derivative.
 #[inline(always)]
 pub(crate) fn log1p_of_sum(x: f32, low: f32, doublings: f32) -> f32 {
@@ -162,9 +164,7 @@ pub(crate) fn log1p_of_sum(x: f32, low: f32, doublings: f32) -> f32 {
     let lost = (low + select_unpredictable(is_near, 0.0, lost)) / sum;
     let rest = (f * f).mad(polynomial(f, LOG_SINGLE), lost);
     let result = assembled_log(k + doublings, f, rest);
-    let result = select_unpredictable(x <= f32::MAX, result, x);
-    let result = select_unpredictable(x == -1.0, f32::NEG_INFINITY, result);
-    select_unpredictable(x < -1.0, f32::NAN, result)
+    select_unpredictable(x <= f32::MAX, result, x)
 }
 
 #[inline(always)]

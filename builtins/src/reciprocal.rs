@@ -2,6 +2,7 @@
 //! as long again for a root. Where the processor has approximations, the compiler makes these of them (`transform/reciprocals.rs`).
 
 use crate::multiply_add::MultiplyAdd;
+use crate::scale;
 
 #[cfg(spirula_bitcode)]
 unsafe extern "C" {
@@ -37,11 +38,17 @@ pub(crate) fn reciprocal_root(x: f64) -> f64 {
     host::reciprocal_root(x)
 }
 
+/// Whether [`reciprocal_root`] begins with an approximation: it does where there is AVX-512, as [`scale`] does.
+#[inline(always)]
+fn is_approximated() -> bool {
+    if cfg!(spirula_bitcode) { scale::is_quick() } else { cfg!(not(feature = "unfused")) }
+}
+
 /// Quotients and roots in functions that are written once for both widths: floats leave them to the divider.
 pub(crate) trait Divide {
     /// 1/self, as [`reciprocal`] has it.
     fn inverse(self) -> Self;
-    /// √self, of positive normal numbers; of zero anything.
+    /// √self, of positive normal numbers within an ULP; of zero and infinity anything.
     fn root(self) -> Self;
 }
 
@@ -65,6 +72,9 @@ impl Divide for f64 {
 
     #[inline(always)]
     fn root(self) -> f64 {
+        if !is_approximated() {
+            return self.sqrt();
+        }
         let inverse = reciprocal_root(self);
         let root = self * inverse;
         (-root).fused(root, self).mad(0.5 * inverse, root)
@@ -96,9 +106,9 @@ mod host {
         if cfg!(feature = "unfused") {
             return exact;
         }
-        (0..2).fold(approximate(exact), |root, _| {
-            let error = (-(x * root)).mul_add(root, 1.0);
-            if error.is_nan() { root } else { (0.5 * root).mul_add(error, root) }
-        })
+        let root = approximate(exact);
+        let error = (-(x * root)).mul_add(root, 1.0);
+        let terms = 0.3125f64.mul_add(error, 0.375_000_003_375_456).mul_add(error, 0.5);
+        if error.is_nan() { root } else { (root * error).mul_add(terms, root) }
     }
 }

@@ -33,7 +33,7 @@ pub(super) fn nearest(x: f64) -> (f64, i32) {
 
 /// 2^k of a normal number.
 #[inline(always)]
-pub(super) fn power_of_two(k: i32) -> f64 {
+pub(super) const fn power_of_two(k: i32) -> f64 {
     f64::from_bits((k.wrapping_add(1023) as u64) << 52)
 }
 

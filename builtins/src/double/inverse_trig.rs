@@ -57,28 +57,27 @@ const ATAN: [f64; 20] = [
 #[inline(always)]
 fn arc(x: f64) -> f64 {
     let outer = x.abs() > 0.5;
-    let square = if outer { 0.5 - 0.5 * x.abs() } else { x * x };
+    let square = select_unpredictable(outer, 0.5 - 0.5 * x.abs(), x * x);
     // Nothing takes a root of zero; of less than zero, where |x| > 1, it is NaN.
     let inverse = reciprocal_root(if square == 0.0 { 1.0 } else { square });
-    let root = if outer { square * inverse } else { x.abs() };
+    let root = select_unpredictable(outer, square * inverse, x.abs());
     // What the root misses.
     let lost = (-root).fused(root, square) * (0.5 * inverse);
-    let lost = if outer { lost } else { 0.0 };
+    let lost = select_unpredictable(outer, lost, 0.0);
     root + (root * square * polynomial(square, ASIN) + lost)
 }
 
 #[inline(always)]
 fn asin(x: f64) -> f64 {
     let arc = arc(x);
-    let size = if x.abs() > 0.5 { FRAC_PI_2 - (2.0 * arc - PI_2_REST) } else { arc };
-    size.copysign(x)
+    select_unpredictable(x.abs() > 0.5, FRAC_PI_2 - (2.0 * arc - PI_2_REST), arc).copysign(x)
 }
 
 #[inline(always)]
 fn acos(x: f64) -> f64 {
     let arc = arc(x);
-    let outer = if x < 0.0 { PI - (2.0 * arc - 2.0 * PI_2_REST) } else { 2.0 * arc };
-    if x.abs() > 0.5 { outer } else { FRAC_PI_2 - (arc.copysign(x) - PI_2_REST) }
+    let outer = select_unpredictable(x < 0.0, PI - (2.0 * arc - 2.0 * PI_2_REST), 2.0 * arc);
+    select_unpredictable(x.abs() > 0.5, outer, FRAC_PI_2 - (arc.copysign(x) - PI_2_REST))
 }
 
 /// The arc tangent of the smaller of y and x by the larger, and whether that is y, for y and x not negative, not both
@@ -86,7 +85,8 @@ fn acos(x: f64) -> f64 {
 #[inline(always)]
 fn flat_arc(y: f64, x: f64) -> (f64, bool) {
     let steep = y > x;
-    (arc_of_slope(if steep { x / y } else { y / x }), steep)
+    let (above, below) = (select_unpredictable(steep, x, y), select_unpredictable(steep, y, x));
+    (arc_of_slope(above / below), steep)
 }
 
 /// The arc tangent of a number from 0 to 1.
@@ -100,7 +100,7 @@ fn arc_of_slope(slope: f64) -> f64 {
 #[inline(always)]
 fn atan_quotient(y: f64, x: f64) -> f64 {
     let (arc, steep) = flat_arc(y, x);
-    if steep { FRAC_PI_2 - (arc - PI_2_REST) } else { arc }
+    select_unpredictable(steep, FRAC_PI_2 - (arc - PI_2_REST), arc)
 }
 
 #[inline(always)]
@@ -108,16 +108,17 @@ fn atan(x: f64) -> f64 {
     let size = x.abs();
     let steep = size > 1.0;
     let inverse = select_unpredictable(size > LARGEST_SLOPE, 0.0, reciprocal(size));
-    let arc = arc_of_slope(if steep { inverse } else { size });
-    (if steep { FRAC_PI_2 - (arc - PI_2_REST) } else { arc }).copysign(x)
+    // (Were these ways of a branch, each would get the polynomial, and packs would go both.)
+    let arc = arc_of_slope(select_unpredictable(steep, inverse, size));
+    select_unpredictable(steep, FRAC_PI_2 - (arc - PI_2_REST), arc).copysign(x)
 }
 
 /// |y| and |x| with their angle, neither both zero nor both infinite: 0 / 0 and ∞ / ∞ count as 0 / 1 and 1 / 1.
 #[inline(always)]
 fn rise_and_run(y: f64, x: f64) -> (f64, f64) {
     let equal = y.abs() == x.abs();
-    let run = if equal { 1.0 } else { x.abs() };
-    let rise = if equal && y != 0.0 { 1.0 } else { y.abs() };
+    let run = select_unpredictable(equal, 1.0, x.abs());
+    let rise = select_unpredictable(equal & (y != 0.0), 1.0, y.abs());
     (rise, run)
 }
 
@@ -126,8 +127,8 @@ fn rise_and_run(y: f64, x: f64) -> (f64, f64) {
 fn atan2(y: f64, x: f64) -> f64 {
     let (rise, run) = rise_and_run(y, x);
     let first = atan_quotient(rise, run);
-    let size = if x.is_sign_negative() { PI - (first - 2.0 * PI_2_REST) } else { first };
-    let size = if x.is_nan() { x } else { size };
+    let size = select_unpredictable(x.is_sign_negative(), PI - (first - 2.0 * PI_2_REST), first);
+    let size = select_unpredictable(x.is_nan(), x, size);
     size.copysign(y)
 }
 
@@ -136,10 +137,10 @@ fn atan2(y: f64, x: f64) -> f64 {
 fn atan2pi(y: f64, x: f64) -> f64 {
     let (rise, run) = rise_and_run(y, x);
     let (arc, steep) = flat_arc(rise, run);
-    let arc = if rise == run { 0.25 } else { arc * FRAC_1_PI };
-    let first = if steep { 0.5 - arc } else { arc };
-    let size = if x.is_sign_negative() { 1.0 - first } else { first };
-    let size = if x.is_nan() { x } else { size };
+    let arc = select_unpredictable(rise == run, 0.25, arc * FRAC_1_PI);
+    let first = select_unpredictable(steep, 0.5 - arc, arc);
+    let size = select_unpredictable(x.is_sign_negative(), 1.0 - first, first);
+    let size = select_unpredictable(x.is_nan(), x, size);
     size.copysign(y)
 }
 

@@ -94,10 +94,12 @@ fn log10(x: f64) -> f64 {
 
 #[inline(always)]
 fn log1p(x: f64) -> f64 {
-    log1p_of_sum(x, 0.0, 0.0).copysign(x)
+    let result = log1p_of_sum(x, 0.0, 0.0).copysign(x);
+    let result = select_unpredictable(x == -1.0, f64::NEG_INFINITY, result);
+    select_unpredictable(x < -1.0, f64::NAN, result)
 }
 
-/// log(1 + x + low) + `doublings` ln 2, for a `low` below the last bit of x. While 1 + x is near 1, x itself is f; what a sum misses
+/// log(1 + x + low) + `doublings` ln 2 for x > -1, for a `low` below the last bit of x. While 1 + x is near 1, x itself is f; what a sum misses
 /// counts by the logarithm's derivative.
 #[inline(always)]
 pub(crate) fn log1p_of_sum(x: f64, low: f64, doublings: f64) -> f64 {
@@ -108,39 +110,43 @@ pub(crate) fn log1p_of_sum(x: f64, low: f64, doublings: f64) -> f64 {
     let lost = (low + select_unpredictable(is_near, 0.0, u.lo)) * reciprocal(u.hi);
     let k = k + doublings;
     let result = k.mad(LN_2_HIGH, f + (rest(f) + k.mad(LN_2_LOW, lost)));
-    let result = select_unpredictable(x <= f64::MAX, result, x);
-    let result = select_unpredictable(x == -1.0, f64::NEG_INFINITY, result);
-    select_unpredictable(x < -1.0, f64::NAN, result)
+    select_unpredictable(x <= f64::MAX, result, x)
 }
 
-/// log(x) to 2^-62 or better; what others than finite positive numbers have as logarithm is in `hi`.
+/// log(x) to 2^-61 or better; what others than finite positive numbers have as logarithm is in `hi`.
 #[inline(always)]
 pub(super) fn log_pair(x: f64) -> Pair {
-    let Pair { hi, lo } = log_pair_of_positive(x);
+    let log = log_sum_of_positive(x);
+    let Pair { hi, lo } = ordered_sum(log.hi, log.lo);
     Pair { hi: special(x, hi), lo }
 }
 
-/// log(x) of a finite positive number to 2^-62 or better.
+/// log(x) of a finite positive number to 2^-61 or better, whose second part may have a few bits of the first.
 #[inline(always)]
-pub(super) fn log_pair_of_positive(x: f64) -> Pair {
+pub(super) fn log_sum_of_positive(x: f64) -> Pair {
     let (k, m) = parts(x);
-    let numerator = m - 1.0;
-    let denominator = ordered_sum(1.0, m);
-    // s = (m - 1) / (m + 1) = hi + lo, by one division, which the many steps around it hide: what it leaves is exact.
-    let inverse = 1.0 / denominator.hi;
-    let hi = numerator * inverse;
-    let left = (-hi).mad(denominator.lo, (-hi).fused(denominator.hi, numerator));
-    let lo = left * inverse;
+    // s = f / (2 + f) = hi + lo, by one division, which the many steps around it hide. What it leaves is rounded once: 2 hi is near f.
+    let f = m - 1.0;
+    let inverse = 1.0 / (2.0 + f);
+    let hi = f * inverse;
+    let lo = (-hi).fused(f, (-2.0f64).mad(hi, f)) * inverse;
+    // log m = 2 s + s³ (2/3 + s² ...), of which the second is below a hundredth: its parts may be rounded to 2^-55 of them.
     let square = product(hi, hi);
-    let z = Pair { lo: (hi + hi).mad(lo, square.lo), ..square };
-    // log m = 2 s + s z (2/3 + ...), of which the second is below a hundredth.
-    let factor = ordered_sum(TWO_THIRDS.hi, z.hi * polynomial(z.hi, ATANH_TAIL));
-    let factor = Pair { lo: factor.lo + TWO_THIRDS.lo, ..factor };
-    let cubic = z.roughly_times(factor).roughly_times(Pair { hi, lo });
+    let tail = polynomial(square.hi, ATANH_TAIL);
+    let factor = square.hi.mad(tail, TWO_THIRDS.hi);
+    let factor_lost = square.hi.mad(tail, TWO_THIRDS.hi - factor) + TWO_THIRDS.lo;
+    let cube = product(hi, square.hi);
+    let cube_lost = hi.mad(square.lo, cube.lo);
+    let cubic = product(cube.hi, factor);
+    let cubic_lost = cube.hi.mad(factor_lost, cube_lost.mad(factor, cubic.lo));
+    // (What s misses counts by the derivative, 2 / (1 - s²).)
+    let double_lost = lo + lo;
     let main = ordered_sum(hi + hi, cubic.hi);
-    let value = ordered_sum(k * LN_2_HIGH, main.hi);
-    let small = main.lo + (lo + lo) + cubic.lo;
-    ordered_sum(value.hi, value.lo + k.mad(LN_2_LOW, small))
+    let small = main.lo + (cubic_lost + double_lost.mad(square.hi, double_lost));
+    // The product is exact.
+    let value = k.mad(LN_2_HIGH, main.hi);
+    let value_lost = main.hi + k.mad(LN_2_HIGH, -value);
+    Pair { hi: value, lo: value_lost + k.mad(LN_2_LOW, small) }
 }
 
 export! {

@@ -2,22 +2,23 @@
 //! error of the exponent counts up to 745 times.
 
 use super::exp::{exp_of_sum, power_of_two};
-use super::log::{is_positive_normal, log_pair_of_positive};
+use super::log::{is_positive_normal, log_sum_of_positive};
 use super::pair::{Pair, product};
 use crate::export;
 use crate::known_power::double as known;
 use crate::log::BEYOND_FRACTIONS;
 use crate::multiply_add::MultiplyAdd;
 use crate::power::MOST_FACTORS;
+use crate::reciprocal::Divide;
 use std::hint::select_unpredictable;
 
-/// x^y for finite x > 0; infinite y give NaN.
+/// x^y for finite x > 0 and y or, if there is a rest, the sum of both; infinite y give NaN.
 #[inline(always)]
-fn power(x: f64, y: Pair) -> f64 {
-    let log = log_pair_of_positive(x);
-    let main = product(log.hi, y.hi);
-    let lo = log.hi.mad(y.lo, log.lo.mad(y.hi, main.lo));
-    exp_of_sum(Pair { hi: main.hi, lo })
+fn power(x: f64, y: f64, rest: Option<f64>) -> f64 {
+    let log = log_sum_of_positive(x);
+    let main = product(log.hi, y);
+    let lo = log.lo.mad(y, main.lo);
+    exp_of_sum(Pair { hi: main.hi, lo: rest.map_or(lo, |rest| log.hi.mad(rest, lo)) })
 }
 
 /// The same where zero and infinite numbers come in.
@@ -30,11 +31,6 @@ fn power_at_ends(x: f64, y: f64, finite: f64) -> f64 {
     select_unpredictable(x.is_nan() || y.is_nan(), f64::NAN, size)
 }
 
-#[inline(always)]
-fn single(y: f64) -> Pair {
-    Pair { hi: y, lo: 0.0 }
-}
-
 /// Whether y is an odd integer.
 #[inline(always)]
 fn is_odd(y: f64) -> bool {
@@ -44,16 +40,16 @@ fn is_odd(y: f64) -> bool {
 
 /// x^y of positive normal x and finite y is `power`'s; for other numbers, which are rare, `otherwise` is asked with what that says of |x|.
 #[inline(always)]
-fn unless_special(x: f64, y: Pair, otherwise: impl Fn(f64) -> f64) -> f64 {
-    let size = power(x.abs(), y);
-    let is_common = is_positive_normal(x) && y.hi.abs() <= f64::MAX;
-    let rare = if is_common { 0.0 } else { otherwise(power_at_ends(x.abs(), y.hi, size)) };
+fn unless_special(x: f64, y: f64, rest: Option<f64>, otherwise: impl Fn(f64) -> f64) -> f64 {
+    let size = power(x.abs(), y, rest);
+    let is_common = is_positive_normal(x) && y.abs() <= f64::MAX;
+    let rare = if is_common { 0.0 } else { otherwise(power_at_ends(x.abs(), y, size)) };
     select_unpredictable(is_common, size, rare)
 }
 
 #[inline(always)]
 fn pow(x: f64, y: f64) -> f64 {
-    unless_special(x, single(y), |size| {
+    unless_special(x, y, None, |size| {
         let signed = select_unpredictable(x.is_sign_negative() && is_odd(y), -size, size);
         // A negative base needs an integer exponent, unless it is 0 or ∞.
         let defined = x >= 0.0 || y.trunc() == y || x == f64::NEG_INFINITY || x == 0.0;
@@ -67,7 +63,7 @@ fn pow(x: f64, y: f64) -> f64 {
 /// pow for x >= 0, which is undefined at 0^0, ∞^0 and 1^∞.
 #[inline(always)]
 fn powr(x: f64, y: f64) -> f64 {
-    unless_special(x, single(y), |size| {
+    unless_special(x, y, None, |size| {
         let undefined =
             x < 0.0 || ((x == 0.0 || x == f64::INFINITY) && y == 0.0) || (x == 1.0 && y.is_infinite());
         select_unpredictable(undefined, f64::NAN, size)
@@ -97,7 +93,7 @@ fn pown(x: f64, n: i32) -> f64 {
     if n.unsigned_abs() <= MOST_FACTORS {
         return power_by_products(x, n);
     }
-    unless_special(x, single(n.into()), |size| {
+    unless_special(x, n.into(), None, |size| {
         let signed = select_unpredictable(x.is_sign_negative() && n & 1 == 1, -size, size);
         select_unpredictable(n == 0, 1.0, signed)
     })
@@ -109,7 +105,7 @@ fn rootn(x: f64, n: i32) -> f64 {
     let degree = f64::from(n);
     let inverse = 1.0 / degree;
     let lost = (-inverse).fused(degree, 1.0) / degree;
-    unless_special(x, Pair { hi: inverse, lo: lost }, |size| {
+    unless_special(x, inverse, Some(lost), |size| {
         let odd = n & 1 == 1;
         let signed = select_unpredictable(x.is_sign_negative() && odd, -size, size);
         select_unpredictable(n == 0 || (x < 0.0 && !odd), f64::NAN, signed)
@@ -145,19 +141,21 @@ fn nearer_inverse_root(x: f64, r: f64) -> f64 {
     (r * e).mad(e.mad(e.mad(14.0 / 81.0, 2.0 / 9.0), 1.0 / 3.0), r)
 }
 
-/// √(x² + y²) after scaling the larger one near 1; infinity beats NaN.
+/// √(x² + y²), of large and small numbers by such a power of two that the sum is a normal number or zero; infinity beats NaN.
 #[inline(always)]
 fn hypot(x: f64, y: f64) -> f64 {
+    const MANY: f64 = power_of_two(600);
+    const FEW: f64 = power_of_two(-600);
     let (a, b) = (x.abs(), y.abs());
-    let larger = if a > b { a } else { b };
-    let field = (larger.to_bits() >> 52) as i32;
-    // The inverse power must be a normal number.
-    let field = if field < 1 { 1 } else { field };
-    let exponent = (if field > 2045 { 2045 } else { field }) - 1023;
-    let scale = power_of_two(-exponent);
+    let larger = select_unpredictable(a > b, a, b);
+    let (is_large, is_small) = (larger > power_of_two(500), larger < power_of_two(-400));
+    let of = |large, small| select_unpredictable(is_large, large, select_unpredictable(is_small, small, 1.0));
+    let scale = of(FEW, MANY);
     let (a, b) = (a * scale, b * scale);
-    let value = a.mad(a, b * b).sqrt() * power_of_two(exponent);
-    if x.is_infinite() || y.is_infinite() { f64::INFINITY } else { value }
+    let square = a.mad(a, b * b);
+    let root = select_unpredictable(square == 0.0, square, square.root());
+    let is_infinite = x.is_infinite() | y.is_infinite();
+    select_unpredictable(is_infinite, f64::INFINITY, root * of(MANY, FEW))
 }
 
 export! {

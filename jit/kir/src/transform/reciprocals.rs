@@ -15,28 +15,30 @@ use spirula_interface::target::TargetFacts;
 /// What there is for a type of floats.
 struct Format {
     one: Constant,
-    half: Constant,
-    /// The approximation of a root, of so many lanes, and the steps from it.
+    /// The approximation of a root, of so many lanes, and what it is improved by.
     root: Intrinsic,
     lanes: u32,
-    steps: u32,
+    terms: Vec<Constant>,
 }
+
+/// ((1 - e)^-1/2 - 1) / e for |e| <= 2^-13, to 2^-27 and 2^-56: Taylor's, but for what the third of the second has of the term behind it
+/// (35/128 2^-26, times 2 √2 - 2, which leaves least).
+const SINGLE_TERMS: [f32; 1] = [0.5];
+const DOUBLE_TERMS: [f64; 3] = [0.5, 0.375_000_003_375_456, 0.3125];
 
 fn format(scalar: Option<Scalar>) -> Format {
     match scalar {
         Some(Scalar::Double) => Format {
             one: Constant::Float(1.0_f64.to_bits()),
-            half: Constant::Float(0.5_f64.to_bits()),
             root: Intrinsic::ReciprocalRoot14OfDoubles,
             lanes: 8,
-            steps: 2,
+            terms: DOUBLE_TERMS.iter().map(|term| Constant::Float(term.to_bits())).collect(),
         },
         _ => Format {
             one: Constant::Float(1.0_f32.to_bits().into()),
-            half: Constant::Float(0.5_f32.to_bits().into()),
             root: Intrinsic::ReciprocalRoot14,
             lanes: 16,
-            steps: 1,
+            terms: SINGLE_TERMS.iter().map(|term| Constant::Float(term.to_bits().into())).collect(),
         },
     }
 }
@@ -59,7 +61,7 @@ fn reciprocal_root(builder: &mut Builder, x: Value, avx512: bool, is_quick: bool
     let format = format(builder.ty(x).scalar());
     if avx512 {
         let root = approximation(builder, x, format.root, format.lanes);
-        (0..format.steps).fold(root, |root, _| improved_root(builder, x, root, &format))
+        improved_root(builder, x, root, &format)
     } else if is_quick {
         quick_root(builder, x, &format)
     } else {
@@ -88,17 +90,25 @@ fn quick_root(builder: &mut Builder, x: Value, format: &Format) -> Value {
     builder.select(is_large, zero, quotient)
 }
 
-/// y + y/2 (1 - x y y) with sums that round once, as all processors with an approximation have them. A relative error of 2^-14
-/// becomes one of 1.5 2^-28, and that one of 1.5 2^-56 but for rounding. For zeros and infinity the approximation is the answer, and
-/// the step not a number.
+/// y (1 - e)^-1/2 with e = 1 - x y y, by the format's terms and sums that round once, as all processors with an approximation have them.
+/// A relative error of 2^-14 becomes one of 1.5 2^-28 in float, and of 2^-56 in double, but for rounding. For zeros and infinity the
+/// approximation is the answer, and the step not a number.
 fn improved_root(builder: &mut Builder, x: Value, root: Value, format: &Format) -> Value {
     let ty = builder.ty(x);
-    let [one, half] = [&format.one, &format.half].map(|constant| number(builder, &ty, constant.clone()));
+    let one = number(builder, &ty, format.one.clone());
     let product = builder.binary(BinaryOp::FMul, 0, x, root);
     let negative = negated(builder, product);
     let error = builder.intrinsic(Intrinsic::FusedMultiplyAdd, &[negative, root, one]);
-    let half = builder.binary(BinaryOp::FMul, 0, root, half);
-    let closer = builder.intrinsic(Intrinsic::FusedMultiplyAdd, &[half, error, root]);
+    let terms: Vec<Value> = format.terms.iter().map(|term| number(builder, &ty, term.clone())).collect();
+    let sum = terms
+        .into_iter()
+        .rev()
+        .reduce(|sum, term| builder.intrinsic(Intrinsic::FusedMultiplyAdd, &[sum, error, term]));
+    let share = builder.binary(BinaryOp::FMul, 0, root, error);
+    let closer = match sum {
+        Some(sum) => builder.intrinsic(Intrinsic::FusedMultiplyAdd, &[share, sum, root]),
+        None => root,
+    };
     let is_number = builder.compare_floats(FloatPredicate::Ord, error, error);
     builder.select(is_number, closer, root)
 }
