@@ -10,6 +10,7 @@ use crate::multiply_add::MultiplyAdd;
 use crate::polynomial::polynomial;
 use crate::trig::remainder;
 use std::f32::consts::{FRAC_1_PI, FRAC_1_SQRT_2, LN_2, LOG2_10, LOG2_E, LOG10_2, PI};
+use std::hint::select_unpredictable;
 
 /// (2^f - 1) / f for |f| <= 1/2; error 2^-23.1 of 2^f.
 const EXP2: [f32; 5] = [LN_2, 0.24022281, 0.055505592, 0.009669764, 0.0013300393];
@@ -47,26 +48,26 @@ fn log2_normal(x: f32) -> f32 {
 /// log2 x of numbers not below zero.
 #[inline(always)]
 fn log2(x: f32) -> f32 {
-    if x < f32::MIN_POSITIVE { f32::NEG_INFINITY } else { log2_normal(x) }
+    select_unpredictable(x < f32::MIN_POSITIVE, f32::NEG_INFINITY, log2_normal(x))
 }
 
 /// log2 x of every number.
 #[inline(always)]
 fn log2_checked(x: f32) -> f32 {
-    let value = if x <= -f32::MIN_POSITIVE { f32::NAN } else { log2(x) };
-    if x < f32::INFINITY { value } else { x }
+    let value = select_unpredictable(x <= -f32::MIN_POSITIVE, f32::NAN, log2(x));
+    select_unpredictable(x < f32::INFINITY, value, x)
 }
 
 /// log2 |x| as a power's factor: zero is no infinity, so that x^0 is 1.
 #[inline(always)]
 fn log2_factor(x: f32) -> f32 {
-    if x.abs() < f32::MIN_POSITIVE { f32::MIN } else { log2_normal(x.abs()) }
+    select_unpredictable(x.abs() < f32::MIN_POSITIVE, f32::MIN, log2_normal(x.abs()))
 }
 
 /// What `function` makes of x, unless x is NaN.
 #[inline(always)]
 fn checked(x: f32, function: impl Fn(f32) -> f32) -> f32 {
-    if x.is_nan() { x } else { function(x) }
+    select_unpredictable(x.is_nan(), x, function(x))
 }
 
 /// x^y for negative x too, where y is an integer.

@@ -3,7 +3,7 @@
 use crate::export;
 use crate::multiply_add::MultiplyAdd;
 use crate::polynomial::polynomial;
-use crate::reciprocal::{reciprocal, reciprocal_root};
+use crate::reciprocal::{Divide, reciprocal};
 use std::f64::consts::{FRAC_1_PI, FRAC_PI_2, PI};
 use std::hint::select_unpredictable;
 
@@ -59,12 +59,9 @@ fn arc(x: f64) -> f64 {
     let outer = x.abs() > 0.5;
     let square = select_unpredictable(outer, 0.5 - 0.5 * x.abs(), x * x);
     // Nothing takes a root of zero; of less than zero, where |x| > 1, it is NaN.
-    let inverse = reciprocal_root(if square == 0.0 { 1.0 } else { square });
-    let root = select_unpredictable(outer, square * inverse, x.abs());
-    // What the root misses.
-    let lost = (-root).fused(root, square) * (0.5 * inverse);
-    let lost = select_unpredictable(outer, lost, 0.0);
-    root + (root * square * polynomial(square, ASIN) + lost)
+    let root = select_unpredictable(square == 0.0, 0.0, square.root());
+    let root = select_unpredictable(outer, root, x.abs());
+    (root * square).mad(polynomial(square, ASIN), root)
 }
 
 #[inline(always)]

@@ -159,7 +159,7 @@ intrinsics! {
     Shape::MaskedRegister => {
         // AVX-512's approximations of 1/sqrt(x) and 1/x, to 14 bits.
         ReciprocalRoot14 "x86.avx512.rsqrt14.ps.512", ReciprocalRoot14OfDoubles "x86.avx512.rsqrt14.pd.512",
-        Reciprocal14OfDoubles "x86.avx512.rcp14.pd.512",
+        Reciprocal14 "x86.avx512.rcp14.ps.512", Reciprocal14OfDoubles "x86.avx512.rcp14.pd.512",
     }
     Shape::RoundedRegisters => {
         // AVX-512's m 2^k, of an integer k.
@@ -214,7 +214,7 @@ impl Intrinsic {
     pub fn is_internal(self) -> bool {
         use Intrinsic::*;
         matches!(self, ReciprocalRoot | ReciprocalRoot14 | ReciprocalRoot14OfDoubles | ReciprocalRootOne14)
-            || matches!(self, Reciprocal | Reciprocal14OfDoubles | ReciprocalOne14)
+            || matches!(self, Reciprocal | Reciprocal14 | Reciprocal14OfDoubles | ReciprocalOne14)
             || matches!(self, Scale | ScaleFloats | ScaleDoubles | IsLocal | IsPrivate)
     }
 

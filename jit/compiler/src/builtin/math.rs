@@ -82,19 +82,25 @@ pub fn rows(rows: &mut Rows) {
         let difference = e.binary("fsub", x, y);
         e.select(&none, &zero, &difference)
     });
-    rows.expand("half_divide native_divide", SINGLE, "T(T,T)", |e, call| {
-        e.binary("fdiv", &call.arguments[0], &call.arguments[1])
+    rows.expand("half_divide", SINGLE, "T(T,T)", |e, call| {
+        let inverse = rough(e, "reciprocal", &call.arguments[1]);
+        e.binary("fmul", &call.arguments[0], &inverse)
     });
-    rows.expand("half_recip native_recip", SINGLE, "T(T)", |e, call| reciprocal(e, &call.arguments[0]));
+    rows.expand("native_divide", SINGLE, "T(T,T)", |e, call| {
+        let inverse = approximated(e, "reciprocal", &call.arguments[1]);
+        e.binary("fmul", &call.arguments[0], &inverse)
+    });
+    rows.expand("half_recip", SINGLE, "T(T)", |e, call| rough(e, "reciprocal", &call.arguments[0]));
+    rows.expand("native_recip", SINGLE, "T(T)", |e, call| approximated(e, "reciprocal", &call.arguments[0]));
     rows.formula("rsqrt", FLOATS, "T(T)", |e, call| {
         let relaxed = call.element == Element::Float && call.math.contains(MathOptions::UNSAFE_MATH);
         match call.element {
             Element::Float if relaxed => quick_reciprocal_root(e, call),
-            Element::Float | Element::Double => close_reciprocal_root(e, call),
+            Element::Float | Element::Double => approximated(e, "reciprocal_root", &call.arguments[0]),
             _ => reciprocal_root(e, call),
         }
     });
-    rows.expand("half_rsqrt", SINGLE, "T(T)", close_reciprocal_root);
+    rows.expand("half_rsqrt", SINGLE, "T(T)", |e, call| rough(e, "reciprocal_root", &call.arguments[0]));
     rows.expand("native_rsqrt", SINGLE, "T(T)", quick_reciprocal_root);
     for name in UNARY {
         rows.library(name, FLOATS, "T(T)", name);
@@ -208,16 +214,20 @@ fn reciprocal_root(e: &mut Emitter, call: &Call) -> Value {
     reciprocal(e, &root)
 }
 
-/// The same, as is quick on the processor: within 1.2 ULP.
-fn close_reciprocal_root(e: &mut Emitter, call: &Call) -> Value {
-    let x = &call.arguments[0];
-    let name = format!("spirula.reciprocal_root.{}", x.ir.suffix());
-    e.call(&name, x.ir, call.arguments, "memory(none) nounwind willreturn")
+/// 1/x or 1/sqrt(x), as is quick on the processor: within 1.2 ULP.
+fn approximated(e: &mut Emitter, primitive: &str, x: &Value) -> Value {
+    let name = format!("spirula.{primitive}.{}", x.ir.suffix());
+    e.call(&name, x.ir, std::slice::from_ref(x), "memory(none) nounwind willreturn")
 }
 
-/// The same within 2.4 ULP, which may take denormals for zeros.
+/// The root within 2.4 ULP, which may take denormals for zeros.
 fn quick_reciprocal_root(e: &mut Emitter, call: &Call) -> Value {
-    e.permit("afn", |e| close_reciprocal_root(e, call))
+    e.permit("afn", |e| approximated(e, "reciprocal_root", &call.arguments[0]))
+}
+
+/// Either within the 8192 ULP of `half_` functions.
+fn rough(e: &mut Emitter, primitive: &str, x: &Value) -> Value {
+    e.permit("arcp afn", |e| approximated(e, primitive, x))
 }
 
 /// The argument of the larger (smaller) magnitude, or fmax (fmin) of both.

@@ -1,7 +1,7 @@
 //! Masked loads and stores that a processor has no instruction for, or a slow one. LLVM takes them apart: a branch, an access and a move
 //! for each lane. Most masks are full nearly always, being a kernel's `if (i < n)`: then the access is one of a whole vector, behind
-//! one branch. Gathers and scatters that are taken apart anyway need no branches at all: a lane that is masked out accesses a place that
-//! nobody else does. A kernel with a thousand of them has some ten thousand blocks otherwise, and LLVM takes half a minute for it.
+//! one branch. Accesses that are taken apart anyway need no branches for their lanes: a lane that is masked out accesses a place that
+//! nobody else does. (Masks that differ from pack to pack cost a processor twenty cycles for each branch that it expects wrongly.) A kernel with a thousand of them has some ten thousand blocks otherwise, and LLVM takes half a minute for it.
 
 use super::CodegenError;
 use crate::llvm::{self, Function, Module, Session, Type};
@@ -11,7 +11,7 @@ use spirula_interface::target::Target;
 /// What puts the branches where the accesses were; those of one mask become one where they stand together.
 const PASSES: &str = "always-inline,globaldce,function(early-cse,simplifycfg)";
 
-/// Gives masked accesses a branch for full masks, and gathers and scatters no branches, where the processor has no instruction.
+/// Gives masked accesses a branch for full masks, and lanes that are accessed one by one no branches, where the processor has no instruction.
 pub(super) fn lower<'s>(
     session: &'s Session,
     module: &mut Module<'s>,
@@ -65,16 +65,24 @@ fn body(rest: &str, function: Function, target: &Target) -> Option<String> {
     Some(match kind {
         "load" | "store" if is_quick(loads, bits, target) => return None,
         "load" => behind_a_branch(
-            lanes,
-            "%1",
+            (lanes, "%1"),
             &format!("%w = load {vector}, ptr %0, align 1\n ret {vector} %w"),
-            &format!("%q = call {vector} @intrinsic(ptr align 1 %0, {mask} %f, {vector} %2)\n ret {vector} %q"),
+            match has_instruction(bits, target) {
+                true => Parts::Intrinsic(format!(
+                    "%q = call {vector} @intrinsic(ptr align 1 %0, {mask} %f, {vector} %2)\n ret {vector} %q"
+                )),
+                false => load_lanes(vector, (lanes, bits)),
+            },
         ),
         "store" => behind_a_branch(
-            lanes,
-            "%2",
+            (lanes, "%2"),
             &format!("store {vector} %0, ptr %1, align 1\n ret void"),
-            &format!("call void @intrinsic({vector} %0, ptr align 1 %1, {mask} %f)\n ret void"),
+            match has_instruction(bits, target) {
+                true => Parts::Intrinsic(format!(
+                    "call void @intrinsic({vector} %0, ptr align 1 %1, {mask} %f)\n ret void"
+                )),
+                false => store_lanes(vector, (lanes, bits)),
+            },
         ),
         "gather" | "scatter" if has_lanes(loads, bits, target) => return None,
         "gather" => format!(
@@ -90,11 +98,62 @@ fn body(rest: &str, function: Function, target: &Target) -> Option<String> {
     })
 }
 
+/// What is done where not all lanes are active.
+enum Parts {
+    Intrinsic(String),
+    /// Lane by lane, with a place `%n` of so many bits for lanes that are masked out.
+    Lanes(String, u32),
+}
+
 /// One thing for full masks, and one for others.
-fn behind_a_branch(lanes: u64, mask: &str, whole: &str, parts: &str) -> String {
+fn behind_a_branch((lanes, mask): (u64, &str), whole: &str, parts: Parts) -> String {
+    // A variable of the first block is one of the kernel's; of another one it would be made each time.
+    let (variable, parts) = match parts {
+        Parts::Intrinsic(call) => (String::new(), call),
+        Parts::Lanes(accesses, bits) => (format!("  %n = alloca i{bits}\n"), accesses),
+    };
     format!(
-        "  %f = freeze <{lanes} x i1> {mask}\n  %b = bitcast <{lanes} x i1> %f to i{lanes}\n  %a = icmp eq i{lanes} %b, -1
+        "{variable}  %f = freeze <{lanes} x i1> {mask}\n  %b = bitcast <{lanes} x i1> %f to i{lanes}\n  %a = icmp eq i{lanes} %b, -1
   br i1 %a, label %whole, label %parts\nwhole:\n {whole}\nparts:\n {parts}\n"
+    )
+}
+
+/// One lane after the other of a block at `%0`, what is masked out from `%2`; the mask's bits are `%b`.
+fn load_lanes(vector: Type, (lanes, bits): (u64, u32)) -> Parts {
+    let element = vector.scalar();
+    let lane = |n: u64| {
+        let before = if n == 0 { "poison".to_owned() } else { format!("%v{}", n - 1) };
+        format!(
+            "{} %l{n} = load {element}, ptr %p{n}, align 1\n %v{n} = insertelement {vector} {before}, {element} %l{n}, i64 {n}\n",
+            place("%0", n, (lanes, bits))
+        )
+    };
+    let loads: String = (0..lanes).map(lane).collect();
+    let last = format!("%v{}", lanes - 1);
+    let all = format!("%r = select <{lanes} x i1> %f, {vector} {last}, {vector} %2\n ret {vector} %r");
+    Parts::Lanes(loads + " " + &all, bits)
+}
+
+/// Likewise, of `%0` to a block at `%1`.
+fn store_lanes(vector: Type, (lanes, bits): (u64, u32)) -> Parts {
+    let element = vector.scalar();
+    let lane = |n: u64| {
+        format!(
+            "{} %l{n} = extractelement {vector} %0, i64 {n}\n store {element} %l{n}, ptr %p{n}, align 1\n",
+            place("%1", n, (lanes, bits))
+        )
+    };
+    let stores: String = (0..lanes).map(lane).collect();
+    Parts::Lanes(stores + " ret void", bits)
+}
+
+/// `%p` of that lane: its place in a block where its bit of `%b` is set, else `%n`.
+fn place(block: &str, lane: u64, (lanes, bits): (u64, u32)) -> String {
+    format!(
+        " %t{lane} = and i{lanes} %b, {}\n %i{lane} = icmp ne i{lanes} %t{lane}, 0
+  %g{lane} = getelementptr i8, ptr {block}, i64 {}\n %p{lane} = select i1 %i{lane}, ptr %g{lane}, ptr %n\n",
+        1u128 << lane,
+        lane * u64::from(bits.div_ceil(8)),
     )
 }
 
@@ -125,6 +184,11 @@ fn is_quick(load: bool, bits: u32, target: &Target) -> bool {
         32 | 64 => target.has("avx512f") || (load && target.has("avx")),
         _ => target.has("avx512bw"),
     }
+}
+
+/// Whether it has one, be it a slow one.
+fn has_instruction(bits: u32, target: &Target) -> bool {
+    matches!(bits, 32 | 64) && target.has("avx")
 }
 
 /// Whether LLVM gathers or scatters such elements by an instruction, rather than one by one.
@@ -158,8 +222,9 @@ mod tests {
         lower(&session, &mut module, &target, &machine).unwrap();
         llvm::verify(&module).unwrap();
         let text = llvm::print_text(&module);
-        // What is left for other masks are the intrinsics.
-        assert_eq!(text.matches("call <4 x float> @llvm.masked.load").count(), 1, "{text}");
+        // What is left for other masks are the intrinsics, or lanes.
+        let lanes = text.matches("= load float").count() / 4;
+        assert_eq!(text.matches("call <4 x float> @llvm.masked.load").count() + lanes, 1, "{text}");
         assert!(!text.contains("@spirula.masked"), "{text}");
         ["= load <4 x float>", "= load <8 x i8>", "store <4 x float>"].map(|what| text.matches(what).count())
     }
@@ -170,6 +235,20 @@ mod tests {
         assert_eq!(whole("+avx,+avx2"), [0, 1, 1]);
         assert_eq!(whole("+avx512f,+avx512vl"), [0, 1, 0]);
         assert_eq!(whole("+avx512f,+avx512bw,+avx512vl"), [0, 0, 0]);
+    }
+
+    #[test]
+    fn lanes_of_a_block_that_are_accessed_one_by_one_have_no_branches() {
+        let session = Session::new();
+        let target = Target { cpu: "znver3".into(), features: "+avx,+avx2".into(), threads: 1 };
+        let machine = llvm::machine(&target, true).unwrap();
+        let mut module = llvm::parse_text(&session, TEXT).unwrap();
+        lower(&session, &mut module, &target, &machine).unwrap();
+        let assembly = llvm::emit(&mut module, &machine, inkwell::targets::FileType::Assembly).unwrap();
+        let assembly = String::from_utf8(assembly).unwrap();
+        let branches = assembly.lines().filter(|line| line.trim().starts_with('j')).count();
+        // To the whole store or its parts and the whole load or its lanes, and behind one of either.
+        assert!(branches <= 4, "{assembly}");
     }
 
     /// Branches and vector instructions of a gather and a scatter of elements, each with a mask, on a processor.

@@ -94,6 +94,7 @@ mod tests {
             "llvm.spirula.reciprocal_root.f32",
             "llvm.spirula.reciprocal.f64",
             "llvm.x86.avx512.rsqrt14.ps.512",
+            "llvm.x86.avx512.rcp14.ps.512",
             "llvm.x86.avx512.rcp14.pd.512",
             "llvm.",
             "llvm",

@@ -1,7 +1,8 @@
-//! Transform: the primitives `spirula.reciprocal_root`, 1/sqrt(x) of float and double within 1.2 ULP, and `spirula.reciprocal`, 1/x of
-//! double. Where the processor has an approximation (AVX-512: 14 bits, denormals too), they are that and one step or two towards the
+//! Transform: the primitives `spirula.reciprocal_root`, 1/sqrt(x) of float and double within 1.2 ULP, and `spirula.reciprocal`, 1/x
+//! likewise. Where the processor has an approximation (AVX-512: 14 bits, denormals too), they are that and one step or two towards the
 //! answer; elsewhere the quotient itself: the divider works beside what else a kernel does, and steps from an approximation of 12 bits
-//! would not. Where 2.4 ULP will do (`afn`), LLVM finds that approximation.
+//! would not. Where 2.4 ULP will do (`afn`), LLVM finds that approximation; where 8192 will (`afn arcp`, OpenCL's `half_` functions), the
+//! one of 14 bits is the answer.
 //!
 //! The library's functions ask for reciprocals (`builtins/src/reciprocal.rs`) of normal numbers which have normal ones.
 
@@ -15,8 +16,9 @@ use spirula_interface::target::TargetFacts;
 /// What there is for a type of floats.
 struct Format {
     one: Constant,
-    /// The approximation of a root, of so many lanes, and what it is improved by.
+    /// The approximations, of so many lanes, and what that of a root is improved by.
     root: Intrinsic,
+    reciprocal: Intrinsic,
     lanes: u32,
     terms: Vec<Constant>,
 }
@@ -31,12 +33,14 @@ fn format(scalar: Option<Scalar>) -> Format {
         Some(Scalar::Double) => Format {
             one: Constant::Float(1.0_f64.to_bits()),
             root: Intrinsic::ReciprocalRoot14OfDoubles,
+            reciprocal: Intrinsic::Reciprocal14OfDoubles,
             lanes: 8,
             terms: DOUBLE_TERMS.iter().map(|term| Constant::Float(term.to_bits())).collect(),
         },
         _ => Format {
             one: Constant::Float(1.0_f32.to_bits().into()),
             root: Intrinsic::ReciprocalRoot14,
+            reciprocal: Intrinsic::Reciprocal14,
             lanes: 16,
             terms: SINGLE_TERMS.iter().map(|term| Constant::Float(term.to_bits().into())).collect(),
         },
@@ -47,22 +51,26 @@ fn format(scalar: Option<Scalar>) -> Format {
 pub fn expand_reciprocals(function: &mut Function, facts: &TargetFacts) {
     replace_results(function, |builder, inst| {
         let Op::Intrinsic { intrinsic, arguments, flags } = builder.function.op(inst) else { return None };
-        let (intrinsic, x, is_quick) = (*intrinsic, arguments.first()?, flags.0 & Flags::APPROXIMATE != 0);
-        let x = *x;
+        let (intrinsic, x, flags) = (*intrinsic, *arguments.first()?, flags.0);
         match intrinsic {
-            Intrinsic::ReciprocalRoot => Some(reciprocal_root(builder, x, facts.avx512, is_quick)),
-            Intrinsic::Reciprocal => Some(reciprocal(builder, x, facts.avx512)),
+            Intrinsic::ReciprocalRoot => Some(reciprocal_root(builder, x, facts.avx512, flags)),
+            Intrinsic::Reciprocal => Some(reciprocal(builder, x, facts.avx512, flags)),
             _ => None,
         }
     });
 }
 
-fn reciprocal_root(builder: &mut Builder, x: Value, avx512: bool, is_quick: bool) -> Value {
+/// Whether an approximation needs no steps.
+fn is_rough(flags: u16) -> bool {
+    flags & Flags::APPROXIMATE != 0 && flags & Flags::RECIPROCAL != 0
+}
+
+fn reciprocal_root(builder: &mut Builder, x: Value, avx512: bool, flags: u16) -> Value {
     let format = format(builder.ty(x).scalar());
     if avx512 {
         let root = approximation(builder, x, format.root, format.lanes);
-        improved_root(builder, x, root, &format)
-    } else if is_quick {
+        if is_rough(flags) { root } else { improved_root(builder, x, root, &format) }
+    } else if flags & Flags::APPROXIMATE != 0 {
         quick_root(builder, x, &format)
     } else {
         let one = number(builder, &builder.ty(x), format.one);
@@ -113,19 +121,27 @@ fn improved_root(builder: &mut Builder, x: Value, root: Value, format: &Format) 
     builder.select(is_number, closer, root)
 }
 
-/// y (1 + e) (1 + e²) with e = 1 - x y: of an e of 2^-14, 2^-56 is left.
-fn reciprocal(builder: &mut Builder, x: Value, avx512: bool) -> Value {
-    let (ty, format) = (builder.ty(x), format(Some(Scalar::Double)));
+/// y (1 + e) with e = 1 - x y for float, of whose 2^-14 2^-28 is left, and for double times 1 + e², which leaves 2^-56. The library
+/// asks for normal numbers' of double; programs ask for any float's: of zeros, infinities and denormals the approximation is the answer.
+fn reciprocal(builder: &mut Builder, x: Value, avx512: bool, flags: u16) -> Value {
+    let (ty, format) = (builder.ty(x), format(builder.ty(x).scalar()));
     let one = number(builder, &ty, format.one);
     if !avx512 {
         return builder.binary(BinaryOp::FDiv, 0, one, x);
     }
-    let first = approximation(builder, x, Intrinsic::Reciprocal14OfDoubles, format.lanes);
+    let first = approximation(builder, x, format.reciprocal, format.lanes);
+    if is_rough(flags) {
+        return first;
+    }
     let negative = negated(builder, x);
     let error = builder.intrinsic(Intrinsic::FusedMultiplyAdd, &[negative, first, one]);
     let closer = builder.intrinsic(Intrinsic::FusedMultiplyAdd, &[first, error, first]);
-    let square = builder.binary(BinaryOp::FMul, 0, error, error);
-    builder.intrinsic(Intrinsic::FusedMultiplyAdd, &[closer, square, closer])
+    if ty.scalar() == Some(Scalar::Double) {
+        let square = builder.binary(BinaryOp::FMul, 0, error, error);
+        return builder.intrinsic(Intrinsic::FusedMultiplyAdd, &[closer, square, closer]);
+    }
+    let is_number = builder.compare_floats(FloatPredicate::Ord, closer, closer);
+    builder.select(is_number, closer, first)
 }
 
 fn negated(builder: &mut Builder, value: Value) -> Value {

@@ -28,7 +28,7 @@ unsafe extern "C" {
     fn truncf(x: f32) -> f32;
 }
 
-const FUNCTIONS: usize = 28;
+const FUNCTIONS: usize = 29;
 
 /// Bytes of a jump to one of them.
 const JUMP: usize = 16;
@@ -81,6 +81,7 @@ pub(super) fn runtime_functions() -> [External<'static>; FUNCTIONS] {
         function("spirula.double_to_half", double_to_half as *const ()),
         function("spirula.rsqrt14", rsqrt14()),
         function("spirula.rsqrt14.f64", rsqrt14_of_doubles()),
+        function("spirula.rcp14", rcp14()),
         function("spirula.rcp14.f64", rcp14_of_doubles()),
         function("__extendhfsf2", extend_half as *const ()),
         function("__truncsfhf2", truncate_float as *const ()),
@@ -167,6 +168,7 @@ macro_rules! approximation {
 
 approximation!(rsqrt14, f32, _mm_set_ss, _mm_rsqrt14_ss, _mm_cvtss_f32);
 approximation!(rsqrt14_of_doubles, f64, _mm_set_sd, _mm_rsqrt14_sd, _mm_cvtsd_f64);
+approximation!(rcp14, f32, _mm_set_ss, _mm_rcp14_ss, _mm_cvtss_f32);
 approximation!(rcp14_of_doubles, f64, _mm_set_sd, _mm_rcp14_sd, _mm_cvtsd_f64);
 
 #[cfg(test)]
@@ -200,17 +202,22 @@ mod tests {
         if std::arch::is_x86_feature_detected!("avx512f") {
             #[expect(unsafe_code, reason = "as generated code calls them")]
             // SAFETY: they are functions of one number of that type, which is what they yield, and the processor has AVX-512.
-            let (root, root_of_doubles, reciprocal) = unsafe {
+            let (root, root_of_doubles, reciprocal, reciprocal_of_doubles) = unsafe {
                 (
                     std::mem::transmute::<*const (), extern "C" fn(f32) -> f32>(rsqrt14()),
                     std::mem::transmute::<*const (), extern "C" fn(f64) -> f64>(rsqrt14_of_doubles()),
+                    std::mem::transmute::<*const (), extern "C" fn(f32) -> f32>(rcp14()),
                     std::mem::transmute::<*const (), extern "C" fn(f64) -> f64>(rcp14_of_doubles()),
                 )
             };
             for x in [1e-30_f32, 0.3, 1.0, 7.0, 1e20] {
                 let (single, x) = (x, f64::from(x));
-                let errors =
-                    [f64::from(root(single)) * x.sqrt(), root_of_doubles(x) * x.sqrt(), reciprocal(x) * x];
+                let errors = [
+                    f64::from(root(single)) * x.sqrt(),
+                    root_of_doubles(x) * x.sqrt(),
+                    f64::from(reciprocal(single)) * x,
+                    reciprocal_of_doubles(x) * x,
+                ];
                 assert!(errors.iter().all(|error| (error - 1.0).abs() < 2f64.powi(-13)), "{x}: {errors:?}");
             }
         }

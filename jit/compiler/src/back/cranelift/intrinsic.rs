@@ -62,14 +62,16 @@ impl Translator<'_> {
                 }
                 return self.int_of(intrinsic == FloatToSignedSaturating, x, to);
             }
-            ReciprocalRootOne14 => {
-                let name = match scalar(self.function, result)? {
-                    spirula_kir::Scalar::Double => "spirula.rsqrt14.f64",
-                    _ => "spirula.rsqrt14",
+            ReciprocalRootOne14 | ReciprocalOne14 => {
+                let is_double = scalar(self.function, result)? == spirula_kir::Scalar::Double;
+                let name = match (intrinsic, is_double) {
+                    (ReciprocalRootOne14, true) => "spirula.rsqrt14.f64",
+                    (ReciprocalRootOne14, false) => "spirula.rsqrt14",
+                    (_, true) => "spirula.rcp14.f64",
+                    (_, false) => "spirula.rcp14",
                 };
                 return Ok(self.call(name, &[x])?[0]);
             }
-            ReciprocalOne14 => return Ok(self.call("spirula.rcp14.f64", &[x])?[0]),
             Canonicalize => {
                 // As the product with one: quiets.
                 let one = match scalar(self.function, result)? {

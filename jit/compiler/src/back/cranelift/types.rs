@@ -56,8 +56,11 @@ pub(super) fn helper(function: &Function, inst: Inst) -> Option<Helper> {
             Intrinsic::ReciprocalRootOne14 if result == Some(Scalar::Double) => {
                 Some(computes("spirula.rsqrt14.f64", &[F64], F64))
             }
-            Intrinsic::ReciprocalOne14 => Some(computes("spirula.rcp14.f64", &[F64], F64)),
             Intrinsic::ReciprocalRootOne14 => Some(computes("spirula.rsqrt14", &[F32], F32)),
+            Intrinsic::ReciprocalOne14 if result == Some(Scalar::Double) => {
+                Some(computes("spirula.rcp14.f64", &[F64], F64))
+            }
+            Intrinsic::ReciprocalOne14 => Some(computes("spirula.rcp14", &[F32], F32)),
             _ => None,
         },
         _ => None,

@@ -29,7 +29,7 @@ fn of_primitive(name: &str) -> Option<Intrinsic> {
         "is_local" => Some(Intrinsic::IsLocal),
         "is_private" => Some(Intrinsic::IsPrivate),
         "scale.f32" | "scale.f64" => Some(Intrinsic::Scale),
-        "reciprocal.f64" => Some(Intrinsic::Reciprocal),
+        _ if name.starts_with("reciprocal.") => Some(Intrinsic::Reciprocal),
         _ => name.starts_with("reciprocal_root.").then_some(Intrinsic::ReciprocalRoot),
     }
 }

@@ -413,7 +413,7 @@ impl<'f> Scalarizer<'f> {
         let (lanes, others) = (self.get(arguments[0])?, self.get(arguments[1])?);
         let mask = self.old.constant_int(arguments[2]).unwrap_or(0);
         let of_one = match intrinsic {
-            Intrinsic::Reciprocal14OfDoubles => Intrinsic::ReciprocalOne14,
+            Intrinsic::Reciprocal14 | Intrinsic::Reciprocal14OfDoubles => Intrinsic::ReciprocalOne14,
             _ => Intrinsic::ReciprocalRootOne14,
         };
         let approximation = |(number, (&x, &other)): (usize, (&Value, &Value))| {

@@ -22,7 +22,7 @@ const NARROWINGS: usize = 2;
 
 /// Functions of the outside that copy or fill memory, and those that touch none.
 const COPIES: [&str; 3] = ["memcpy", "memmove", "memset"];
-const PURE: [&str; 25] = [
+const PURE: [&str; 26] = [
     "fma",
     "fmaf",
     "fmod",
@@ -40,6 +40,7 @@ const PURE: [&str; 25] = [
     "spirula.double_to_half",
     "spirula.rsqrt14",
     "spirula.rsqrt14.f64",
+    "spirula.rcp14",
     "spirula.rcp14.f64",
     "__extendhfsf2",
     "__truncsfhf2",
