@@ -2,6 +2,7 @@
 
 mod masked_accesses;
 mod masked_logic;
+mod short_vectors;
 mod wide_masks;
 
 use crate::llvm::{self, Edit, FileType, LlvmError, Module, Session};
@@ -99,6 +100,9 @@ pub fn generate<'s>(
         module.edit(trap_where_nothing_leads);
     }
     module.edit(masked_logic::keep_apart);
+    if effort != Effort::None {
+        module.edit(short_vectors::fill);
+    }
     let facts = target.facts();
     if effort != Effort::None && !facts.avx512 {
         module.edit(|edit| wide_masks::widen(edit, facts.vector_bits));

@@ -5,6 +5,7 @@ use super::instruction::Instruction;
 use super::types::Type;
 use super::value::Value;
 use inkwell::llvm_sys::LLVMIntPredicate::{LLVMIntEQ, LLVMIntSLT};
+use inkwell::llvm_sys::LLVMOpcode::{LLVMFAdd, LLVMFDiv, LLVMFMul, LLVMFSub};
 use inkwell::llvm_sys::LLVMTypeKind::*;
 use inkwell::llvm_sys::core::*;
 use inkwell::llvm_sys::prelude::{LLVMBuilderRef, LLVMValueRef};
@@ -143,6 +144,83 @@ impl<'e> Builder<'e> {
         unsafe { self.built(LLVMBuildSelect(self.raw, condition, then, otherwise, UNNAMED)) }
     }
 
+    /// A vector's lanes and zeros behind them, up to that many floats. LLVM doesn't look at what is made of the zeros: it would leave out those
+    /// whose results nobody asks for.
+    pub(crate) fn with_zeros(&self, vector: Value<'e>, lanes: u32) -> Value<'e> {
+        let count = vector.ty().element_count() as u32;
+        let is_of_floats = vector.ty().is_vector() && vector.ty().scalar().kind() == LLVMFloatTypeKind;
+        assert!(is_of_floats && count <= lanes, "{vector} is no vector of up to {lanes} floats");
+        // SAFETY: two vectors of one type, and places within them; the fence takes floats.
+        unsafe {
+            let zeros = LLVMConstNull(vector.ty().raw());
+            let filled = self.shuffled((vector, zeros), (0..lanes).map(|lane| lane.min(count)));
+            if filled.is_constant() {
+                return filled;
+            }
+            let fence = self.call_overloaded("llvm.arithmetic.fence", filled.ty(), &mut [filled.raw()]);
+            self.built(fence)
+        }
+    }
+
+    /// A vector's first lanes.
+    pub(crate) fn first_lanes(&self, vector: Value<'e>, lanes: u32) -> Value<'e> {
+        assert!(vector.ty().element_count() >= lanes.into(), "{vector} has fewer than {lanes} lanes");
+        // SAFETY: two vectors of one type, and places within them.
+        unsafe { self.shuffled((vector, LLVMGetPoison(vector.ty().raw())), 0..lanes) }
+    }
+
+    /// # Safety
+    /// Two vectors of one type, and places within them.
+    unsafe fn shuffled(
+        &self,
+        (first, second): (Value<'e>, LLVMValueRef),
+        places: impl Iterator<Item = u32>,
+    ) -> Value<'e> {
+        // SAFETY: see above; places are constants of 32 bits.
+        unsafe {
+            let word = LLVMInt32TypeInContext(first.ty().context());
+            let mut places: Vec<LLVMValueRef> =
+                places.map(|place| LLVMConstInt(word, place.into(), 0)).collect();
+            let places = LLVMConstVector(places.as_mut_ptr(), places.len() as c_uint);
+            self.built(LLVMBuildShuffleVector(self.raw, self.operand(first), second, places, UNNAMED))
+        }
+    }
+
+    /// What an operation of floats makes of operands of another type, all of the same, with the same permissions. Panics for what is neither
+    /// arithmetic nor an intrinsic.
+    pub(crate) fn likewise(&self, operation: Instruction<'e>, operands: &[Value<'e>]) -> Value<'e> {
+        let call = operation.as_call();
+        let count = call.map_or(operation.operand_count() as usize, |call| call.arguments().len());
+        assert!(count > 0 && operands.len() == count, "{operation} of {} operands", operands.len());
+        let ty = operands[0].ty();
+        let fit = ty.scalar().kind() == LLVMFloatTypeKind && operands.iter().all(|value| value.ty() == ty);
+        assert!(fit, "{operation} of several types");
+        let mut raw: Vec<LLVMValueRef> = operands.iter().map(|value| self.operand(*value)).collect();
+        let name = operation.called_function().map(|function| function.name());
+        let intrinsic = name.as_deref().and_then(|name| name.rsplit_once('.')).map(|(name, _)| name);
+        // SAFETY: as many operands as the operation has, of one type of floats, which all of these take.
+        let made = unsafe {
+            match (operation.opcode(), &raw[..]) {
+                (code @ (LLVMFAdd | LLVMFSub | LLVMFMul | LLVMFDiv), &[x, y]) => {
+                    LLVMBuildBinOp(self.raw, code, x, y, UNNAMED)
+                }
+                _ => match intrinsic {
+                    Some(name @ ("llvm.fma" | "llvm.fmuladd" | "llvm.sqrt")) => {
+                        self.call_overloaded(name, ty, &mut raw)
+                    }
+                    _ => panic!("{operation} is no arithmetic"),
+                },
+            }
+        };
+        // SAFETY: made just now; constants have no permissions.
+        unsafe {
+            if !LLVMIsAInstruction(made).is_null() {
+                LLVMSetFastMathFlags(made, LLVMGetFastMathFlags(operation.raw()));
+            }
+            self.built(made)
+        }
+    }
+
     pub(crate) fn freeze(&self, value: Value<'e>) -> Value<'e> {
         let no_register = [
             LLVMVoidTypeKind,
@@ -211,6 +289,27 @@ impl<'e> Builder<'e> {
             let intrinsic = LLVMGetIntrinsicDeclaration(module, number, std::ptr::null_mut(), 0);
             let ty = LLVMGlobalGetValueType(intrinsic);
             LLVMBuildCall2(self.raw, ty, intrinsic, operands.as_mut_ptr(), operands.len() as c_uint, UNNAMED);
+        }
+    }
+
+    /// Calls an intrinsic of which there is one for each type.
+    ///
+    /// # Safety
+    /// There is one for this type, which takes such operands.
+    unsafe fn call_overloaded(
+        &self,
+        name: &str,
+        ty: Type<'e>,
+        operands: &mut [LLVMValueRef],
+    ) -> LLVMValueRef {
+        // SAFETY: the intrinsic is declared in the function's module; for its type and operands see above.
+        unsafe {
+            let module = LLVMGetGlobalParent(self.function.raw());
+            let number = LLVMLookupIntrinsicID(name.as_ptr().cast(), name.len());
+            let intrinsic = LLVMGetIntrinsicDeclaration(module, number, [ty.raw()].as_mut_ptr(), 1);
+            let signature = LLVMGlobalGetValueType(intrinsic);
+            let count = operands.len() as c_uint;
+            LLVMBuildCall2(self.raw, signature, intrinsic, operands.as_mut_ptr(), count, UNNAMED)
         }
     }
 
