@@ -68,7 +68,7 @@ fn body(rest: &str, function: Function, target: &Target) -> Option<String> {
         "load" => behind_a_branch(
             (lanes, "%1"),
             &format!("%w = load {vector}, ptr %0, align 1\n ret {vector} %w"),
-            match has_instruction(bits, target) {
+            match has_instruction(bits, target) || lanes > MOST_LANES {
                 true => Parts::Intrinsic(format!(
                     "%q = call {vector} @intrinsic(ptr align 1 %0, {mask} %f, {vector} %2)\n ret {vector} %q"
                 )),
@@ -78,7 +78,7 @@ fn body(rest: &str, function: Function, target: &Target) -> Option<String> {
         "store" => behind_a_branch(
             (lanes, "%2"),
             &format!("store {vector} %0, ptr %1, align 1\n ret void"),
-            match has_instruction(bits, target) {
+            match has_instruction(bits, target) || lanes > MOST_LANES {
                 true => Parts::Intrinsic(format!(
                     "call void @intrinsic({vector} %0, ptr align 1 %1, {mask} %f)\n ret void"
                 )),
@@ -156,7 +156,7 @@ fn place(block: &str, lane: u64, (lanes, bits): (u64, u32)) -> String {
     format!(
         " %t{lane} = and i{lanes} %b, {}\n %i{lane} = icmp ne i{lanes} %t{lane}, 0
   %g{lane} = getelementptr i8, ptr {block}, i64 {}\n %p{lane} = select i1 %i{lane}, ptr %g{lane}, ptr %n, !unpredictable !0\n",
-        1u128 << lane,
+        1u64 << lane,
         lane * u64::from(bits.div_ceil(8)),
     )
 }
@@ -189,6 +189,9 @@ fn is_quick(load: bool, bits: u32, target: &Target) -> bool {
         _ => target.has("avx512bw"),
     }
 }
+
+/// Longer vectors, as those of components of as many work-items, are LLVM's to take apart: a mask's bits are tested in one register.
+const MOST_LANES: u64 = 64;
 
 /// Whether it has one, be it a slow one.
 fn has_instruction(bits: u32, target: &Target) -> bool {
@@ -239,6 +242,28 @@ mod tests {
         assert_eq!(whole("+avx,+avx2"), [0, 1, 1]);
         assert_eq!(whole("+avx512f,+avx512vl"), [0, 1, 0]);
         assert_eq!(whole("+avx512f,+avx512bw,+avx512vl"), [0, 0, 0]);
+    }
+
+    #[test]
+    fn masks_of_more_bits_than_a_register_are_taken_apart_by_llvm() {
+        let lowered = |lanes: u32| {
+            let text = format!(
+                "declare void @llvm.masked.store.v{lanes}i8.p0(<{lanes} x i8>, ptr, <{lanes} x i1>)
+                define void @f(ptr %p, <{lanes} x i8> %x, <{lanes} x i1> %m) {{
+                  call void @llvm.masked.store.v{lanes}i8.p0(<{lanes} x i8> %x, ptr %p, <{lanes} x i1> %m)
+                  ret void\n}}"
+            );
+            let session = Session::new();
+            let target = Target { cpu: "x86-64".into(), features: "+sse4.1".into(), threads: 1 };
+            let machine = llvm::machine(&target, true).unwrap();
+            let mut module = llvm::parse_text(&session, &text).unwrap();
+            lower(&session, &mut module, &target, &machine).unwrap();
+            llvm::verify(&module).unwrap();
+            let text = llvm::print_text(&module);
+            (text.matches("store i8").count(), text.matches("call void @llvm.masked.store").count())
+        };
+        assert_eq!(lowered(64), (64, 0));
+        assert_eq!(lowered(256), (0, 1));
     }
 
     #[test]
