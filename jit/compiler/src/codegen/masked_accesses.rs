@@ -1,7 +1,8 @@
 //! Masked loads and stores that a processor has no instruction for, or a slow one. LLVM takes them apart: a branch, an access and a move
 //! for each lane. Most masks are full nearly always, being a kernel's `if (i < n)`: then the access is one of a whole vector, behind
 //! one branch. Accesses that are taken apart anyway need no branches for their lanes: a lane that is masked out accesses a place that
-//! nobody else does. (Masks that differ from pack to pack cost a processor twenty cycles for each branch that it expects wrongly.) A kernel with a thousand of them has some ten thousand blocks otherwise, and LLVM takes half a minute for it.
+//! nobody else does. (Masks that differ from pack to pack cost twenty cycles for each branch that is expected wrongly; and a kernel with
+//! a thousand gathers has some ten thousand blocks otherwise, for which LLVM takes half a minute.)
 
 use super::CodegenError;
 use crate::llvm::{self, Function, Module, Session, Type};
