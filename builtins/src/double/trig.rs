@@ -1,32 +1,19 @@
-//! Trigonometric functions. The argument less the nearest multiple of π/2 is kept in two doubles; for sines and cosines that of π, since
-//! one polynomial that is longer is less than two of which lanes take either. Up to 2^26 the multiple is subtracted with π in three
-//! doubles (Cody and Waite's way); beyond, x 2/π is computed modulo 4 in integers from as many bits of 2/π as matter (Payne and Hanek,
-//! SIGNUM Newsletter 18, 1983).
+//! Trigonometric functions. The argument less the nearest multiple of π/2 is kept in two doubles. Up to 2^26 the
+//! multiple is subtracted with π/2 in three doubles (Cody and Waite's way); beyond, x 2/π is computed modulo 4 in
+//! integers from as many bits of 2/π as matter (Payne and Hanek, SIGNUM Newsletter 18, 1983).
 
 use super::exp::{nearest, power_of_two};
 use super::pair::{Pair, product, sum};
-use crate::exp::ROUND;
 use crate::export;
 use crate::multiply_add::MultiplyAdd;
 use crate::polynomial::polynomial;
 use crate::reciprocal::quotient;
-use std::f64::consts::{FRAC_1_PI, FRAC_2_PI, FRAC_PI_2};
+use std::f64::consts::{FRAC_2_PI, FRAC_PI_2};
+use std::hint::select_unpredictable;
 
 /// What π/2 has beyond FRAC_PI_2, twice.
 const PI_2_SECOND: f64 = 6.123233995736766e-17;
 const PI_2_THIRD: f64 = -1.4973849048591698e-33;
-
-/// (sin r - r) / r³ over r² for |r| <= π/2; relative error of the sine 2^-61. The sine of a quarter turn comes to be 1.
-const SIN_OF_HALF_TURN: [f64; 8] = [
-    -0.16666666666666666,
-    0.008333333333333207,
-    -0.0001984126984121248,
-    2.7557319211569016e-06,
-    -2.5052106904339655e-08,
-    1.6058940995508745e-10,
-    -7.643019113156559e-13,
-    2.721415843495505e-15,
-];
 
 /// (sin r - r) / r³ over r² for |r| <= π/4; error 2^-56 / r².
 const SIN: [f64; 6] = [
@@ -55,51 +42,24 @@ struct Angle {
     rest: Pair,
 }
 
-/// Half turns, modulo 2 in the lowest bit, and the rest in radians, up to a quarter turn.
-#[derive(Clone, Copy)]
-struct Wave {
-    half_turns: u64,
-    rest: Pair,
-}
-
-/// From here on a multiple of π is not subtracted in three parts.
-const HUGE: f64 = 67108864.0;
-
 /// |x| radians.
 #[inline(always)]
 fn radians(x: f64) -> Angle {
     let x = x.abs();
-    let (turns, k) = nearest(x * FRAC_2_PI);
     // Both ways would be gone under masks; this one is short, and right or replaced.
-    let angle = Angle { quadrant: k as u32, rest: less_quarter_turns(x, turns) };
-    if x < HUGE { angle } else { huge_angle(x) }
+    let angle = moderate(x);
+    if x < 67108864.0 { angle } else { Angle { quadrant: huge_quadrant(x), rest: huge_rest(x) } }
 }
 
-/// |x| radians and so many quarter turns, none or one, as multiples of π and a rest.
 #[inline(always)]
-fn wave(x: f64, ahead: u32) -> Wave {
-    let x = x.abs();
-    let part = 0.5 * f64::from(ahead);
-    let shifted = if ahead == 0 { x.mad(FRAC_1_PI, ROUND) } else { x.mad(FRAC_1_PI, part) + ROUND };
-    let rest = less_quarter_turns(x, 2.0 * (shifted - ROUND - part));
-    let wave = Wave { half_turns: shifted.to_bits(), rest };
-    if x < HUGE { wave } else { huge_angle(x).ahead(ahead) }
-}
-
-/// x less that many times π/2, a result below 2 of numbers below `HUGE`.
-#[inline(always)]
-fn less_quarter_turns(x: f64, turns: f64) -> Pair {
-    // Exact: both have no bits below 2^-52, unless x is below 1 and one turn is subtracted, for a cosine that is near 1.
+fn moderate(x: f64) -> Angle {
+    let (turns, k) = nearest(x * FRAC_2_PI);
+    // Exact: both have no bits below 2^-53 and the difference is below 1.
     let first = (-turns).fused(FRAC_PI_2, x);
     let second = product(turns, PI_2_SECOND);
     // The parts may overlap, where `hi` is as small as what it misses: sine and cosine are linear in `lo`.
     let Pair { hi, lo } = sum(first, -second.hi);
-    Pair { hi, lo: (-turns).mad(PI_2_THIRD, lo - second.lo) }
-}
-
-#[inline(always)]
-fn huge_angle(x: f64) -> Angle {
-    Angle { quadrant: huge_quadrant(x), rest: huge_rest(x) }
+    Angle { quadrant: k as u32, rest: Pair { hi, lo: (-turns).mad(PI_2_THIRD, lo - second.lo) } }
 }
 
 /// 2/π after a word of zeros, up to the last bits that the largest double needs.
@@ -184,66 +144,18 @@ fn huge(x: f64) -> Angle {
     }
 }
 
-/// |x| half turns modulo 2, exactly.
-#[inline(always)]
-fn half_turns(x: f64) -> f64 {
-    let size = x.abs();
-    (-2.0f64).mad((0.5 * size).trunc(), size)
-}
-
-/// Quarter turns in radians.
-#[inline(always)]
-fn quarter_turns(turns: f64) -> Pair {
-    let Pair { hi, lo } = product(turns, FRAC_PI_2);
-    Pair { hi, lo: turns.mad(PI_2_SECOND, lo) }
-}
-
 /// |x| half turns: the quarter turns and their rest are exact before it becomes radians.
 #[inline(always)]
-fn angle_of_half_turns(x: f64) -> Angle {
-    let turns = 2.0 * half_turns(x);
+fn half_turns(x: f64) -> Angle {
+    let size = x.abs();
+    let turns = 2.0 * (-2.0f64).mad((0.5 * size).trunc(), size);
     let (whole, k) = nearest(turns);
-    Angle { quadrant: k as u32, rest: quarter_turns(turns - whole) }
-}
-
-/// |x| half turns and so many quarter turns, none or one. (What a rest of a small x loses beside a quarter turn counts for nothing.)
-#[inline(always)]
-fn wave_of_half_turns(x: f64, ahead: u32) -> Wave {
-    let (turns, part) = (half_turns(x), 0.5 * f64::from(ahead));
-    let shifted = (turns + part) + ROUND;
-    Wave { half_turns: shifted.to_bits(), rest: quarter_turns(2.0 * (turns - (shifted - ROUND - part))) }
-}
-
-impl Wave {
-    #[inline(always)]
-    fn sin(self) -> f64 {
-        // The cosine, roughly, of which `lo` has that part: zero at a quarter turn.
-        const SLOPE: f64 = -FRAC_2_PI * FRAC_2_PI;
-        let Pair { hi, lo } = self.rest;
-        let z = hi * hi;
-        let value = hi + (hi * z).mad(polynomial(z, SIN_OF_HALF_TURN), lo.mad(SLOPE * z, lo));
-        // An arc sine would not take a rounding beyond 1.
-        let value = if value > 1.0 { 1.0 } else { value };
-        let value = if value < -1.0 { -1.0 } else { value };
-        f64::from_bits(value.to_bits() ^ (self.half_turns << 63))
-    }
+    let rest = turns - whole;
+    let Pair { hi, lo } = product(rest, FRAC_PI_2);
+    Angle { quadrant: k as u32, rest: Pair { hi, lo: rest.mad(PI_2_SECOND, lo) } }
 }
 
 impl Angle {
-    /// The same and so many quarter turns.
-    #[inline(always)]
-    fn ahead(self, turns: u32) -> Wave {
-        let (quadrant, rest) = (self.quadrant.wrapping_add(turns), self.rest);
-        // Odd ones are left, to where that makes the rest the smaller one.
-        let quarter = FRAC_PI_2.copysign(rest.hi);
-        let Pair { hi, lo } = sum(rest.hi, -quarter);
-        let less = Pair { hi, lo: lo + (rest.lo - PI_2_SECOND.copysign(quarter)) };
-        let nearest_even = quadrant.wrapping_add(u32::from(rest.hi > 0.0) * 2).wrapping_sub(1);
-        let is_odd = quadrant & 1 == 1;
-        let half_turns = if is_odd { nearest_even } else { quadrant } >> 1;
-        Wave { half_turns: half_turns.into(), rest: if is_odd { less } else { rest } }
-    }
-
     #[inline(always)]
     fn sin_of_rest(self) -> f64 {
         let Pair { hi, lo } = self.rest;
@@ -257,6 +169,18 @@ impl Angle {
         let z = hi * hi;
         let main = z.mad(-0.5, 1.0);
         main + (z * z).mad(polynomial(z, COS), z.mad(-0.5, 1.0 - main) - hi * lo)
+    }
+
+    #[inline(always)]
+    fn sin(self) -> f64 {
+        let (sin, cos) = (self.sin_of_rest(), self.cos_of_rest());
+        let value = select_unpredictable(self.quadrant & 1 == 0, sin, cos);
+        f64::from_bits(value.to_bits() ^ (u64::from(self.quadrant & 2) << 62))
+    }
+
+    #[inline(always)]
+    fn cos(self) -> f64 {
+        Angle { quadrant: self.quadrant.wrapping_add(1), ..self }.sin()
     }
 
     #[inline(always)]
@@ -284,48 +208,20 @@ fn odd(value: f64, x: f64) -> f64 {
 /// sin(π |x|).
 #[inline(always)]
 pub(super) fn sin_half_turns(x: f64) -> f64 {
-    wave_of_half_turns(x, 0).sin()
+    half_turns(x).sin()
 }
 
 export! {
     /// sin; 4 ULP allowed.
-    spirula_sin_f64(x: f64) -> f64 = odd(wave(x, 0).sin(), x);
+    spirula_sin_f64(x: f64) -> f64 = odd(radians(x).sin(), x);
     /// cos; 4 ULP allowed.
-    spirula_cos_f64(x: f64) -> f64 = wave(x, 1).sin();
+    spirula_cos_f64(x: f64) -> f64 = radians(x).cos();
     /// tan; 5 ULP allowed.
     spirula_tan_f64(x: f64) -> f64 = odd(radians(x).tan(), x);
     /// sinpi; 4 ULP allowed. Integers give a zero of their sign.
-    spirula_sinpi_f64(x: f64) -> f64 = odd(wave_of_half_turns(x, 0).sin() + 0.0, x);
+    spirula_sinpi_f64(x: f64) -> f64 = odd(half_turns(x).sin() + 0.0, x);
     /// cospi; 4 ULP allowed. Zeros are positive.
-    spirula_cospi_f64(x: f64) -> f64 = wave_of_half_turns(x, 1).sin() + 0.0;
+    spirula_cospi_f64(x: f64) -> f64 = half_turns(x).cos() + 0.0;
     /// tanpi; 6 ULP allowed.
-    spirula_tanpi_f64(x: f64) -> f64 = odd(angle_of_half_turns(x).tan_exact(), x);
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn sines_and_cosines_of_quarter_turns_are_whole_numbers() {
-        for (x, sin, cos) in [(0.0, 0.0, 1.0), (0.5, 1.0, 0.0), (1.0, 0.0, -1.0), (1.5, -1.0, 0.0)] {
-            assert_eq!((spirula_sinpi_f64(x), spirula_cospi_f64(x)), (sin, cos), "{x} half turns");
-            assert_eq!((spirula_sinpi_f64(-x), spirula_cospi_f64(-x)), (-sin, cos), "-{x} half turns");
-        }
-        for x in [0.0, 1e-300, -1e-20, 1e-9] {
-            assert_eq!(spirula_cos_f64(x), 1.0, "{x}");
-        }
-        assert_eq!((spirula_sin_f64(FRAC_PI_2), spirula_sin_f64(-FRAC_PI_2)), (1.0, -1.0));
-        assert_eq!(spirula_cos_f64(2.0 * FRAC_PI_2), -1.0);
-    }
-
-    #[test]
-    fn no_sine_is_beyond_one() {
-        for turns in 0..20_000 {
-            let x = f64::from(turns) * FRAC_PI_2;
-            for x in [x, x * (1.0 + f64::EPSILON), x * (1.0 - f64::EPSILON)] {
-                assert!(spirula_sin_f64(x).abs() <= 1.0 && spirula_cos_f64(x).abs() <= 1.0, "{x}");
-            }
-        }
-    }
+    spirula_tanpi_f64(x: f64) -> f64 = odd(half_turns(x).tan_exact(), x);
 }
