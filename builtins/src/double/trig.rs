@@ -9,7 +9,6 @@ use crate::multiply_add::MultiplyAdd;
 use crate::polynomial::polynomial;
 use crate::reciprocal::quotient;
 use std::f64::consts::{FRAC_2_PI, FRAC_PI_2};
-use std::hint::select_unpredictable;
 
 /// What π/2 has beyond FRAC_PI_2, twice.
 const PI_2_SECOND: f64 = 6.123233995736766e-17;
@@ -174,7 +173,7 @@ impl Angle {
     #[inline(always)]
     fn sin(self) -> f64 {
         let (sin, cos) = (self.sin_of_rest(), self.cos_of_rest());
-        let value = select_unpredictable(self.quadrant & 1 == 0, sin, cos);
+        let value = if self.quadrant & 1 == 0 { sin } else { cos };
         f64::from_bits(value.to_bits() ^ (u64::from(self.quadrant & 2) << 62))
     }
 
