@@ -2,7 +2,8 @@
 //!
 //! What makes a kernel's first optimized code, or code for launches that have none, goes before what finds out whether other code is faster
 //! still, and doesn't wait for such a job that is being done: more is to be won. Of urgent jobs the newest goes first: who asked last runs
-//! now, and what others asked for before may never be run again.
+//! now, and what others asked for before may never be run again. One that no launch waits for leaves that a moment to begin ([`PAUSE`]): once
+//! it is begun it keeps the compiler.
 //!
 //! A process that exits gives them a moment, for what they make is kept on disk, and many processes live no longer than their launches.
 //! What is not done by then another process does ([`finisher`]).
@@ -34,6 +35,10 @@ const MOST_THREADS: usize = 4;
 /// short runs stay in the baseline for ever, for none of them lives until their code is there to be kept.
 const MOST_AT_EXIT: Duration = Duration::from_secs(1);
 
+/// Between launches a job waits so long for the next launch, which may be one of another kernel that will have more of its code: so long it
+/// takes until that is known.
+pub(crate) const PAUSE: Duration = Duration::from_millis(10);
+
 /// An exit waits for nothing any more.
 static LEFT: AtomicBool = AtomicBool::new(false);
 
@@ -44,7 +49,13 @@ static QUEUE: PerProcess<Queue> =
 /// Has an urgent job done, before those that are there. An exit waits for it for a while, and then leaves a will. Errors:
 /// no thread does any, and the system has none to give.
 pub(crate) fn run_later(job: Job, will: Will) -> io::Result<()> {
-    add(job, Urgency::Urgent, Unfinished { will: Some(will), is_waited_for: true })
+    run_after(Duration::ZERO, job, will)
+}
+
+/// The same, begun after such a pause, unless the process exits.
+pub(crate) fn run_after(pause: Duration, job: Job, will: Will) -> io::Result<()> {
+    let begin = Instant::now() + pause;
+    add(job, Urgency::Urgent { begin }, Unfinished { will: Some(will), is_waited_for: true })
 }
 
 /// The same for what can wait, and what no exit waits for: it leaves the will at once, if there is one. Such jobs are begun in their order
@@ -56,11 +67,6 @@ pub(crate) fn run_if_there_is_time(job: Job, will: Option<Will>) -> io::Result<(
 /// Whether this process exits and waits for nothing any more: jobs fail from here on, and that says nothing of what they do.
 pub(crate) fn is_left() -> bool {
     LEFT.load(Ordering::Relaxed)
-}
-
-/// For jobs that wait: sleeps for so long, unless another job wants the thread. Whether one does.
-pub(crate) fn pause(most: Duration) -> bool {
-    QUEUE.get().pause(most)
 }
 
 /// Whether something is being done, or is next, that wants a processor.
@@ -103,7 +109,10 @@ fn bequeath(requests: &[Request]) {
 /// Which jobs go before others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Urgency {
-    Urgent,
+    /// Not before then.
+    Urgent {
+        begin: Instant,
+    },
     Leisurely,
 }
 
@@ -118,8 +127,8 @@ struct Queue {
 
 #[derive(Default)]
 struct State {
-    /// The last one goes first.
-    urgent: Vec<(u64, Job)>,
+    /// The last one goes first, of those that may begin.
+    urgent: Vec<(Instant, u64, Job)>,
     leisurely: VecDeque<(u64, Job)>,
     threads: usize,
     /// Those of them that are at a leisurely job.
@@ -137,22 +146,27 @@ struct Unfinished {
 }
 
 impl State {
-    /// Whether no job waits for a thread.
-    fn is_empty(&self) -> bool {
-        self.urgent.is_empty() && self.leisurely.is_empty()
+    fn push(&mut self, urgency: Urgency, (number, job): (u64, Job)) {
+        match urgency {
+            Urgency::Urgent { begin } => self.urgent.push((begin, number, job)),
+            Urgency::Leisurely => self.leisurely.push_back((number, job)),
+        }
     }
 
-    fn push(&mut self, urgency: Urgency, job: (u64, Job)) {
-        match urgency {
-            Urgency::Urgent => self.urgent.push(job),
-            Urgency::Leisurely => self.leisurely.push_back(job),
+    /// The urgent job to begin with now; else how long it is until there is one, if any is there.
+    fn pop_urgent(&mut self) -> Result<(u64, Job), Option<Duration>> {
+        let now = Instant::now();
+        let ready = self.urgent.iter().rposition(|&(begin, ..)| begin <= now);
+        match ready.map(|at| self.urgent.remove(at)) {
+            Some((_, number, job)) => Ok((number, job)),
+            None => Err(self.urgent.iter().map(|&(begin, ..)| begin - now).min()),
         }
     }
 
     /// Takes back what was pushed last.
     fn take_back(&mut self, urgency: Urgency) {
         match urgency {
-            Urgency::Urgent => drop(self.urgent.pop()),
+            Urgency::Urgent { .. } => drop(self.urgent.pop()),
             Urgency::Leisurely => drop(self.leisurely.pop_back()),
         }
     }
@@ -160,7 +174,7 @@ impl State {
     /// Whether a job of that urgency has all the threads that it may have, of so many.
     fn is_full(&self, urgency: Urgency, most: usize) -> bool {
         match urgency {
-            Urgency::Urgent => self.threads - self.at_leisure >= most,
+            Urgency::Urgent { .. } => self.threads - self.at_leisure >= most,
             Urgency::Leisurely => self.threads >= most,
         }
     }
@@ -186,33 +200,32 @@ impl Queue {
         state.unfinished.insert(number, unfinished);
         if state.is_full(urgency, self.most) {
             drop(state);
-            self.wanted.notify_one();
+            self.wanted.notify_all();
             return Ok(());
         }
-        // Who asks may be bound to a part of the machine, and this is none of its work.
-        let free = affinity::before_binding();
-        let work = move || {
-            free.iter().for_each(affinity::bind);
-            self.work();
-        };
-        match Builder::new().name("spirula-optimize".into()).spawn(work) {
-            Ok(_) => state.threads += 1,
+        match self.begin_thread(&mut state) {
             Err(error) if state.threads == 0 => {
                 state.take_back(urgency);
                 state.unfinished.remove(&number);
                 return Err(error);
             }
             // Others are at it.
-            Err(_) => self.wanted.notify_one(),
+            Err(_) => self.wanted.notify_all(),
+            Ok(()) => {}
         }
         Ok(())
     }
 
-    fn pause(&self, most: Duration) -> bool {
-        let nothing = |state: &mut State| state.is_empty();
-        let waited = self.wanted.wait_timeout_while(self.lock(), most, nothing);
-        let (state, _) = waited.unwrap_or_else(PoisonError::into_inner);
-        !state.is_empty()
+    fn begin_thread(&'static self, state: &mut State) -> io::Result<()> {
+        // Who asks may be bound to a part of the machine, and this is none of its work.
+        let free = affinity::before_binding();
+        let work = move || {
+            free.iter().for_each(affinity::bind);
+            self.work();
+        };
+        Builder::new().name("spirula-optimize".into()).spawn(work)?;
+        state.threads += 1;
+        Ok(())
     }
 
     /// Whether a job is unfinished. Never blocks: where the queue is being changed one is.
@@ -246,35 +259,43 @@ impl Queue {
     }
 
     /// A thread's life.
-    fn work(&self) {
-        while let Some((urgency, (number, job))) = self.next() {
+    fn work(&'static self) {
+        while let Some((is_leisurely, (number, job))) = self.next() {
             if catch_unwind(AssertUnwindSafe(job)).is_err() {
                 log::error("code that was made in the background: internal error");
             }
             let mut state = self.lock();
-            state.at_leisure -= usize::from(urgency == Urgency::Leisurely);
+            state.at_leisure -= usize::from(is_leisurely);
             let unfinished = state.unfinished.remove(&number);
             drop(state);
             drop(unfinished); // With a program, perhaps, which takes its time.
         }
     }
 
-    /// The next job; without one the calling thread is to end.
-    fn next(&self) -> Option<(Urgency, (u64, Job))> {
+    /// The next job, and whether it is a leisurely one; without one the calling thread is to end.
+    fn next(&'static self) -> Option<(bool, (u64, Job))> {
         let mut state = self.lock();
         // A thread that comes from a leisurely job may be one too many.
-        let has_place = state.threads - state.at_leisure <= self.most;
-        let urgent = if has_place { state.urgent.pop() } else { None };
-        if let Some(job) = urgent {
-            return Some((Urgency::Urgent, job));
+        while state.threads - state.at_leisure <= self.most {
+            let pause = match state.pop_urgent() {
+                Ok(job) => return Some((false, job)),
+                Err(pause) => pause,
+            };
+            let has_place = state.at_leisure < self.most;
+            if let Some(job) = state.leisurely.pop_front_if(|_| has_place) {
+                state.at_leisure += 1;
+                if pause.is_some() {
+                    // This thread may not be back in time. Without another one the job waits for it.
+                    let _ = self.begin_thread(&mut state);
+                }
+                return Some((true, job));
+            }
+            let Some(pause) = pause else { break };
+            let waited = self.wanted.wait_timeout(state, pause);
+            state = waited.unwrap_or_else(PoisonError::into_inner).0;
         }
-        let has_place = has_place && state.at_leisure < self.most;
-        let leisurely = if has_place { state.leisurely.pop_front() } else { None };
-        match leisurely {
-            Some(_) => state.at_leisure += 1,
-            None => state.threads -= 1,
-        }
-        Some((Urgency::Leisurely, leisurely?))
+        state.threads -= 1;
+        None
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -298,7 +319,10 @@ mod tests {
         Unfinished { will: Some(Box::new(|| None)), is_waited_for: true }
     }
 
-    const URGENT: Urgency = Urgency::Urgent;
+    fn after(pause: Duration) -> Urgency {
+        Urgency::Urgent { begin: Instant::now() + pause }
+    }
+
     const LEISURELY: Urgency = Urgency::Leisurely;
 
     const LONG: Duration = Duration::from_secs(60);
@@ -348,11 +372,11 @@ mod tests {
             let _ = others_are_there.recv_timeout(LONG);
             tell();
         };
-        queue.add(Box::new(waits), URGENT, none()).unwrap();
+        queue.add(Box::new(waits), after(Duration::ZERO), none()).unwrap();
         received(&begun, 1);
         queue.add(Box::new(telling(1)), LEISURELY, none()).unwrap();
-        queue.add(Box::new(telling(2)), URGENT, none()).unwrap();
-        queue.add(Box::new(telling(3)), URGENT, none()).unwrap();
+        queue.add(Box::new(telling(2)), after(Duration::ZERO), none()).unwrap();
+        queue.add(Box::new(telling(3)), after(Duration::ZERO), none()).unwrap();
         assert!(queue.lock().threads <= 2);
         drop(first);
         assert_eq!(received(&receiver, 3), [0, 3, 2], "the leisurely job is not done");
@@ -368,7 +392,7 @@ mod tests {
             let _ = receiver.recv_timeout(LONG);
         };
         assert!(!queue.is_busy());
-        queue.add(Box::new(wait), URGENT, none()).unwrap();
+        queue.add(Box::new(wait), after(Duration::ZERO), none()).unwrap();
         assert!(!queue.finish(Duration::from_millis(20)));
         assert_eq!(queue.lock().threads, 1, "the job has not ended");
         assert!(queue.is_busy());
@@ -386,7 +410,7 @@ mod tests {
             let _ = receiver.recv_timeout(LONG);
         };
         let (first, begun) = channel();
-        queue.add(Box::new(move || first.send(()).unwrap()), URGENT, none()).unwrap();
+        queue.add(Box::new(move || first.send(()).unwrap()), after(Duration::ZERO), none()).unwrap();
         received(&begun, 1);
         let asked = Arc::new(AtomicUsize::new(0));
         let asking = asked.clone();
@@ -417,25 +441,34 @@ mod tests {
                 running.fetch_sub(1, SeqCst);
                 sender.send(()).unwrap();
             };
-            queue.add(Box::new(job), URGENT, none()).unwrap();
+            queue.add(Box::new(job), after(Duration::ZERO), none()).unwrap();
         }
         received(&receiver, 9);
         assert_eq!(most.load(SeqCst), 3);
     }
 
     #[test]
-    fn who_pauses_is_free_for_the_next_job_at_once() {
+    fn a_job_that_pauses_first_lets_others_begin_and_is_done_though_they_last() {
         let queue = queue(1);
         let (sender, receiver) = channel();
-        let (paused, done) = (sender.clone(), sender);
-        let pauses = move || {
-            paused.send(queue.pause(Duration::ZERO)).unwrap();
-            paused.send(queue.pause(LONG)).unwrap();
+        let telling = |number: u32| {
+            let sender = sender.clone();
+            Box::new(move || sender.send(number).unwrap())
         };
-        queue.add(Box::new(pauses), LEISURELY, Unfinished { will: None, is_waited_for: false }).unwrap();
-        assert_eq!(received(&receiver, 1), [false], "nobody wants it yet");
-        queue.add(Box::new(move || done.send(false).unwrap()), LEISURELY, none()).unwrap();
-        assert_eq!(received(&receiver, 2), [true, false]);
+        let (end, ended) = channel::<()>();
+        let tell = telling(2);
+        let lasting = Box::new(move || {
+            tell();
+            let _ = ended.recv_timeout(LONG);
+        });
+        queue.add(telling(3), after(Duration::from_millis(100)), none()).unwrap();
+        queue.add(telling(1), after(Duration::ZERO), none()).unwrap();
+        assert_eq!(received(&receiver, 1), [1]);
+        queue.add(lasting, LEISURELY, none()).unwrap();
+        let mut others = received(&receiver, 2);
+        others.sort_unstable(); // On a slow machine the pause ends first.
+        assert_eq!(others, [2, 3], "the job waits for a leisurely one");
+        drop(end);
     }
 
     #[test]

@@ -9,6 +9,7 @@
 
 mod awake;
 mod parts;
+mod pool;
 mod shares;
 mod worker;
 
@@ -19,18 +20,17 @@ use crate::execute::launch::Invocation;
 use crate::execute::pace::WORTH_WAKING_NS;
 use crate::execute::tiers::Version;
 use crate::isolation;
-use crate::log;
 use crate::machine::affinity::{self, Cpus};
 use crate::machine::timer;
 use crate::trace::{self, Span};
 use awake::Awake;
 pub(crate) use awake::SOON_NS;
-use rayon::{ThreadPool, ThreadPoolBuilder};
+use pool::Pool;
 use shares::Shares;
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
-use std::thread::Thread;
+use std::thread::{Builder, Thread};
 use std::time::Duration;
 use worker::Worker;
 
@@ -53,13 +53,9 @@ const REST: Duration = Duration::from_micros(200);
 /// A device's threads.
 #[derive(Debug)]
 pub(crate) struct Scheduler {
-    threads: usize,
-    /// Built by the first launch that needs it; None if the system gives no threads.
-    pool: OnceLock<Option<Arc<ThreadPool>>>,
+    pool: Arc<Pool>,
     /// Those of the pool who wait for work.
     awake: Arc<Awake>,
-    /// The CPUs that kernels must run on; None for any.
-    bound: Option<Cpus>,
     /// Whether the last launch that could ran backwards.
     backwards: AtomicBool,
 }
@@ -68,40 +64,23 @@ impl Scheduler {
     /// For `threads` CPUs, the caller's included, which must be one of `bound`.
     pub(crate) fn new(threads: usize, bound: Option<Cpus>) -> Scheduler {
         Scheduler {
-            threads: threads.max(1),
-            pool: OnceLock::new(),
+            pool: Arc::new(Pool::new(threads, bound)),
             awake: Arc::default(),
-            bound,
             backwards: AtomicBool::new(false),
         }
     }
 
     pub(crate) fn bound(&self) -> Option<&Cpus> {
-        self.bound.as_ref()
+        self.pool.bound.as_ref()
     }
 
     pub(crate) fn threads(&self) -> usize {
-        self.threads
+        self.pool.threads
     }
 
     /// Has it called in a moment, or sooner. False if nobody is awake who could.
     pub(crate) fn remind(&self, call: impl FnOnce() + Send + 'static) -> bool {
         self.awake.remind(call)
-    }
-
-    fn pool(&self) -> Option<&Arc<ThreadPool>> {
-        let build = || {
-            // The thread that runs the command is one, too.
-            let helpers = (self.threads - 1).max(1);
-            let builder = ThreadPoolBuilder::new().num_threads(helpers).stack_size(STACK_SIZE);
-            let bound = self.bound.clone();
-            let builder = builder.start_handler(move |_| bound.iter().for_each(affinity::bind));
-            let pool = builder.thread_name(|index| format!("spirula-{index}")).build();
-            pool.inspect_err(|error| log::error(format_args!("kernels run on one thread only: {error}")))
-                .ok()
-                .map(Arc::new)
-        };
-        self.pool.get_or_init(build).as_ref()
     }
 
     /// Runs all groups and returns when they are done. CL_OUT_OF_RESOURCES without memory for local memory and scratch, and if the
@@ -124,11 +103,10 @@ impl Scheduler {
     fn run_here_or_share(&self, invocation: &Arc<Invocation>, mut groups: Range<u64>) -> Result<()> {
         let count = groups.end - groups.start;
         let items = count.saturating_mul(invocation.group_items());
-        let alone = count <= 1 || self.threads == 1;
+        let alone = count <= 1 || self.threads() == 1;
         let version = invocation.tiers.choose(invocation);
-        // Two groups of a kernel that was never measured may be a second's work, and the first wouldn't let anybody know. (Who looks after
-        // baseline code sees that.)
-        let may_be_long = !invocation.tiers.pace.is_known() && invocation.tiers.is_settled();
+        // Two groups of a kernel that was never measured may be a second's work, and the first wouldn't let anybody know.
+        let may_be_long = !invocation.tiers.pace.is_known();
         if !alone
             && (may_be_long || self.may_meet(invocation, count) || !invocation.tiers.pace.is_short(items))
         {
@@ -156,7 +134,7 @@ impl Scheduler {
         at_once: bool,
     ) -> Result<Version> {
         let mut worker = Worker::new(invocation, version, 0)?;
-        let ran = run_here(&mut worker, groups.clone(), self.threads, at_once);
+        let ran = run_here(&mut worker, groups.clone(), self.threads(), at_once);
         worker.learn();
         let version = worker.end();
         groups.start = ran?;
@@ -186,27 +164,33 @@ impl Scheduler {
     fn may_meet(&self, invocation: &Invocation, groups: u64) -> bool {
         let tiers = &invocation.tiers;
         let items = groups.saturating_mul(invocation.group_items());
-        groups <= self.threads as u64 && !tiers.first().info.code.any_order && !tiers.pace.is_trivial(items)
+        groups <= self.threads() as u64 && !tiers.first().info.code.any_order && !tiers.pace.is_trivial(items)
     }
 
     /// Runs groups with the pool's help.
     fn share(&self, invocation: &Arc<Invocation>, version: Version, groups: Range<u64>) -> Result<()> {
-        let helpers = (self.threads - 1).min((groups.end - groups.start).saturating_sub(1) as usize);
+        let helpers = (self.threads() - 1).min((groups.end - groups.start).saturating_sub(1) as usize);
         let may_turn = invocation.tiers.first().info.code.any_order;
         let backwards = may_turn && !self.backwards.fetch_xor(true, Ordering::Relaxed);
         let least = invocation.tiers.pace.items_in(LEAST_CHUNK_NS) / invocation.group_items().max(1);
-        let shares = Shares::new(groups.clone(), self.threads, backwards).of_at_least(least);
-        let pool = self.pool().filter(|_| helpers > 0);
-        let help = pool.map(|pool| Help { pool: pool.clone(), awake: self.awake.clone(), most: helpers });
-        let job = Arc::new(Job::new(invocation.clone(), version, groups, shares, help, self.threads));
+        let shares = Shares::new(groups.clone(), self.threads(), backwards).of_at_least(least);
+        let help =
+            (helpers > 0).then(|| Help { pool: self.pool.clone(), awake: self.awake.clone(), most: helpers });
+        let job = Arc::new(Job::new(invocation.clone(), version, groups, shares, help, self.threads()));
         let has_time = !self.may_meet(invocation, job.groups - job.done.load(Ordering::Relaxed));
         match invocation.tiers.is_new() && has_time {
-            true => watch(&job, || background::pause(BETWEEN_LOOKS)),
+            true => watch(&job, || std::thread::sleep(BETWEEN_LOOKS)),
             false => job.call_for_help(),
         }
         match Worker::new(invocation, job.version.clone(), 0) {
             Ok(mut worker) => {
-                job.work(&mut worker, 0, || job.call_for_help());
+                let begun = worker.since();
+                let lasts = || timer() - begun >= WORTH_WAKING_NS;
+                job.work(&mut worker, 0, || {
+                    if lasts() {
+                        job.call_for_help()
+                    }
+                });
                 worker.learn();
                 worker.end();
             }
@@ -229,23 +213,21 @@ fn launch_span(invocation: &Invocation, groups: &Range<u64>) -> Span {
 /// Looks after a kernel's first launch: where each of its groups takes long, nobody would know before the first one ends. Before
 /// that, or before it is known that better code will not be there soon, nobody else begins with one: nobody could leave it for that code,
 /// and the compiler needs a processor. And where the first groups took an instant and later ones don't, as in a picture whose corners
-/// are empty, a thread knows nothing new before its chunk of them ends. Nor is it looked any longer once that code is asked for: where
-/// there are two processors the thread that looks is the one that has it made, and `pause` says that it is wanted.
-fn watch(job: &Arc<Job>, pause: impl Fn() -> bool + Send + 'static) {
+/// are empty, a thread knows nothing new before its chunk of them ends. Nobody looks any longer once that code is asked for. That is done by a
+/// thread of its own: those that have code made may be at another kernel's until this launch ends.
+fn watch(job: &Arc<Job>, pause: impl Fn() + Send + 'static) {
     let (weak, before) = (Arc::downgrade(job), job.done.load(Ordering::Relaxed));
     let look = move || {
         for look in 1.. {
-            let is_wanted = pause();
+            pause();
             let Some(job) = weak.upgrade() else { return };
             let (tiers, done) = (&job.invocation.tiers, job.done.load(Ordering::Relaxed));
             if job.shares.are_empty() {
                 return;
             }
             let since_ns = look * BETWEEN_LOOKS.as_nanos() as u64;
-            if !is_wanted {
-                job.expect_more(done - before, since_ns);
-            }
-            let is_asked_for = is_wanted || tiers.is_making() || tiers.is_settled();
+            job.expect_more(done - before, since_ns);
+            let is_asked_for = tiers.is_making() || tiers.is_settled();
             if done == before && (is_asked_for || look > LOOKS_ALONE) {
                 job.call_for_help();
             }
@@ -254,8 +236,14 @@ fn watch(job: &Arc<Job>, pause: impl Fn() -> bool + Send + 'static) {
             }
         }
     };
+    // (Who launches may be bound to a part of the machine, which is busy with the launch.)
+    let free = affinity::before_binding();
+    let look = move || {
+        free.iter().for_each(affinity::bind);
+        look();
+    };
     // Without a thread it is known later.
-    if background::run_if_there_is_time(Box::new(look), None).is_err() {
+    if Builder::new().name("spirula-watch".into()).spawn(look).is_err() {
         job.call_for_help();
     }
 }
@@ -278,7 +266,7 @@ fn run_here(worker: &mut Worker, groups: Range<u64>, threads: usize, at_once: bo
 
 /// Who may help with a launch.
 struct Help {
-    pool: Arc<ThreadPool>,
+    pool: Arc<Pool>,
     awake: Arc<Awake>,
     most: usize,
 }
@@ -349,7 +337,7 @@ impl Job {
                 0 => (left / self.threads).saturating_mul(since_ns),
                 _ => (u128::from(left) * u128::from(since_ns) / u128::from(ended)) as u64,
             };
-            tiers.expect(left_ns);
+            tiers.expect(&self.invocation.launch, left_ns);
         }
     }
 
@@ -373,7 +361,9 @@ impl Job {
             && !self.called.swap(true, Ordering::Relaxed)
         {
             let (job, most) = (self.clone(), help.most);
-            help.pool.spawn(move || job.lend(most));
+            if let Some(pool) = help.pool.get() {
+                pool.spawn(move || job.lend(most));
+            }
         }
     }
 

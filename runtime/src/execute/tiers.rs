@@ -223,29 +223,36 @@ impl Tiers {
 
     /// A launch ran so long in code that may get better, and is expected to take so much longer by the clock: by what is known of it,
     /// and by what is surely known.
-    pub(crate) fn spend(self: &Arc<Tiers>, ns: u64, (left_ns, surely_left_ns): (u64, Option<u64>)) {
+    pub(crate) fn spend(
+        self: &Arc<Tiers>,
+        launch: &Launch,
+        ns: u64,
+        (left_ns, surely_left_ns): (u64, Option<u64>),
+    ) {
         let spent = self.spent_ns.fetch_add(ns, Ordering::Relaxed).saturating_add(ns);
         match spent {
             ..LEAST_SEEN_NS => {}
-            ENOUGH_SEEN_NS.. => self.expect(left_ns),
+            ENOUGH_SEEN_NS.. => self.expect(launch, left_ns),
             _ => {
                 let believed =
                     u128::from(surely_left_ns.unwrap_or(0)) * u128::from(spent) / u128::from(ENOUGH_SEEN_NS);
-                self.expect(believed as u64); // Less than it was.
+                self.expect(launch, believed as u64); // Less than it was.
             }
         }
     }
 
     /// A launch that waits for better code is expected to take so much longer by the clock.
-    pub(crate) fn expect(self: &Arc<Tiers>, left_ns: u64) {
+    pub(crate) fn expect(self: &Arc<Tiers>, launch: &Launch, left_ns: u64) {
         if left_ns < self.worth_making_ns() {
             return;
         }
         match self.optimized.get() {
-            None => self.begin(),
-            // What there is is not for it.
-            Some(Some(_)) => self.variants.begin_general(self),
-            Some(None) => {}
+            None => self.begin(Duration::ZERO),
+            // It goes on in what has come meanwhile, unless that is not for it.
+            Some(Some(newest)) if !newest.champion().info.code.is_for(launch) => {
+                self.variants.begin_general(self);
+            }
+            Some(_) => {}
         }
     }
 
@@ -265,14 +272,14 @@ impl Tiers {
         // Most launches are short ones: of those that don't reach either the system need not be asked which it is.
         let may_begin = spent >= WORTH_KEEPING_NS.min(self.making_ns() / 3);
         if may_begin && spent >= self.worth_improving_ns() {
-            self.begin();
+            self.begin(background::PAUSE);
         }
     }
 
     /// The application has read how long a launch took: what it measures next is to be the code that stays.
     pub(crate) fn times_were_read(self: &Arc<Tiers>) {
         if self.awaited.time() {
-            self.begin();
+            self.begin(Duration::ZERO);
         }
     }
 
@@ -285,8 +292,8 @@ impl Tiers {
     }
 
     /// Has better code made, and waits for it: for tests, in which short launches are to change code in their midst.
-    pub(crate) fn have_made(self: &Arc<Tiers>) {
-        self.expect(u64::MAX);
+    pub(crate) fn have_made(self: &Arc<Tiers>, launch: &Launch) {
+        self.expect(launch, u64::MAX);
         self.awaited.wait_for_all();
     }
 
@@ -308,8 +315,8 @@ impl Tiers {
         Usual { size: usual.size.filter(|_| may_be_sized), ..usual }
     }
 
-    /// Has the optimized code made, once.
-    fn begin(self: &Arc<Tiers>) {
+    /// Has the optimized code made, once, after such a pause.
+    fn begin(self: &Arc<Tiers>, pause: Duration) {
         let settled = self.optimized.get().is_some() || self.begun.load(Ordering::Relaxed);
         if settled || self.begun.swap(true, Ordering::Relaxed) {
             return;
@@ -332,7 +339,7 @@ impl Tiers {
                 }
             }
         };
-        if let Err(error) = background::run_later(Box::new(job), Box::new(will)) {
+        if let Err(error) = background::run_after(pause, Box::new(job), Box::new(will)) {
             self.warn(groups, &error);
             let _ = self.optimized.set(None);
             self.making.store(false, Ordering::Relaxed);

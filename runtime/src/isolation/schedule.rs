@@ -59,7 +59,7 @@ pub(crate) fn run_groups(
         if waits {
             let left_ns = done.ns.saturating_mul((groups.end - end) / count);
             // Of the first wave nobody knows what new pages took; the others are long enough.
-            invocation.tiers.spend(done.one_thread_ns, (left_ns, None));
+            invocation.tiers.spend(&invocation.launch, done.one_thread_ns, (left_ns, None));
             most = next_wave(count, done.ns);
         }
         first = end;

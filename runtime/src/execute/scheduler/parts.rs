@@ -52,8 +52,8 @@ impl Scheduler {
             failed: AtomicBool::new(false),
             waiter: std::thread::current(),
         });
-        let helpers = (self.threads - 1).min(count - 1).min(MOST_HELPERS);
-        if let Some(pool) = self.pool().filter(|_| helpers > 0) {
+        let helpers = (self.threads() - 1).min(count - 1).min(MOST_HELPERS);
+        if let Some(pool) = self.pool.get().filter(|_| helpers > 0) {
             for _ in 0..helpers {
                 let (parts, awake) = (parts.clone(), self.awake.clone());
                 pool.spawn(move || {

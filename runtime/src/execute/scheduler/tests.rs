@@ -151,9 +151,8 @@ fn looks_until_code_is_asked_for(ended: u64) -> u64 {
         if counted.fetch_add(1, Ordering::Relaxed) == 0 {
             counting.count(ended);
         }
-        false
     });
-    wait_until(|| Arc::strong_count(&pauses) == 1 && kernel.is_settled());
+    wait_until(|| Arc::strong_count(&pauses) == 1 && (kernel.is_making() || kernel.is_settled()));
     pauses.load(Ordering::Relaxed)
 }
 
@@ -175,18 +174,48 @@ fn a_launch_whose_groups_begin_to_take_long_is_looked_after() {
     assert!(looks_until_code_is_asked_for(few_left) > 100 * half, "as the others, they would end soon");
 }
 
+/// Each group waits until better code was asked for, and says in its counter that it was.
+unsafe extern "C" fn wait_for_the_compiler(
+    arguments: *const u8,
+    _: *const Launch,
+    first: u64,
+    end: u64,
+    _: *mut u8,
+    _: *mut u8,
+) {
+    // SAFETY: the block holds the address of one counter per group, and one that the compiler sets.
+    let counters = unsafe { std::slice::from_raw_parts(*arguments.cast::<*const AtomicU32>(), 17) };
+    for group in first..end {
+        wait_until(|| counters[16].load(Ordering::Relaxed) != 0);
+        counters[group as usize].store(1, Ordering::Relaxed);
+    }
+}
+
 #[test]
-fn who_looks_after_a_launch_ends_when_the_thread_is_wanted() {
-    let kernel = tiers(version(Tier::Baseline, count, |_| ()), |_| Err("nobody asks for it".to_owned()));
-    let invocation = invocation(&kernel, [100, 1, 1], 1, &[]);
-    let version = kernel.first().clone();
-    let job = Arc::new(Job::new(invocation, version, 0..100, Shares::new(0..100, 2, false), None, 2));
-    let pauses = Arc::new(AtomicU32::new(0));
-    let counted = pauses.clone();
-    watch(&job, move || counted.fetch_add(1, Ordering::Relaxed) == 0);
-    wait_until(|| Arc::strong_count(&pauses) == 1);
-    assert_eq!(pauses.load(Ordering::Relaxed), 1);
-    assert!(!kernel.is_making() && !kernel.is_settled());
+fn better_code_is_asked_for_while_the_first_of_a_few_groups_runs() {
+    let counters: Arc<Vec<AtomicU32>> = Arc::new((0..17).map(|_| AtomicU32::new(0)).collect());
+    let asked = counters.clone();
+    let kernel = tiers(version(Tier::Baseline, wait_for_the_compiler, |_| ()), move |_| {
+        asked[16].store(1, Ordering::Relaxed);
+        Err("of the test".to_owned())
+    });
+    Scheduler::new(2, None).run(&invocation(&kernel, [16, 1, 1], 16, &counters)).unwrap();
+    assert!(counters.iter().all(|counter| counter.load(Ordering::Relaxed) == 1));
+}
+
+#[test]
+fn a_launch_is_looked_after_though_code_of_another_kernel_is_made() {
+    let (finish, finished) = std::sync::mpsc::channel::<()>();
+    let finished = std::sync::Mutex::new(finished);
+    let other = tiers(version(Tier::Baseline, count, |_| ()), move |_| {
+        let _ = finished.lock().unwrap().recv();
+        Err("of the test".to_owned())
+    });
+    let busy = invocation(&other, [100, 1, 1], 1, &[]);
+    other.expect(&busy.launch, u64::MAX);
+    wait_until(background::is_busy);
+    assert_eq!(looks_until_code_is_asked_for(0), LOOKS_ALONE + 1);
+    drop(finish);
 }
 
 #[test]
@@ -197,8 +226,8 @@ fn who_rests_for_the_compiler_goes_on_when_little_is_left() {
         let _ = finished.lock().unwrap().recv();
         Err("nobody waits for it".to_owned())
     });
-    kernel.expect(u64::MAX);
     let invocation = invocation(&kernel, [100, 1, 1], 1, &[]);
+    kernel.expect(&invocation.launch, u64::MAX);
     let job = Job::new(invocation, kernel.first().clone(), 0..100, Shares::new(0..100, 2, false), None, 2);
     let (job, kernel) = (&job, &kernel);
     std::thread::scope(move |scope| {
@@ -242,7 +271,7 @@ fn slow_groups_are_shared_even_when_they_are_few() {
         scheduler.run(&invocation(&kernel, [200, 1, 1], 1, &counters)).unwrap();
     }
     assert!(counters.iter().all(|counter| counter.load(Ordering::Relaxed) == 2));
-    assert!(scheduler.pool.get().is_some(), "the pool was asked for help");
+    assert!(scheduler.pool.is_built(), "the pool was asked for help");
     let estimate = kernel.pace.estimate_ns(1);
     assert!(estimate >= 10_000, "{estimate} ns for a 20 µs group");
 }
@@ -257,7 +286,7 @@ fn small_launches_leave_the_pool_asleep() {
         for groups in [1, 4] {
             scheduler.run(&invocation(&kernel, [groups, 1, 1], 16, &counters)).unwrap();
         }
-        scheduler.pool.get().is_none()
+        !scheduler.pool.is_built()
     };
     // A busy machine may take the CPU away for so long that help is called for; not every time.
     assert!((0..100).any(|_| stays_asleep()));

@@ -111,14 +111,14 @@ impl<'i> Worker<'i> {
     /// Behind a chunk: so many groups of its share are left, and so many in all, for so many threads. Has better code made if it pays.
     /// Returns how long the launch is expected to take yet in what it runs now; nothing where no better code comes.
     pub(super) fn look_ahead(&mut self, of_share: u64, of_all: u64, threads: u64) -> u64 {
-        let Invocation { group_times, tiers, .. } = self.invocation;
+        let Invocation { group_times, tiers, launch, .. } = self.invocation;
         if !self.waits {
             group_times.tell_left(&mut self.times, 0);
             return 0;
         }
         group_times.tell_left(&mut self.times, of_share);
         let left_ns = group_times.left_ns(of_all, threads);
-        tiers.spend(self.chunk_ns, left_ns);
+        tiers.spend(launch, self.chunk_ns, left_ns);
         left_ns.0
     }
 
@@ -126,7 +126,7 @@ impl<'i> Worker<'i> {
     fn look(&mut self) {
         let invocation = self.invocation;
         if self.groups > 0 && settings::get().tune == Tune::Always {
-            invocation.tiers.have_made();
+            invocation.tiers.have_made(&invocation.launch);
         }
         match invocation.tiers.better_than(&self.version, &invocation.launch) {
             Better::NotYet => return,

@@ -97,7 +97,7 @@ pub(crate) fn wait_until(mut condition: impl FnMut() -> bool) {
 
 /// A launch that takes so long.
 fn run_for(kernel: &Arc<Tiers>, ns: u64) {
-    kernel.spend(ns, (0, None));
+    kernel.spend(&some_launch(), ns, (0, None));
     kernel.launch_ended();
 }
 
@@ -123,7 +123,7 @@ fn optimized_code_is_for_what_launches_have() {
                 Launch { disjoint_buffers: disjoint.into(), ..whole };
             kernel.choose(&launched);
         }
-        kernel.begin();
+        kernel.begin(Duration::ZERO);
         wait_until(|| kernel.is_settled());
         let size = (rows.len() == 1).then_some([rows.first().map_or(0, |&row| row as u32), 1, 1]);
         assert_eq!(
@@ -187,12 +187,14 @@ fn a_launch_takes_code_for_all_where_the_usual_is_not_for_it() {
     };
     let filling = Launch::whole(1, [0; 3], [64, 1, 1], [32, 1, 1]);
     assert_eq!(taken(&some_launch()), "NotYet");
-    kernel.begin();
+    kernel.begin(Duration::ZERO);
     wait_until(|| kernel.is_settled());
     assert_eq!((taken(&filling).as_str(), taken(&some_launch()).as_str()), ("usual", "NotYet"));
-    kernel.expect(0);
+    kernel.expect(&some_launch(), 0);
+    kernel.expect(&filling, u64::MAX);
+    kernel.awaited.wait_for_all(); // Nothing would run what a launch that goes on in the usual code has made.
     assert_eq!(taken(&some_launch()), "NotYet");
-    kernel.expect(u64::MAX);
+    kernel.expect(&some_launch(), u64::MAX);
     wait_until(|| taken(&some_launch()) == "general");
     assert_eq!(taken(&filling), "usual");
 }
@@ -244,7 +246,7 @@ fn launches_wait_for_code_where_the_application_measures() {
         kernel.wait_if_measured(); // Nothing was asked for.
         match is_measured {
             true => kernel.times_were_read(),
-            false => kernel.begin(),
+            false => kernel.begin(Duration::ZERO),
         }
         std::thread::scope(|scope| {
             let launch = scope.spawn(|| {
@@ -307,7 +309,7 @@ fn a_launch_that_will_last_has_its_code_made_meanwhile() {
     let has_begun = |spent_ns, [left_ns, surely_left_ns]: [fn(&Tiers) -> u64; 2]| {
         let kernel = tiers(baseline(), |_| Ok(version(Tier::Optimized, empty, |_| ())));
         assert!(kernel.is_new());
-        kernel.spend(spent_ns, (left_ns(&kernel), Some(surely_left_ns(&kernel))));
+        kernel.spend(&some_launch(), spent_ns, (left_ns(&kernel), Some(surely_left_ns(&kernel))));
         assert!(!kernel.is_new());
         kernel.begun.load(Ordering::Relaxed)
     };
