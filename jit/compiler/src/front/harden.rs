@@ -2,6 +2,7 @@
 //! what LLVM doesn't (shift amounts), must not trap where C may (division), and its barriers and calling conventions
 //! are more than SPIR 1.2's bare declarations say.
 
+use super::call_graph::CallGraph;
 use super::{HardenedModule, SpirModule};
 use crate::builtin;
 use crate::llvm::attribute::Attribute;
@@ -27,6 +28,7 @@ pub fn harden<'s>(spir: SpirModule<'s>, machine: &TargetMachine) -> HardenedModu
         for function in edit.functions().into_iter().filter(|f| !f.name().starts_with("llvm.")) {
             declare(edit, function);
         }
+        mark_convergent(edit);
         let fast_math = fast_math_flags(math);
         for instruction in edit.defined_functions().into_iter().flat_map(|function| function.instructions()) {
             harden_instruction(edit, instruction, fast_math);
@@ -106,6 +108,16 @@ fn builtin_attributes(name: &str) -> &'static [Attribute] {
         &[Attribute::NoMemory, Attribute::NoUnwind, Attribute::WillReturn]
     } else {
         &[]
+    }
+}
+
+/// What reaches a barrier is convergent, too: no pass may make a call of it two, one for each way that led there. Work-items that went
+/// different ways would meet at different barriers.
+fn mark_convergent(edit: Edit) {
+    let barriers =
+        edit.functions().into_iter().filter(|f| f.is_declaration() && builtin::is_barrier(&f.name()));
+    for function in CallGraph::new(*edit).reaching(barriers) {
+        edit.add_attributes(function, &[Attribute::Convergent]);
     }
 }
 
@@ -317,6 +329,23 @@ mod tests {
         assert!(text.contains("{ convergent nounwind }"), "{text}");
         assert!(text.contains("{ nounwind willreturn memory(none) }"), "{text}");
         assert_eq!(text.matches("#0").count(), 3, "declaration, call and definition: {text}");
+    }
+
+    #[test]
+    fn what_reaches_a_barrier_is_convergent() {
+        let text = hardened(
+            "declare spir_func void @_Z7barrierj(i32)
+             define spir_func void @other() {\n ret void\n}
+             define spir_func void @sync() {\n call spir_func void @_Z7barrierj(i32 1)\n ret void\n}
+             define spir_func void @outer() {\n call spir_func void @other()\n call spir_func void @sync()\n ret void\n}",
+            MathOptions::NONE,
+        );
+        let convergent = text.lines().find_map(|line| line.strip_suffix("= { convergent }"));
+        let convergent =
+            convergent.and_then(|line| line.split_whitespace().last()).unwrap_or_else(|| panic!("{text}"));
+        for (name, reaches) in [("sync", true), ("outer", true), ("other", false)] {
+            assert_eq!(text.contains(&format!("@{name}() {convergent} {{")), reaches, "{name}: {text}");
+        }
     }
 
     #[test]
