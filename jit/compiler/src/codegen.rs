@@ -1,5 +1,6 @@
 //! Linked LLVM IR to an object file: everything but the kernels' entries becomes internal, then passes and code for this CPU.
 
+mod index_sums;
 mod masked_accesses;
 mod masked_logic;
 mod short_vectors;
@@ -85,6 +86,9 @@ pub fn generate<'s>(
         keep_branches_as_branches(module);
     }
     llvm::verify(module).map_err(CodegenError::Invalid)?;
+    if matches!(effort, Effort::Vectors | Effort::Full) {
+        module.edit(index_sums::widen);
+    }
     let passes = match effort {
         Effort::None => "default<O0>",
         Effort::Linear => LINEAR_PASSES,

@@ -6,7 +6,8 @@
 
 use spirula_interface::program::Alternative;
 
-/// Alternatives that are tried at most.
+/// Alternatives that are tried at most; scalar code beside that many packs, for they say nothing of it. (Its loops may be vectors that packs
+/// have nothing of: a matrix's row by a vector.)
 const MOST_TRIED: usize = 3;
 /// Of two on the same side of the champion the nearer one goes first, unless the other is thought to be so much faster.
 const MUCH_FASTER: f64 = 0.9;
@@ -51,6 +52,9 @@ impl Untried {
     pub(super) fn take(&mut self, champion: u32) -> Option<Alternative> {
         let next = self.left.remove(self.place(champion)?);
         self.tried += 1;
+        if self.tried >= MOST_TRIED {
+            self.left.retain(|other| other.lanes == Some(1));
+        }
         Some(next)
     }
 
@@ -75,9 +79,9 @@ impl Untried {
         }
     }
 
-    /// All that is left, the likeliest first; none if enough were tried.
+    /// All that is left, the likeliest first.
     pub(super) fn left(&self) -> &[Alternative] {
-        if self.tried < MOST_TRIED { &self.left } else { &[] }
+        &self.left
     }
 
     fn place(&self, champion: u32) -> Option<usize> {
@@ -160,5 +164,10 @@ mod tests {
             untried.take(16);
         }
         assert_eq!((untried.next(16), untried.left()), (None, &[][..]));
+        assert_eq!(
+            order(&[(8, 100), (4, 110), (2, 120), (1, 190)], |lanes| lanes),
+            [8, 4, 2, 1],
+            "and scalar code"
+        );
     }
 }

@@ -448,6 +448,31 @@ b1:
     }
 
     #[test]
+    fn indices_are_sums_of_which_the_constant_may_lie_deep() {
+        // %5 + (8 * k | c) + n, as of a matrix's row, a column and an offset.
+        let element = |number: u32, (add, constant): (&str, u32)| {
+            let [column, row, sum, wide, pointer, value] =
+                std::array::from_fn(|at| 20 + 6 * number + at as u32);
+            format!(
+                "  %{column}: i32 = or disjoint %11, {constant}:i32\n  %{row}: i32 = {add} %{column}, %5\n  \
+                 %{sum}: i32 = add nsw %{row}, %12\n  %{wide}: i64 = sext %{sum}\n  \
+                 %{pointer}: ptr(global) = address %0 + %{wide}*4 + 0\n  %{value}: f32 = load %{pointer}, align 4\n"
+            )
+        };
+        let of = |all: [(&str, u32); 4]| {
+            let elements: String =
+                std::iter::zip(0.., all).map(|(number, one)| element(number, one)).collect();
+            let start = "  %10: i32 = trunc %2\n  %11: i32 = shl %10, 3:i32\n  %12: i32 = sub %5, %10\n";
+            accesses(&format!("{start}{elements}"))
+        };
+        let all = [0, 1, 2, 3];
+        assert_eq!(of(all.map(|constant| ("add nsw", constant))), ["<4 x f32>"]);
+        assert_eq!(of([3, 0, 2, 1].map(|constant| ("add nsw", constant))), ["<4 x f32>"]);
+        assert_eq!(of(all.map(|constant| ("add", constant))), ["f32"; 4], "the sum may wrap in between");
+        assert_eq!(of([0, 2, 4, 6].map(|constant| ("add nsw", constant))), ["f32"; 4]);
+    }
+
+    #[test]
     fn fields_of_several_types_are_bits() {
         let rest = "  %10: f32 = load %3, align 4
   %11: ptr(global) = address %3 + 4

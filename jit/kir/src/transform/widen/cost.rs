@@ -312,6 +312,13 @@ mod tests {
     }
 
     #[test]
+    fn bits_that_are_nowhere_in_both_are_sums_of_rows() {
+        let of = |sum: &str| gain(&format!("{}{LAST}", ROWS.replace("add %24, %4", sum)));
+        let (rows, bits) = (of("add %24, %4"), of("or disjoint %24, %4"));
+        assert!((bits / rows - 1.0).abs() < 0.1 && of("or %24, %4") < rows / 2.0, "{rows} {bits}");
+    }
+
+    #[test]
     fn comparing_ids_costs_packs_no_second_way() {
         let gain = |compared: &str| {
             let word = |n: usize| {

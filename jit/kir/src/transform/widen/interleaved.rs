@@ -22,8 +22,15 @@ const LEAST_MASKED_SIZE: i64 = 4;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Place {
     base: Value,
-    index: Option<(Value, i64)>,
+    /// The sum, without constants, and its scale.
+    index: Option<(Terms, i64)>,
 }
+
+/// What an index is the sum of, in the order of their numbers; narrow ones are sign-extended. An index of more is itself.
+type Terms = [Option<Value>; MOST_TERMS];
+const MOST_TERMS: usize = 4;
+/// Indices are looked into so deep.
+const MOST_DEPTH: u32 = 6;
 
 /// Loads of a block that are served by the same pieces.
 #[derive(Clone, Debug)]
@@ -175,8 +182,8 @@ pub(super) fn place(body: &Function, mut pointer: Value) -> (Place, i64) {
             if index.is_some() {
                 break;
             }
-            let (root, more) = summand(body, by);
-            index = Some((root, scale));
+            let (terms, more) = summands(body, by);
+            index = Some((terms, scale));
             bytes = bytes.wrapping_add(more.wrapping_mul(scale));
         }
         bytes = bytes.wrapping_add(offset);
@@ -185,27 +192,51 @@ pub(super) fn place(body: &Function, mut pointer: Value) -> (Place, i64) {
     (Place { base: pointer, index }, bytes)
 }
 
-/// A signed index without the constant that is added to it.
-fn summand(body: &Function, index: Value) -> (Value, i64) {
-    let (inner, extended) = match body.defining_op(index) {
-        Some(&Op::Cast { op: CastOp::SExt, value, .. }) => (value, true),
-        _ => (index, false),
-    };
-    let Some(&Op::Binary { op, flags, lhs, rhs }) = body.defining_op(inner) else { return (inner, 0) };
-    let bits = match *body.ty(inner) {
-        Type::Scalar(Scalar::Int(bits @ 2..=64)) => bits,
-        _ => return (inner, 0),
-    };
-    let Some(constant) = body.constant_int(rhs) else { return (inner, 0) };
+/// A signed index without the constants that are added to it.
+fn summands(body: &Function, index: Value) -> (Terms, i64) {
+    let mut found = Vec::new();
+    let constant = add_summands(body, (index, false), 0, &mut found);
+    let (mut terms, mut constant) = ([None; MOST_TERMS], constant);
+    if found.len() > MOST_TERMS {
+        (found, constant) = (vec![index], 0);
+    }
+    found.sort_unstable_by_key(|value| value.index());
+    found.into_iter().zip(&mut terms).for_each(|(value, term)| *term = Some(value));
+    (terms, constant)
+}
+
+/// Adds what a value is the sum of, exactly if it is extended, and returns the constants of that.
+fn add_summands(body: &Function, (value, exact): (Value, bool), depth: u32, found: &mut Vec<Value>) -> i64 {
+    match body.defining_op(value) {
+        Some(&Op::Cast { op: CastOp::SExt, value, .. }) if !exact => {
+            return add_summands(body, (value, true), depth, found);
+        }
+        Some(&Op::Binary { op, flags, lhs, rhs }) if depth < MOST_DEPTH && found.len() <= MOST_TERMS => {
+            let constant = body.constant_int(rhs).and_then(|constant| signed(body.ty(rhs), constant));
+            let is_sum = match op {
+                BinaryOp::Add => !exact || flags.0 & Flags::NSW != 0,
+                // Bits that were zero: nothing is carried, and the sign stays.
+                BinaryOp::Or => {
+                    flags.0 & Flags::DISJOINT != 0 && constant.is_none_or(|constant| constant >= 0)
+                }
+                _ => false,
+            };
+            if is_sum {
+                let more = constant.unwrap_or_else(|| add_summands(body, (rhs, exact), depth + 1, found));
+                return more.wrapping_add(add_summands(body, (lhs, exact), depth + 1, found));
+            }
+        }
+        _ => {}
+    }
+    found.push(value);
+    0
+}
+
+/// A constant of that type as a signed number.
+fn signed(ty: &Type, constant: u128) -> Option<i64> {
+    let Type::Scalar(Scalar::Int(bits @ 2..=64)) = *ty else { return None };
     let unused = 128 - bits;
-    let constant = ((constant << unused) as i128 >> unused) as i64;
-    let is_sum = match op {
-        BinaryOp::Add => !extended || flags.0 & Flags::NSW != 0,
-        // Bits that were zero: nothing is carried, and the sign stays.
-        BinaryOp::Or => flags.0 & Flags::DISJOINT != 0 && constant >= 0,
-        _ => false,
-    };
-    if is_sum { (lhs, constant) } else { (inner, 0) }
+    Some(((constant << unused) as i128 >> unused) as i64)
 }
 
 impl Widener<'_> {

@@ -250,7 +250,13 @@ impl Search<'_> {
                 let fits = self.unsigned || (self.signed && flags.0 & Flags::NNEG != 0);
                 fits.then_some(Some(CastOp::ZExt))
             }
-            Op::Binary { op: BinaryOp::Add, flags, lhs, rhs } if !exact || flags.0 & Flags::NSW != 0 => {
+            // (Bits that are nowhere in both are sums, of which none wraps.)
+            Op::Binary { op, flags, lhs, rhs }
+                if match op {
+                    BinaryOp::Add => !exact || flags.0 & Flags::NSW != 0,
+                    _ => op == BinaryOp::Or && flags.0 & Flags::DISJOINT != 0,
+                } =>
+            {
                 let (counted, other) = if self.is_invariant(rhs, 0) { (lhs, rhs) } else { (rhs, lhs) };
                 if !self.is_invariant(other, 0) {
                     return None;
