@@ -52,7 +52,7 @@ pub(crate) fn run_later(job: Job, will: Will) -> io::Result<()> {
     run_after(Duration::ZERO, job, will)
 }
 
-/// The same, begun after such a pause, unless the process exits.
+/// The same, begun after such a pause.
 pub(crate) fn run_after(pause: Duration, job: Job, will: Will) -> io::Result<()> {
     let begin = Instant::now() + pause;
     add(job, Urgency::Urgent { begin }, Unfinished { will: Some(will), is_waited_for: true })

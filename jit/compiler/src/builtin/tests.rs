@@ -125,6 +125,18 @@ fn effects_are_known() {
 }
 
 #[test]
+fn what_synchronizes_work_items_is_known_to() {
+    let synchronizes = |symbol: &str| {
+        definition(symbol).declarations.iter().any(|declaration| declaration.contains("convergent"))
+    };
+    let wrong: Vec<String> = super::symbols(Spelling::Spir)
+        .into_iter()
+        .filter(|symbol| synchronizes(symbol) != is_barrier(symbol))
+        .collect();
+    assert!(wrong.is_empty(), "{wrong:?}");
+}
+
+#[test]
 fn a_wrong_declaration_is_told() {
     let declared = |ret: &str, params: &[&str]| Signature {
         ret: ret.to_string(),
