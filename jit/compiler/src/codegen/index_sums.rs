@@ -18,11 +18,7 @@ pub(super) fn widen(edit: Edit) {
 fn widen_in<'e>(edit: Edit<'e>, function: Function<'e>) {
     let mut known = HashMap::new();
     for inst in function.instructions() {
-        let is_index = inst.opcode() == LLVMSExt
-            && inst.ty().is_integer()
-            && inst.ty().integer_width() == 64
-            && inst.operand(0).is_some_and(|narrow| narrow.ty().integer_width() == 32);
-        let Some(narrow) = inst.operand(0).filter(|_| is_index) else { continue };
+        let Some(narrow) = inst.narrow_index() else { continue };
         // (A sum of two is seen through.)
         let is_long = terms(narrow, 0).is_some_and(|terms| terms > 2);
         if let Some(wide) = is_long.then(|| widened(edit, narrow, (inst.ty(), 0), &mut known)).flatten() {

@@ -19,11 +19,7 @@ pub(super) fn widen(edit: Edit) {
 fn widen_in<'e>(edit: Edit<'e>, function: Function<'e>) {
     let mut widening = Widening { edit, wide: HashMap::new() };
     for inst in function.instructions() {
-        let is_index = inst.opcode() == LLVMOpcode::LLVMSExt
-            && inst.ty().is_integer()
-            && inst.ty().integer_width() == 64
-            && inst.operand(0).is_some_and(|narrow| narrow.ty().integer_width() == 32);
-        let Some(narrow) = inst.operand(0).filter(|_| is_index) else { continue };
+        let Some(narrow) = inst.narrow_index() else { continue };
         if let Some(wide) = widening.widened(narrow, inst.ty(), (false, 0)) {
             edit.replace_in(&inst.users(), *inst, wide);
         }

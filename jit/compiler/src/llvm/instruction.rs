@@ -65,6 +65,13 @@ impl<'m> Instruction<'m> {
         unsafe { LLVMGetInstructionOpcode(self.raw()) }
     }
 
+    /// The signed number of 32 bits that it extends to 64, as indices are.
+    pub(crate) fn narrow_index(self) -> Option<Value<'m>> {
+        let is_number = |ty: Type, bits| ty.is_integer() && ty.integer_width() == bits;
+        let narrow = self.operand(0).filter(|narrow| is_number(narrow.ty(), 32));
+        narrow.filter(|_| self.opcode() == LLVMOpcode::LLVMSExt && is_number(self.ty(), 64))
+    }
+
     /// The function that a plain call, `invoke` or `callbr` names directly.
     pub(crate) fn called_function(self) -> Option<Function<'m>> {
         self.as_call().and_then(Call::called_function)

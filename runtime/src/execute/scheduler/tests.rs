@@ -251,8 +251,6 @@ fn helpers_stay_though_better_code_may_come() {
             tiers(version(Tier::Baseline, count_slowly, |_| ()), |_| Err("nobody asks for it".to_owned()));
         let run = || scheduler.run(&invocation(&kernel, [8, 1, 1], 1, &counters)).unwrap();
         run();
-        // Who looks after the first launch of a kernel is at work until then.
-        std::thread::sleep(4 * BETWEEN_LOOKS);
         run();
         let stays = (0..50).any(|_| {
             std::thread::sleep(Duration::from_micros(20));

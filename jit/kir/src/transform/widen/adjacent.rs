@@ -470,6 +470,21 @@ b1:
         assert_eq!(of([3, 0, 2, 1].map(|constant| ("add nsw", constant))), ["<4 x f32>"]);
         assert_eq!(of(all.map(|constant| ("add", constant))), ["f32"; 4], "the sum may wrap in between");
         assert_eq!(of([0, 2, 4, 6].map(|constant| ("add nsw", constant))), ["f32"; 4]);
+        // Of a long sum what is added last is seen.
+        let shifts: String =
+            (0..5).map(|n| format!("  %{}: i64 = shl %6, {}:i64\n", 20 + n, n + 1)).collect();
+        let sums: String = (0..5)
+            .map(|n| format!("  %{}: i64 = add %{}, %{}\n", 30 + n, [6, 30 + n - 1][n.min(1)], 20 + n))
+            .collect();
+        let element = |number: usize| {
+            let [index, pointer, value] = std::array::from_fn(|at| 40 + 3 * number + at);
+            format!(
+                "  %{index}: i64 = add %34, {number}:i64\n  %{pointer}: ptr(global) = address %0 + %{index}*4 + 0\n  \
+                 %{value}: f32 = load %{pointer}, align 4\n"
+            )
+        };
+        let elements: String = (0..4).map(element).collect();
+        assert_eq!(accesses(&format!("{shifts}{sums}{elements}")), ["<4 x f32>"]);
     }
 
     #[test]

@@ -194,11 +194,19 @@ pub(super) fn place(body: &Function, mut pointer: Value) -> (Place, i64) {
 
 /// A signed index without the constants that are added to it.
 fn summands(body: &Function, index: Value) -> (Terms, i64) {
-    let mut found = Vec::new();
-    let constant = add_summands(body, (index, false), 0, &mut found);
-    let (mut terms, mut constant) = ([None; MOST_TERMS], constant);
+    let (mut value, exact) = match body.defining_op(index) {
+        Some(&Op::Cast { op: CastOp::SExt, value, .. }) => (value, true),
+        _ => (index, false),
+    };
+    let (mut found, mut terms) = (Vec::new(), [None; MOST_TERMS]);
+    let mut constant = add_summands(body, (value, exact), 0, &mut found);
     if found.len() > MOST_TERMS {
-        (found, constant) = (vec![index], 0);
+        // Those that are added last are seen in any sum.
+        constant = 0;
+        while let Some((sum, _, Some(last))) = addends(body, (value, exact)) {
+            (value, constant) = (sum, constant.wrapping_add(last));
+        }
+        found = vec![value];
     }
     found.sort_unstable_by_key(|value| value.index());
     found.into_iter().zip(&mut terms).for_each(|(value, term)| *term = Some(value));
@@ -207,29 +215,32 @@ fn summands(body: &Function, index: Value) -> (Terms, i64) {
 
 /// Adds what a value is the sum of, exactly if it is extended, and returns the constants of that.
 fn add_summands(body: &Function, (value, exact): (Value, bool), depth: u32, found: &mut Vec<Value>) -> i64 {
-    match body.defining_op(value) {
-        Some(&Op::Cast { op: CastOp::SExt, value, .. }) if !exact => {
-            return add_summands(body, (value, true), depth, found);
-        }
-        Some(&Op::Binary { op, flags, lhs, rhs }) if depth < MOST_DEPTH && found.len() <= MOST_TERMS => {
-            let constant = body.constant_int(rhs).and_then(|constant| signed(body.ty(rhs), constant));
-            let is_sum = match op {
-                BinaryOp::Add => !exact || flags.0 & Flags::NSW != 0,
-                // Bits that were zero: nothing is carried, and the sign stays.
-                BinaryOp::Or => {
-                    flags.0 & Flags::DISJOINT != 0 && constant.is_none_or(|constant| constant >= 0)
-                }
-                _ => false,
-            };
-            if is_sum {
-                let more = constant.unwrap_or_else(|| add_summands(body, (rhs, exact), depth + 1, found));
-                return more.wrapping_add(add_summands(body, (lhs, exact), depth + 1, found));
-            }
-        }
-        _ => {}
+    if let Some(&Op::Cast { op: CastOp::SExt, value, .. }) = body.defining_op(value)
+        && !exact
+    {
+        return add_summands(body, (value, true), depth, found);
     }
-    found.push(value);
-    0
+    let sum =
+        if depth < MOST_DEPTH && found.len() <= MOST_TERMS { addends(body, (value, exact)) } else { None };
+    let Some((lhs, rhs, constant)) = sum else {
+        found.push(value);
+        return 0;
+    };
+    let more = constant.unwrap_or_else(|| add_summands(body, (rhs, exact), depth + 1, found));
+    more.wrapping_add(add_summands(body, (lhs, exact), depth + 1, found))
+}
+
+/// The operands of a sum, exact if it is extended, and the second one's number if it is a constant.
+fn addends(body: &Function, (value, exact): (Value, bool)) -> Option<(Value, Value, Option<i64>)> {
+    let Some(&Op::Binary { op, flags, lhs, rhs }) = body.defining_op(value) else { return None };
+    let constant = body.constant_int(rhs).and_then(|constant| signed(body.ty(rhs), constant));
+    let is_sum = match op {
+        BinaryOp::Add => !exact || flags.0 & Flags::NSW != 0,
+        // Bits that were zero: nothing is carried, and the sign stays.
+        BinaryOp::Or => flags.0 & Flags::DISJOINT != 0 && constant.is_none_or(|constant| constant >= 0),
+        _ => false,
+    };
+    is_sum.then_some((lhs, rhs, constant))
 }
 
 /// A constant of that type as a signed number.
