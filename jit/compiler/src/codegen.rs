@@ -1,5 +1,6 @@
 //! Linked LLVM IR to an object file: everything but the kernels' entries becomes internal, then passes and code for this CPU.
 
+mod counted_shifts;
 mod index_sums;
 mod masked_accesses;
 mod masked_logic;
@@ -88,6 +89,7 @@ pub fn generate<'s>(
     llvm::verify(module).map_err(CodegenError::Invalid)?;
     if matches!(effort, Effort::Vectors | Effort::Full) {
         module.edit(index_sums::widen);
+        module.edit(counted_shifts::unroll);
     }
     let passes = match effort {
         Effort::None => "default<O0>",

@@ -24,6 +24,7 @@ mod lane_calls;
 mod limits;
 mod link;
 mod loop_calls;
+mod memory_copies;
 mod memory_orders;
 mod metadata;
 mod opaque;

@@ -34,6 +34,7 @@ mod fatal_error;
 mod function;
 mod instruction;
 mod layout;
+pub(crate) mod loops;
 mod metadata;
 mod module;
 mod operator;

@@ -6,8 +6,8 @@ use super::call_graph::CallGraph;
 use super::harden::kernel_symbol;
 use super::inlining::{self, bound_to_kernels};
 use super::{
-    CleanModule, LinkedModule, constants, contraction, index_products, lane_calls, postponed, private_arrays,
-    short_loops, undefined,
+    CleanModule, LinkedModule, constants, contraction, index_products, lane_calls, memory_copies, postponed,
+    private_arrays, short_loops, undefined,
 };
 use crate::llvm::{self, Function, LlvmError, Module};
 use inkwell::targets::TargetMachine;
@@ -17,15 +17,17 @@ use spirula_interface::program::KernelSignature;
 use std::collections::HashSet;
 
 /// In order: what must be inlined, before anything looks at calls; private memory to values, so that the inliner sees
-/// true sizes; the inliner by cost; then values to a fixed point of sorts.
-const PASSES: [&str; 3] = [
+/// true sizes; the inliner by cost.
+const PASSES: [&str; 2] = [
     "always-inline,globaldce,function(sroa<modify-cfg>,early-cse,simplifycfg)",
     "function(instcombine<no-verify-fixpoint>),cgscc(inline,function-attrs),globaldce,\
         function(sroa<modify-cfg>,early-cse<memssa>,simplifycfg)",
-    "function(instcombine<no-verify-fixpoint>,\
-        sroa<modify-cfg>,early-cse<memssa>,simplifycfg,instcombine<no-verify-fixpoint>,adce,simplifycfg),\
-        globaldce",
 ];
+
+/// Then values to a fixed point of sorts.
+const LAST_PASSES: &str = "function(instcombine<no-verify-fixpoint>,\
+    sroa<modify-cfg>,early-cse<memssa>,simplifycfg,instcombine<no-verify-fixpoint>,adce,simplifycfg),\
+    globaldce";
 
 /// What comes before loops over private arrays are unrolled.
 const FIRST_PASSES: [&str; 2] = [PASSES[0], "function(instcombine<no-verify-fixpoint>)"];
@@ -104,6 +106,9 @@ fn simplify(
         postponed::resume(module, &postponed);
     }
     run_stages(module, &PASSES, machine)?;
+    memory_copies::forward(module, machine)?;
+    module.edit(index_products::widen);
+    llvm::run_passes(module, LAST_PASSES, machine)?;
     short_loops::unroll(module, machine)?;
     Ok(left_out)
 }

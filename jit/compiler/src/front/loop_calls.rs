@@ -2,10 +2,10 @@
 //! calls is slower than what is inlined into it, or stays scalar: so the calls of those loops are inlined that call the most, with all that these call, as long as the kernel stays
 //! small enough. Everything else it still calls.
 
-use super::array_loops::{MAX_BLOCKS, natural_loops};
 use super::call_graph::CallGraph;
 use super::inlining::{Sizes, is_rare};
 use crate::llvm::attribute::Attribute;
+use crate::llvm::loops::{MAX_BLOCKS, natural_loops};
 use crate::llvm::{Edit, Function, Instruction};
 use std::cmp::Reverse;
 use std::collections::{HashMap, HashSet};

@@ -2,8 +2,9 @@
 //! unrolled. One iteration's elements lie apart for a pack's work-items; those of all iterations follow on each other, and are loaded
 //! and stored together (widening's `adjacent`).
 
-use super::array_loops::{self, FACTORS, Loop, MAX_BLOCKS, SUMS};
+use super::array_loops::{self, FACTORS, SUMS};
 use super::private_arrays::unroll_marked;
+use crate::llvm::loops::{self, Loop, MAX_BLOCKS};
 use crate::llvm::{Block, Function, Instruction, LlvmError, Module};
 use inkwell::llvm_sys::LLVMOpcode;
 use inkwell::targets::TargetMachine;
@@ -30,8 +31,8 @@ fn short_loops<'m>(function: Function<'m>) -> Vec<Instruction<'m>> {
     if function.blocks().len() > MAX_BLOCKS || !function.instructions().iter().any(is_address) {
         return Vec::new();
     }
-    let loops = array_loops::loops(function);
-    let short = loops.iter().filter(|found| is_short(found) && is_innermost(found, &loops));
+    let loops = loops::loops(function);
+    let short = loops.iter().filter(|found| is_short(found) && loops::is_innermost(found, &loops));
     let short: Vec<&Loop> = short.collect();
     let headers: HashSet<Block> = short.iter().map(|found| found.header).collect();
     let (mut neighbours, mut others) = (HashSet::new(), HashSet::new());
@@ -51,12 +52,7 @@ fn short_loops<'m>(function: Function<'m>) -> Vec<Instruction<'m>> {
 
 fn is_short(found: &Loop) -> bool {
     let size: u64 = found.blocks.iter().map(|block| block.instructions().len() as u64).sum();
-    array_loops::last_number(found)
-        .is_some_and(|count| count <= MAX_ITERATIONS && count * size <= MAX_UNROLLED)
-}
-
-fn is_innermost<'m>(found: &Loop<'m>, loops: &[Loop<'m>]) -> bool {
-    loops.iter().all(|other| other.header == found.header || !found.blocks.contains(&other.header))
+    loops::last_number(found).is_some_and(|count| count <= MAX_ITERATIONS && count * size <= MAX_UNROLLED)
 }
 
 #[cfg(test)]

@@ -308,6 +308,13 @@ impl<'m> Edit<'m> {
         }
     }
 
+    /// Removes an attribute that is text from the function itself, if it has it.
+    pub(crate) fn drop_string_attribute(self, function: Function<'m>, name: &str) {
+        let (text, length) = (name.as_ptr().cast(), name.len() as c_uint);
+        // SAFETY: a function; the name is passed with its length, and an absent attribute is no error.
+        unsafe { LLVMRemoveStringAttributeAtIndex(function.raw(), LLVMAttributeFunctionIndex, text, length) };
+    }
+
     /// Adds attributes to a parameter (from 0). Panics if the function has no such parameter.
     pub(crate) fn add_parameter_attributes(
         self,
