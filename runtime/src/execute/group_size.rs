@@ -86,6 +86,9 @@ pub(crate) fn unseen(
     may_get_better: bool,
 ) -> [u64; 3] {
     let lanes = lanes.max(1);
+    if local == global && local.iter().product::<u64>() <= lanes {
+        return local;
+    }
     let filled = filled(global, local, threads, lanes);
     let local = balanced(global, filled, GROUPS_OF_A_CPU * threads, (lanes, 1));
     if may_get_better {
