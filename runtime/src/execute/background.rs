@@ -3,7 +3,7 @@
 //! What makes a kernel's first optimized code, or code for launches that have none, goes before what finds out whether other code is faster
 //! still, and doesn't wait for such a job that is being done: more is to be won. Of urgent jobs the newest goes first: who asked last runs
 //! now, and what others asked for before may never be run again. One that no launch waits for leaves that a moment to begin ([`PAUSE`]): once
-//! it is begun it keeps the compiler.
+//! it is begun it keeps the compiler. One that lasts ([`PATIENCE`]) doesn't keep those back that are expected to be [`SHORT`].
 //!
 //! A process that exits gives them a moment, for what they make is kept on disk, and many processes live no longer than their launches.
 //! What is not done by then another process does ([`finisher`]).
@@ -26,10 +26,15 @@ pub(crate) type Job = Box<dyn FnOnce() + Send>;
 /// What another process can do of a job that this one leaves undone.
 pub(crate) type Will = Box<dyn Fn() -> Option<Request> + Send>;
 
-/// More threads would only wait for compilers, or keep launches from processors. At most half as many as there may be compilers
-/// ([`spirula_service`]'s pool): a build, which somebody waits for, never waits behind these jobs. That is why they have a queue of
-/// their own.
+/// More threads would only wait for compilers, or keep launches from processors. There may be more compilers than all of these jobs have
+/// ([`spirula_service`]'s pool): a build, which somebody waits for, never waits behind them. That is why they have a queue of their own.
 const MOST_THREADS: usize = 4;
+
+/// An urgent job that is at work for so long makes room for another one: a kernel of a thousand lines would keep all later ones of its program
+/// in the baseline for its half minute.
+const PATIENCE: Duration = Duration::from_millis(250);
+/// A job that is expected to take so long at most may begin beside one that lasts.
+const SHORT: Duration = Duration::from_secs(1);
 
 /// What an exit waits at most: the code of a few kernels of some length, which take 100 ms each. Where it is less, programs of
 /// short runs stay in the baseline for ever, for none of them lives until their code is there to be kept.
@@ -44,18 +49,18 @@ static LEFT: AtomicBool = AtomicBool::new(false);
 
 /// A forked child begins with none of its parent's jobs: the threads that would do them are not there.
 static QUEUE: PerProcess<Queue> =
-    PerProcess::new(|| Queue::new((machine::usable_cpus() / 2).clamp(1, MOST_THREADS)), |_| {});
+    PerProcess::new(|| Queue::new((machine::usable_cpus() / 2).clamp(1, MOST_THREADS), PATIENCE), |_| {});
 
-/// Has an urgent job done, before those that are there. An exit waits for it for a while, and then leaves a will. Errors:
-/// no thread does any, and the system has none to give.
-pub(crate) fn run_later(job: Job, will: Will) -> io::Result<()> {
-    run_after(Duration::ZERO, job, will)
+/// Has an urgent job done that is expected to take so long, before those that are there. An exit waits for it for a while, and then leaves
+/// a will. Errors: no thread does any, and the system has none to give.
+pub(crate) fn run_later(takes: Duration, job: Job, will: Will) -> io::Result<()> {
+    run_after(Duration::ZERO, takes, job, will)
 }
 
 /// The same, begun after such a pause.
-pub(crate) fn run_after(pause: Duration, job: Job, will: Will) -> io::Result<()> {
-    let begin = Instant::now() + pause;
-    add(job, Urgency::Urgent { begin }, Unfinished { will: Some(will), is_waited_for: true })
+pub(crate) fn run_after(pause: Duration, takes: Duration, job: Job, will: Will) -> io::Result<()> {
+    let urgency = Urgency::Urgent { begin: Instant::now() + pause, is_short: takes <= SHORT };
+    add(job, urgency, Unfinished { will: Some(will), is_waited_for: true })
 }
 
 /// The same for what can wait, and what no exit waits for: it leaves the will at once, if there is one. Such jobs are begun in their order
@@ -112,14 +117,25 @@ enum Urgency {
     /// Not before then.
     Urgent {
         begin: Instant,
+        is_short: bool,
     },
     Leisurely,
 }
 
+/// An urgent job that waits.
+struct Urgent {
+    begin: Instant,
+    is_short: bool,
+    number: u64,
+    job: Job,
+}
+
 /// Jobs, and the threads that do them.
 struct Queue {
-    /// So many threads for urgent jobs, and so many for others.
+    /// So many threads for urgent jobs, as many beside those that last, and so many for others.
     most: usize,
+    /// How long a job may take before it lasts.
+    patience: Duration,
     state: Mutex<State>,
     /// A job came, and no thread but those that are at work.
     wanted: Condvar,
@@ -128,11 +144,13 @@ struct Queue {
 #[derive(Default)]
 struct State {
     /// The last one goes first, of those that may begin.
-    urgent: Vec<(Instant, u64, Job)>,
+    urgent: Vec<Urgent>,
     leisurely: VecDeque<(u64, Job)>,
     threads: usize,
     /// Those of them that are at a leisurely job.
     at_leisure: usize,
+    /// The urgent jobs that are being done, and since when.
+    at_work: Vec<(u64, Instant)>,
     /// Jobs that were not finished yet, by their numbers.
     unfinished: BTreeMap<u64, Unfinished>,
     /// How many there were.
@@ -148,19 +166,34 @@ struct Unfinished {
 impl State {
     fn push(&mut self, urgency: Urgency, (number, job): (u64, Job)) {
         match urgency {
-            Urgency::Urgent { begin } => self.urgent.push((begin, number, job)),
+            Urgency::Urgent { begin, is_short } => {
+                self.urgent.push(Urgent { begin, is_short, number, job });
+            }
             Urgency::Leisurely => self.leisurely.push_back((number, job)),
         }
     }
 
-    /// The urgent job to begin with now; else how long it is until there is one, if any is there.
-    fn pop_urgent(&mut self) -> Result<(u64, Job), Option<Duration>> {
+    /// The urgent job to begin with now, where so many are done at a time and as many beside those that last; else how long it is until
+    /// there may be one, if any is there.
+    fn pop_urgent(&mut self, most: usize, patience: Duration) -> Result<(u64, Job), Option<Duration>> {
         let now = Instant::now();
-        let ready = self.urgent.iter().rposition(|&(begin, ..)| begin <= now);
-        match ready.map(|at| self.urgent.remove(at)) {
-            Some((_, number, job)) => Ok((number, job)),
-            None => Err(self.urgent.iter().map(|&(begin, ..)| begin - now).min()),
+        let (all, lasting) = (self.at_work.len(), self.lasting(patience));
+        let is_welcome = |job: &Urgent| all < most || all - lasting < most && all < 2 * most && job.is_short;
+        let ready = self.urgent.iter().rposition(|job| job.begin <= now && is_welcome(job));
+        if let Some(at) = ready {
+            let Urgent { number, job, .. } = self.urgent.remove(at);
+            self.at_work.push((number, now));
+            return Ok((number, job));
         }
+        let pauses = self.urgent.iter().map(|job| job.begin.saturating_duration_since(now));
+        // Where others are at work, room is made by one that lasts, or ends, which is told.
+        let room = if all < most { Duration::ZERO } else { patience };
+        Err(pauses.min().map(|pause| pause.max(room)))
+    }
+
+    /// How many of the urgent jobs that are being done last.
+    fn lasting(&self, patience: Duration) -> usize {
+        self.at_work.iter().filter(|(_, since)| since.elapsed() >= patience).count()
     }
 
     /// Takes back what was pushed last.
@@ -172,10 +205,10 @@ impl State {
     }
 
     /// Whether a job of that urgency has all the threads that it may have, of so many.
-    fn is_full(&self, urgency: Urgency, most: usize) -> bool {
+    fn is_full(&self, urgency: Urgency, (most, patience): (usize, Duration)) -> bool {
         match urgency {
-            Urgency::Urgent { .. } => self.threads - self.at_leisure >= most,
-            Urgency::Leisurely => self.threads >= most,
+            Urgency::Urgent { .. } => self.threads - self.at_leisure >= 2 * most,
+            Urgency::Leisurely => self.threads - self.lasting(patience) >= most,
         }
     }
 
@@ -188,8 +221,8 @@ impl State {
 
 impl Queue {
     /// With so many threads at most.
-    fn new(most: usize) -> Queue {
-        Queue { most, state: Mutex::default(), wanted: Condvar::new() }
+    fn new(most: usize, patience: Duration) -> Queue {
+        Queue { most, patience, state: Mutex::default(), wanted: Condvar::new() }
     }
 
     fn add(&'static self, job: Job, urgency: Urgency, unfinished: Unfinished) -> io::Result<()> {
@@ -198,7 +231,7 @@ impl Queue {
         state.count += 1;
         state.push(urgency, (number, job));
         state.unfinished.insert(number, unfinished);
-        if state.is_full(urgency, self.most) {
+        if state.is_full(urgency, (self.most, self.patience)) {
             drop(state);
             self.wanted.notify_all();
             return Ok(());
@@ -266,8 +299,10 @@ impl Queue {
             }
             let mut state = self.lock();
             state.at_leisure -= usize::from(is_leisurely);
+            state.at_work.retain(|&(other, _)| other != number);
             let unfinished = state.unfinished.remove(&number);
             drop(state);
+            self.wanted.notify_all();
             drop(unfinished); // With a program, perhaps, which takes its time.
         }
     }
@@ -276,12 +311,13 @@ impl Queue {
     fn next(&'static self) -> Option<(bool, (u64, Job))> {
         let mut state = self.lock();
         // A thread that comes from a leisurely job may be one too many.
-        while state.threads - state.at_leisure <= self.most {
-            let pause = match state.pop_urgent() {
+        while state.threads - state.at_leisure <= 2 * self.most {
+            let pause = match state.pop_urgent(self.most, self.patience) {
                 Ok(job) => return Some((false, job)),
                 Err(pause) => pause,
             };
-            let has_place = state.at_leisure < self.most;
+            let at_work = state.at_work.len() - state.lasting(self.patience);
+            let has_place = state.at_leisure + at_work < self.most;
             if let Some(job) = state.leisurely.pop_front_if(|_| has_place) {
                 state.at_leisure += 1;
                 if pause.is_some() {
@@ -311,7 +347,7 @@ mod tests {
     use std::sync::{Arc, Barrier};
 
     fn queue(most: usize) -> &'static Queue {
-        Box::leak(Box::new(Queue::new(most)))
+        Box::leak(Box::new(Queue::new(most, LONG)))
     }
 
     /// Nothing that another process could do, but something to wait for.
@@ -320,7 +356,7 @@ mod tests {
     }
 
     fn after(pause: Duration) -> Urgency {
-        Urgency::Urgent { begin: Instant::now() + pause }
+        Urgency::Urgent { begin: Instant::now() + pause, is_short: true }
     }
 
     const LEISURELY: Urgency = Urgency::Leisurely;
@@ -377,7 +413,7 @@ mod tests {
         queue.add(Box::new(telling(1)), LEISURELY, none()).unwrap();
         queue.add(Box::new(telling(2)), after(Duration::ZERO), none()).unwrap();
         queue.add(Box::new(telling(3)), after(Duration::ZERO), none()).unwrap();
-        assert!(queue.lock().threads <= 2);
+        assert!(queue.lock().threads <= 3);
         drop(first);
         assert_eq!(received(&receiver, 3), [0, 3, 2], "the leisurely job is not done");
         drop(end);
@@ -469,6 +505,33 @@ mod tests {
         others.sort_unstable(); // On a slow machine the pause ends first.
         assert_eq!(others, [2, 3], "the job waits for a leisurely one");
         drop(end);
+    }
+
+    #[test]
+    fn a_job_that_lasts_keeps_no_short_one_back() {
+        for is_short in [true, false] {
+            let queue: &Queue = Box::leak(Box::new(Queue::new(1, Duration::from_millis(20))));
+            let (sender, receiver) = channel();
+            let (end, ended) = channel::<()>();
+            let lasting = move || {
+                let _ = ended.recv_timeout(LONG);
+            };
+            let urgency = |is_short| Urgency::Urgent { begin: Instant::now(), is_short };
+            queue.add(Box::new(lasting), urgency(true), none()).unwrap();
+            while queue.lock().at_work.is_empty() {
+                std::thread::yield_now();
+            }
+            let long = sender.clone();
+            queue.add(Box::new(move || long.send(1).unwrap()), urgency(false), none()).unwrap();
+            if is_short {
+                queue.add(Box::new(move || sender.send(2).unwrap()), urgency(true), none()).unwrap();
+                assert_eq!(received(&receiver, 1), [2]);
+            }
+            assert!(receiver.try_recv().is_err(), "two jobs of a minute take the processors from launches");
+            drop(end);
+            assert_eq!(received(&receiver, 1), [1]);
+            assert!(queue.finish(LONG));
+        }
     }
 
     #[test]

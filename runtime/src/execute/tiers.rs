@@ -211,6 +211,11 @@ impl Tiers {
         compile_time::HERE.expected_ns(self.first.info.code.operations)
     }
 
+    /// The same, for who does it.
+    pub(super) fn making_time(&self) -> Duration {
+        Duration::from_nanos(self.making_ns())
+    }
+
     /// Whether no better code for all launches will come.
     pub(crate) fn is_settled(&self) -> bool {
         self.optimized.get().is_some()
@@ -327,6 +332,7 @@ impl Tiers {
         let (weak, kept) = (Arc::downgrade(self), spirula_service::keeps_code().then(|| self.clone()));
         let (heir, groups) = (kept.clone(), Groups::Usual(self.usual()));
         let will = move || heir.as_ref()?.request(groups, None);
+        let takes = self.making_time();
         let job = move || {
             if let Some(this) = kept.or_else(|| weak.upgrade()) {
                 let made = catch_unwind(AssertUnwindSafe(|| this.make(groups)));
@@ -339,7 +345,7 @@ impl Tiers {
                 }
             }
         };
-        if let Err(error) = background::run_after(pause, Box::new(job), Box::new(will)) {
+        if let Err(error) = background::run_after(pause, takes, Box::new(job), Box::new(will)) {
             self.warn(groups, &error);
             let _ = self.optimized.set(None);
             self.making.store(false, Ordering::Relaxed);

@@ -59,10 +59,15 @@ struct State {
     missing: Vec<String>,
 }
 
-/// As many as CPUs, but two on a single one: what nobody waits for has half of them at most, so that a build, which somebody
-/// waits for, always finds one.
+/// As many as CPUs, but more on few: what nobody waits for has so many and not all of them ([`in_the_background`]), so that a build, which
+/// somebody waits for, always finds one.
 fn most_workers(processors: usize) -> usize {
-    processors.max(2)
+    processors.max(in_the_background(processors) + 1)
+}
+
+/// As `execute::background` of the runtime has it: urgent jobs, as many beside those that last, and leisurely ones.
+fn in_the_background(processors: usize) -> usize {
+    3 * (processors / 2).clamp(1, 4)
 }
 
 impl State {
@@ -383,11 +388,9 @@ mod tests {
 
     #[test]
     fn a_build_finds_a_place_beside_what_nobody_waits_for() {
-        for (processors, most) in [(1, 2), (2, 2), (8, 8)] {
-            // As `execute::background` of the runtime has it.
-            let in_the_background = (processors / 2).max(1);
+        for (processors, most) in [(1, 4), (2, 4), (8, 13), (64, 64)] {
             assert_eq!(most_workers(processors), most);
-            assert!(in_the_background < most);
+            assert!(in_the_background(processors) < most);
         }
     }
 
