@@ -77,7 +77,8 @@ pub fn build(
         Some(wanted) => kernels.filter_map(|kernel| specialized(kernel, wanted)).collect(),
         None => kernels.map(|(signature, body)| (signature.clone(), body.clone())).collect(),
     };
-    let mut baseline = Baseline::new(module, inputs.tier);
+    let scalar = in_scalars(module, &target.facts());
+    let mut baseline = Baseline::new(&scalar, inputs.tier);
     let stack = module.stack_sizes();
     let is_whole = !settings.checks.any() && !options.addresses.is_linear();
     // The baseline has no lanes.
@@ -127,7 +128,7 @@ pub fn build(
         lowered.push(kernel.group);
     }
     let baseline = baseline.module();
-    let mut module = Module { functions: module.functions.clone(), ..module.without_code() };
+    let mut module = Module { functions: scalar.functions.clone(), ..module.without_code() };
     for WorkGroupFunction { function, remainder, called, .. } in lowered {
         module.kernels.push(function);
         module.functions.extend(remainder.map(|function| *function));
@@ -242,10 +243,6 @@ fn import(
     for function in &mut module.functions {
         transform::infer_spaces(function);
         transform::decide_contraction(function, &facts);
-        transform::expand_minima(function);
-        transform::expand_reciprocals(function, &facts);
-        transform::expand_scales(function, &facts);
-        transform::widen_narrow_conversions(function);
         if options.addresses.is_linear() {
             transform::enter_linear_memory(function, None);
             if settings.verify {
@@ -255,6 +252,18 @@ fn import(
         }
     }
     Ok(imported)
+}
+
+/// A module's functions as one work-item calls them. (In lanes the processor has other instructions for some of what they do.)
+fn in_scalars(module: &Module, facts: &TargetFacts) -> Module {
+    let mut scalar = Module { functions: module.functions.clone(), ..module.without_code() };
+    for function in &mut scalar.functions {
+        transform::expand_minima(function);
+        transform::expand_reciprocals(function, facts);
+        transform::expand_scales(function, facts);
+        transform::widen_narrow_conversions(function);
+    }
+    scalar
 }
 
 /// Writes checks into the kernels, and adds the functions that those call.

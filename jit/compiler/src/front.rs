@@ -14,6 +14,7 @@ mod cleanup;
 mod constants;
 mod container;
 mod contraction;
+mod element_calls;
 mod frames;
 mod harden;
 mod import;

@@ -2,7 +2,9 @@
 
 use crate::analysis::{any_order, sees_group, sees_sub_groups};
 use crate::lower::{How, WorkGroupFunction, lower};
-use crate::transform::widen::{Wanted, alternatives, choose, choose_sub_groups, described, usual_sub_groups};
+use crate::transform::widen::{
+    Wanted, alternatives, call_for_elements, choose, choose_sub_groups, described, usual_sub_groups,
+};
 use crate::transform::{self, WorkGroup};
 use crate::{Function, verify};
 use spirula_interface::options::Usual;
@@ -50,7 +52,7 @@ enum Run {
 }
 
 /// The passes in order.
-pub const PASSES: [Pass; 31] = [
+pub const PASSES: [Pass; 32] = [
     Pass {
         name: "spaces",
         reason: "first: what else is decided goes by who may share the memory that a pointer leads to",
@@ -155,6 +157,11 @@ pub const PASSES: [Pass; 31] = [
         name: "widen",
         reason: "on regions: packs are made of what all work-items do before any of them goes on",
         run: Run::Regions(widen),
+    },
+    Pass {
+        name: "element-calls",
+        reason: "behind `widen`, whose packs make such calls in lanes of their own; before `lower`, which keeps what is called",
+        run: Run::Regions(element_calls),
     },
     Pass {
         name: "stream",
@@ -470,6 +477,12 @@ fn widen(group: &mut WorkGroup, options: &Options, remarks: &mut Vec<String>) {
 fn contract(group: &mut WorkGroup, options: &Options, _: &mut Vec<String>) {
     for region in &mut group.regions {
         transform::decide_contraction(&mut region.body, &options.facts);
+    }
+}
+
+fn element_calls(group: &mut WorkGroup, options: &Options, _: &mut Vec<String>) {
+    if options.optimize {
+        group.regions.iter_mut().for_each(|region| call_for_elements(&mut region.body));
     }
 }
 

@@ -2,7 +2,7 @@
 //! if they compute the same ([`share_calls`]), and a loop with them for small (`private_arrays`).
 
 use super::cleanup::is_of_values;
-use super::constants;
+use super::{constants, element_calls};
 use crate::llvm::attribute::Attribute;
 use crate::llvm::{self, Edit, Function, LlvmError, Module};
 use inkwell::targets::TargetMachine;
@@ -52,6 +52,7 @@ pub(super) fn share_calls(module: &mut Module, machine: &TargetMachine) -> Resul
         llvm::run_passes(module, SHARE, machine)?;
         constants::answer(module, machine)?;
     }
+    module.edit(element_calls::keep);
     resume(module, &postponed);
     Ok(())
 }

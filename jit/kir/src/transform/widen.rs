@@ -7,7 +7,7 @@
 //!    `collectives` and `lanes` say
 //!    what becomes of an instruction, `values` of a value, and `variables` turns what changes under masks into SSA form (with `dominance`).
 //!
-//! What bodies call is widened as they are (`calls`).
+//! What bodies call is widened as they are (`calls`), and so is what one work-item calls for each element of a vector (`element_calls`).
 //!
 //! Before that, `choice` may have `slot_elements` give private memory elements of one size, `quotients` write a second way for packs that lie
 //! within a row, `rows` load strips of rows, and `adjacent` merge accesses.
@@ -26,6 +26,7 @@ mod collectives;
 mod cost;
 mod division;
 mod dominance;
+mod element_calls;
 mod instruction;
 mod interleaved;
 mod intrinsic;
@@ -46,6 +47,7 @@ mod wrapping;
 pub use alternatives::{alternatives, described};
 pub use calls::Callees;
 pub use choice::{Choice, Wanted, choose, choose_sub_groups, usual_sub_groups};
+pub use element_calls::call_for_elements;
 
 pub(super) use wrapping::Wrapping;
 

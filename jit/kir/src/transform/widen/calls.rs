@@ -46,13 +46,13 @@ struct Table {
 
 /// What a pack calls.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-struct Form {
-    function: Arc<str>,
-    lanes: u32,
+pub(super) struct Form {
+    pub function: Arc<str>,
+    pub lanes: u32,
     /// Which arguments are the same in all lanes.
-    uniform: Vec<bool>,
+    pub uniform: Vec<bool>,
     /// Whether the last argument says which lanes are active.
-    masked: bool,
+    pub masked: bool,
 }
 
 /// What a call costs for one work-item and for a pack, and whether packs call the function in lanes.
@@ -152,7 +152,7 @@ impl Callees {
     }
 
     /// The function in lanes.
-    fn wide(&self, form: &Form) -> Option<Arc<Function>> {
+    pub(super) fn wide(&self, form: &Form) -> Option<Arc<Function>> {
         let table = self.0.as_ref()?;
         if let Some(known) = table.wide.lock().unwrap_or_else(PoisonError::into_inner).get(form) {
             return known.clone();
