@@ -481,8 +481,9 @@ fn contract(group: &mut WorkGroup, options: &Options, _: &mut Vec<String>) {
 }
 
 fn element_calls(group: &mut WorkGroup, options: &Options, _: &mut Vec<String>) {
-    if options.optimize {
-        group.regions.iter_mut().for_each(|region| call_for_elements(&mut region.body));
+    // Beside packs, baseline code may do what is left of a row, which calls nothing in lanes.
+    for region in group.regions.iter_mut().filter(|region| options.optimize && region.wide.is_none()) {
+        call_for_elements(&mut region.body);
     }
 }
 

@@ -54,12 +54,18 @@ fn ready(text: &str, lanes: u32) -> Rc<Ready> {
 const CHOSEN: u32 = 0;
 
 /// The work-group function `entry` of a module's one kernel, verified after each pass, and its text.
-fn lower(mut module: Module, lanes: u32) -> (Lowered, String) {
+fn lower(module: Module, lanes: u32) -> (Lowered, String) {
+    lower_calling(module, lanes, true)
+}
+
+/// The same; the baseline calls nothing in lanes.
+fn lower_calling(mut module: Module, lanes: u32, in_lanes: bool) -> (Lowered, String) {
     find_effects(&mut module);
     module.verify().unwrap();
-    let callees = Callees::new(&module, TargetFacts::with_vectors(512));
     let mut kernel = module.kernels.remove(0);
-    kernel.callees = callees;
+    if in_lanes {
+        kernel.callees = Callees::new(&module, TargetFacts::with_vectors(512));
+    }
     let lanes = (lanes != CHOSEN).then_some(lanes);
     let options = Options {
         facts: TargetFacts::with_vectors(512),
@@ -130,7 +136,7 @@ impl Ready {
         let (kernel, functions) = (&module.kernels[0], module.functions.clone());
         let extended = |sizes: [u32; 3]| sizes.iter().position(|&size| size > 1);
         let row_dimension = kernel.required_work_group_size.and_then(extended).unwrap_or(0);
-        let (lowered, ir) = lower(module, lanes.max(1));
+        let (lowered, ir) = lower_calling(module, lanes.max(1), lanes != BASELINE);
         let object = match lanes {
             BASELINE => baseline_object(&lowered.group.function, &functions),
             _ => optimized_object(&ir),

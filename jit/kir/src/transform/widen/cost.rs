@@ -9,7 +9,7 @@ mod price;
 mod shares;
 mod ways;
 
-use super::Facts;
+use super::{Facts, element_calls};
 use crate::analysis::{Frequencies, Leaps, LoopId};
 use crate::transform::ContextKind;
 use crate::{Block, Function};
@@ -125,7 +125,8 @@ impl<'a> Model<'a> {
     ) -> Self {
         let TargetFacts { vector_bits: register_bits, costs, .. } = *target;
         let leaps = Leaps::new(body, &facts.loops);
-        let prices = Prices { body, facts, leaps, context, lanes, register_bits, costs };
+        let together = element_calls::shares(body);
+        let prices = Prices { body, facts, leaps, together, context, lanes, register_bits, costs };
         let insts: Vec<Price> = (body.blocks.iter().enumerate())
             .flat_map(|(block, data)| data.insts.iter().map(move |&inst| (block, inst)))
             .fold(vec![Price::default(); body.inst_count()], |mut all, (block, inst)| {

@@ -7,6 +7,7 @@ use super::values::components;
 use crate::builder::{Builder, replace_results};
 use crate::{Constant, Function, Inst, Op, Scalar, Signature, Type, Value};
 use std::collections::{BTreeSet, HashMap};
+use std::sync::Arc;
 
 /// What a call yields may be an element for the next one: so often it's looked for more.
 const ROUNDS: usize = 16;
@@ -16,21 +17,32 @@ const LEAST_BITS: u64 = 96;
 /// Does so in the body of a region.
 pub fn call_for_elements(body: &mut Function) {
     for _ in 0..ROUNDS {
-        let groups = groups(body);
-        if groups.is_empty() {
+        let found = groups(body);
+        let wide: Vec<Option<Arc<Function>>> =
+            found.groups.iter().map(|group| body.callees.wide(&group.form)).collect();
+        if wide.iter().all(Option::is_none) {
             break;
         }
-        merge(body, &groups);
+        merge(body, &found, &wide);
     }
+}
+
+/// What each of the calls costs a work-item that are made together then, against a plain operation.
+pub(super) fn shares(body: &Function) -> HashMap<Inst, f64> {
+    let found = groups(body);
+    let mut counts = vec![0.0; found.groups.len()];
+    found.places.values().for_each(|&(number, _)| counts[number] += 1.0);
+    let share =
+        |(&inst, &(number, _)): (&Inst, &(usize, u32))| (inst, found.groups[number].cost / counts[number]);
+    found.places.iter().map(share).collect()
 }
 
 /// Calls that become one.
 struct Group {
     form: Form,
-    /// What the function is called then.
-    wide: String,
+    /// What one call in lanes costs.
+    cost: f64,
     arguments: Vec<Argument>,
-    result: Type,
     /// What the calls yield, by elements.
     results: Vec<Scalar>,
     /// What each lane computes: its own element, or another one where nobody asks for that.
@@ -49,12 +61,6 @@ enum Argument {
 struct Groups {
     groups: Vec<Group>,
     places: HashMap<Inst, (usize, u32)>,
-}
-
-impl Groups {
-    fn is_empty(&self) -> bool {
-        self.groups.is_empty()
-    }
 }
 
 fn groups(body: &Function) -> Groups {
@@ -114,22 +120,21 @@ fn group(body: &Function, calls: &[(Inst, u32)], arguments: Vec<Argument>) -> Op
     let Op::Call { function, .. } = op else { return None };
     let lanes = length.next_power_of_two();
     let uniform: Vec<bool> = arguments.iter().map(|a| matches!(a, Argument::Same(_))).collect();
-    body.callees.estimate(op, lanes, uniform.clone()).filter(|estimate| estimate.in_lanes)?;
+    let estimate = body.callees.estimate(op, lanes, uniform.clone()).filter(|estimate| estimate.in_lanes)?;
     let form = Form { function: function.clone(), lanes, uniform, masked: false };
-    let wide = body.callees.wide(&form)?;
-    let Signature::Function { result: Some(result) } = &wide.signature else { return None };
     let results = components(body.ty(body.result(first)?));
     let elements = (0..lanes).map(|lane| if present.contains(&lane) { lane } else { any }).collect();
-    Some(Group { form, wide: wide.name.clone(), arguments, result: result.clone(), results, elements })
+    Some(Group { form, cost: estimate.cost.pack, arguments, results, elements })
 }
 
-fn merge(body: &mut Function, found: &Groups) {
+/// Makes those groups one call that have a function in lanes.
+fn merge(body: &mut Function, found: &Groups, wide: &[Option<Arc<Function>>]) {
     let mut vectors: HashMap<usize, Vec<Value>> = HashMap::new();
     replace_results(body, |builder, inst| {
         let &(number, element) = found.places.get(&inst)?;
         let group = &found.groups[number];
         if !vectors.contains_key(&number) {
-            let results = call(builder, inst, group);
+            let results = call(builder, inst, group, wide[number].as_deref()?)?;
             vectors.insert(number, results);
         }
         let ty = builder.ty(builder.function.result(inst)?);
@@ -143,7 +148,9 @@ fn merge(body: &mut Function, found: &Groups) {
 }
 
 /// The call in lanes: what it yields, a vector for each component.
-fn call(builder: &mut Builder, of: Inst, group: &Group) -> Vec<Value> {
+fn call(builder: &mut Builder, of: Inst, group: &Group, wide: &Function) -> Option<Vec<Value>> {
+    let Op::Call { pure, nocapture, nosync, .. } = *builder.function.op(of) else { return None };
+    let Signature::Function { result: Some(result) } = &wide.signature else { return None };
     let same = group.arguments.iter().filter_map(|argument| match argument {
         Argument::Same(value) => Some(*value),
         Argument::ElementOf(_) => None,
@@ -154,18 +161,16 @@ fn call(builder: &mut Builder, of: Inst, group: &Group) -> Vec<Value> {
             passed.push(in_lanes(builder, *vector, &group.elements));
         }
     }
-    let Op::Call { pure, nocapture, nosync, .. } = *builder.function.op(of) else { return Vec::new() };
-    let function = group.wide.as_str().into();
-    let all =
-        builder.push(group.result.clone(), Op::Call { function, pure, nocapture, nosync, arguments: passed });
+    let function = wide.name.as_str().into();
+    let all = builder.push(result.clone(), Op::Call { function, pure, nocapture, nosync, arguments: passed });
     if group.results.len() == 1 {
-        return vec![all];
+        return Some(vec![all]);
     }
     let part = |(number, &scalar): (u32, &Scalar)| {
         let ty = Type::Vector(scalar, group.form.lanes);
         builder.push(ty, Op::ExtractValue { aggregate: all, indices: vec![number].into() })
     };
-    (0..).zip(&group.results).map(part).collect()
+    Some((0..).zip(&group.results).map(part).collect())
 }
 
 /// A vector with these of its elements.

@@ -62,7 +62,12 @@ const CALLED: &str = "b0:
 
 /// What packs of a program's kernel call in lanes, and whom these functions call.
 fn called(text: &str) -> [Vec<String>; 2] {
-    let (lowered, _) = lower(parse_module(text).unwrap(), 16);
+    called_in(16, text)
+}
+
+/// The same of packs of so many lanes.
+fn called_in(lanes: u32, text: &str) -> [Vec<String>; 2] {
+    let (lowered, _) = lower(parse_module(text).unwrap(), lanes);
     let called = &lowered.group.called;
     let names = called.iter().map(|function| function.name.clone());
     let callees = called.iter().flat_map(|function| {
@@ -138,4 +143,90 @@ fn forms_of_calls() {
     assert_eq!(called(&text), [vec!["halved.x16.vu", "twice.x16.vu"], vec!["halved.x16.vu"]]);
     // The model sees what calls cost.
     assert!(lower(parse_module(&text).unwrap(), CHOSEN).0.lanes > 1);
+}
+
+/// Functions without loops, of which it is known that they end.
+const PARTED: &str = "function \"parted\"(%0: i32, %1: i32) yields <2 x i32> {
+b0:
+  %2: i1 = icmp slt %0, %1
+  branch %2, b1, b2
+b1:
+  %3: i32 = mul %0, 3:i32
+  jump b3(%3, 1:i32)
+b2:
+  %4: i32 = xor %0, %1
+  jump b3(%4, 2:i32)
+b3(%5: i32, %6: i32):
+  %7: <2 x i32> = insert_element zero:<2 x i32>, %5, 0:i32
+  %8: <2 x i32> = insert_element %7, %6, 1:i32
+  return %8
+}
+function \"summed\"(%0: i32, %1: i32) yields i32 {
+b0:
+  %2: <2 x i32> = call @\"parted\"(%0, %1)
+  %3: i32 = extract_element %2, 0:i32
+  %4: i32 = extract_element %2, 1:i32
+  %5: i32 = shl %4, 16:i32
+  %6: i32 = add %3, %5
+  return %6
+}
+";
+
+/// Calls for all elements of a vector, for what these yield, of which one is missing, and with several results each.
+#[test]
+fn calls_for_elements() {
+    let lines = |from: u32, count: u32, line: &dyn Fn(u32) -> String| -> String {
+        (0..count).map(|i| format!("  %{}: {}\n", from + i, line(i))).collect()
+    };
+    let steps: Vec<String> = (0..16).map(|i| format!("{}:i32", 9 * i)).collect();
+    let elements = lines(100, 16, &|i| format!("i32 = extract_element %8, {i}:i32"));
+    let calls = lines(200, 16, &|i| format!("i32 = call @\"summed\"(%{}, %2)", 100 + i));
+    let results = lines(300, 15, &|i| format!("i32 = call @\"summed\"(%{}, 5:i32)", 200 + i));
+    let halves = lines(400, 16, &|i| format!("<2 x i32> = call @\"parted\"(%{}, %2)", 100 + i));
+    let sums =
+        lines(501, 14, &|i| format!("i32 = sub %{}, %{}", if i == 0 { 300 } else { 500 + i }, 301 + i));
+    let half =
+        lines(601, 15, &|i| format!("<2 x i32> = sub %{}, %{}", if i == 0 { 400 } else { 600 + i }, 401 + i));
+    let text = format!(
+        "{PARTED}{PARAMS} {{
+b0:
+  %3: i64 = global_id 0
+  %4: ptr(global) = address %0 + %3*4 + 0
+  %5: i32 = load %4, align 4
+  %6: <16 x i32> = insert_element poison:<16 x i32>, %5, 0:i32
+  %7: <16 x i32> = shuffle %6, poison:<16 x i32>, [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]
+  %8: <16 x i32> = add %7, [{}]:<16 x i32>
+{elements}{calls}{results}{halves}{sums}{half}  %700: i32 = extract_element %615, 0:i32
+  %701: i32 = extract_element %615, 1:i32
+  %702: i32 = mul %701, 77:i32
+  %703: i32 = add %700, %702
+  %704: i32 = xor %514, %215
+  %705: i32 = add %704, %703
+  store %4, %705, align 4
+  return
+}}",
+        steps.join(", ")
+    );
+    assert_eq!(called_in(1, &text)[0], ["parted.x16.vu", "summed.x16.vu"]);
+    let parted = |number: i32, limit: i32| match number < limit {
+        true => (number.wrapping_mul(3), 1),
+        false => (number ^ limit, 2),
+    };
+    let summed = |number: i32, limit: i32| {
+        let (first, second) = parted(number, limit);
+        first.wrapping_add(second << 16)
+    };
+    for local in [1, 16, 33] {
+        let mut data = numbers(local * 4);
+        let before = data.clone();
+        run(&text, &mut data, local as u64, 20);
+        for (i, &got) in data.iter().enumerate() {
+            let calls: Vec<i32> = (0..16).map(|step| summed(before[i] + 9 * step, 20)).collect();
+            let results: Vec<i32> = calls[..15].iter().map(|&call| summed(call, 5)).collect();
+            let sum = results.into_iter().reduce(i32::wrapping_sub).unwrap();
+            let halves = (0..16).map(|step| parted(before[i] + 9 * step, 20));
+            let (first, second) = halves.reduce(|(a, b), (c, d)| (a.wrapping_sub(c), b - d)).unwrap();
+            assert_eq!(got, (sum ^ calls[15]).wrapping_add(first).wrapping_add(77 * second), "{local} {i}");
+        }
+    }
 }

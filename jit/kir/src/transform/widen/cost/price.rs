@@ -18,6 +18,7 @@ use crate::{
     AddressSpace, BinaryOp, Block, CastOp, Function, Inst, Intrinsic, Op, Scalar, Type, UnaryOp, Value,
 };
 use spirula_interface::target::Costs;
+use std::collections::HashMap;
 
 /// Of one instruction.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -41,6 +42,8 @@ pub(super) struct Prices<'a> {
     pub body: &'a Function,
     pub facts: &'a Facts,
     pub leaps: Leaps<'a>,
+    /// What calls cost a work-item that are made together for the elements of a vector.
+    pub together: HashMap<Inst, f64>,
     pub context: &'a [ContextKind],
     pub lanes: u32,
     pub register_bits: u32,
@@ -91,7 +94,14 @@ impl Prices<'_> {
             Op::AtomicRmw { .. } | Op::CompareExchange { .. } | Op::Load { .. } | Op::Store { .. } => {
                 self.instance(4.0 * access)
             }
-            Op::Call { arguments, .. } => self.call(block, op, arguments),
+            Op::Call { arguments, .. } => {
+                let mut price = self.call(block, op, arguments);
+                if let Some(&share) = self.together.get(&inst) {
+                    price.busy.scalar = share;
+                    price.latency.scalar = share;
+                }
+                price
+            }
             Op::ContextLoad(slot) | Op::ContextStore(slot, _) => {
                 let registers = match &self.context[slot.0 as usize] {
                     ContextKind::Varying(ty) => self.registers(ty),
