@@ -9,6 +9,7 @@ use crate::execute::fault::Deadline;
 use crate::execute::group_size;
 use crate::execute::launch::{self, Invocation};
 use crate::execute::output::{record, stdout};
+use crate::execute::pace::WORTH_WAKING_NS;
 use crate::execute::tiers::Tiers;
 use crate::kernel::{Arguments, Kernel};
 use crate::log;
@@ -296,6 +297,9 @@ fn check_range(
     Ok(Range { dimensions: dimensions as u32, global_offset, global_size, local_size })
 }
 
+/// A launch that takes less stays one group, even if no other CPU has any.
+const WORTH_SPLITTING_NS: u64 = 4 * WORTH_WAKING_NS;
+
 /// The range in the groups that run best, and what is left over.
 fn regrouped(range: &Range, kernel: &Kernel, device: &Device) -> Vec<Launch> {
     if range.global_size.contains(&0) {
@@ -313,7 +317,10 @@ fn regrouped(range: &Range, kernel: &Kernel, device: &Device) -> Vec<Launch> {
     let local_size =
         group_size::unseen(global_size, local_size, threads, tiers.lanes().into(), may_get_better);
     let launch = Range { local_size: rows.back(local_size), ..*range }.whole();
-    group_size::split(&launch, rows, threads).map_or_else(|| vec![launch], |(most, rest)| vec![most, rest])
+    let items = launch.global_size.iter().product();
+    let takes_long = !tiers.pace.is_known() || tiers.pace.estimate_ns(items) >= WORTH_SPLITTING_NS;
+    let split = group_size::split(&launch, rows, (threads, tiers.lanes().into()), takes_long);
+    split.map_or_else(|| vec![launch], |(most, rest)| vec![most, rest])
 }
 
 /// The application's work-group size, if it can be.

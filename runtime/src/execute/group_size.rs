@@ -158,12 +158,21 @@ fn count(global: [u64; 3], local: &[u64; 3]) -> u64 {
     (0..3).map(|axis| global[axis] / local[axis]).product()
 }
 
-/// For a kernel that does not see its groups, in place of a launch whose rows no good divisor fills: one that runs the
-/// larger part of each row in groups of such a size, and one for what is left of it.
-pub(crate) fn split(launch: &Launch, rows: Rows, threads: u64) -> Option<(Launch, Launch)> {
+/// For a kernel that does not see its groups, in place of a launch whose rows no good divisor fills, or that takes long and has fewer
+/// groups than there are CPUs: one that runs the larger part of each row in groups of such a size, and one for what is left of it.
+pub(crate) fn split(
+    launch: &Launch,
+    rows: Rows,
+    (threads, lanes): (u64, u64),
+    takes_long: bool,
+) -> Option<(Launch, Launch)> {
     let [width, height, depth] = rows.first(launch.global_size);
-    let wanted = wanted(launch.global_size, threads);
-    if rows.first(launch.local_size)[0] >= LANES || width <= wanted {
+    let wanted = match takes_long && launch.group_count.iter().product::<u64>() < threads {
+        true => packs_for_all(launch.global_size, threads, lanes),
+        false if rows.first(launch.local_size)[0] >= LANES => return None,
+        false => wanted(launch.global_size, threads),
+    };
+    if width <= wanted {
         return None;
     }
     let part = |done: u64, local: u64, groups: u64| {
@@ -180,6 +189,12 @@ pub(crate) fn split(launch: &Launch, rows: Rows, threads: u64) -> Option<(Launch
     };
     let left = width % wanted;
     (left > 0).then(|| (part(0, wanted, width / wanted), part(width - left, left, 1)))
+}
+
+/// Whole packs, so few that all CPUs of `threads` have several groups.
+fn packs_for_all(global: [u64; 3], threads: u64, lanes: u64) -> u64 {
+    let items = global.iter().product::<u64>() / (2 * GROUPS_OF_A_CPU * threads);
+    (items / lanes.max(1)).max(1) * lanes.max(1)
 }
 
 #[cfg(test)]
@@ -221,7 +236,7 @@ mod tests {
             Launch::whole(2, [5, 6, 7], global_size, local_size)
         };
         for (width, height) in [(1_000_003, 1), (65537, 16), (2 * 1_000_003, 3), (4099, 1)] {
-            let (most, rest) = split(&launch([width, height, 1]), Rows::along(0), 2).unwrap();
+            let (most, rest) = split(&launch([width, height, 1]), Rows::along(0), (2, 16), false).unwrap();
             assert!(most.local_size[0] >= 64, "{width}: {most:?}");
             let done = most.local_size[0] * most.group_count[0];
             assert_eq!(most.global_offset, [5, 6, 7]);
@@ -230,8 +245,29 @@ mod tests {
             assert_eq!([most, rest].map(|part| part.global_size), [[width, height, 1]; 2]);
         }
         for (width, height) in [(1 << 20, 1), (1009, 3), (4, 1024), (7, 65537), (1920, 1080)] {
-            assert!(split(&launch([width, height, 1]), Rows::along(0), 2).is_none(), "{width}");
+            assert!(split(&launch([width, height, 1]), Rows::along(0), (2, 16), false).is_none(), "{width}");
         }
+    }
+
+    #[test]
+    fn a_long_launch_of_one_group_is_for_all_cpus() {
+        let launch = |width: u64| {
+            let local = unseen([width, 1, 1], [width, 1, 1], 2, 16, false);
+            Launch::whole(1, [3, 0, 0], [width, 1, 1], local)
+        };
+        let parts = |width, lanes, takes_long| {
+            let parts = split(&launch(width), Rows::along(0), (2, lanes), takes_long)?;
+            let [most, rest] = <[Launch; 2]>::from(parts);
+            assert_eq!(rest.global_offset[0], 3 + most.local_size[0] * most.group_count[0]);
+            Some([most.local_size[0], most.group_count[0], rest.local_size[0]])
+        };
+        assert_eq!(parts(601, 1, true), Some([75, 8, 1]));
+        assert_eq!(parts(601, 16, true), Some([64, 9, 25]));
+        assert_eq!(parts(17, 1, true), Some([2, 8, 1]));
+        assert_eq!(parts(17, 16, true), Some([16, 1, 1]));
+        assert_eq!(parts(601, 1, false), None);
+        assert_eq!(parts(600, 1, true), None, "it has a group for each");
+        assert_eq!(parts(1, 1, true), None);
     }
 
     #[test]
@@ -243,7 +279,7 @@ mod tests {
             assert_eq!(rows.first(sizes)[0], sizes[usize::from(dimension)]);
             let global_size = rows.back([1_000_003, 5, 1]);
             let launch = Launch::whole(3, rows.back([5, 6, 7]), global_size, [1, 1, 1]);
-            let (most, rest) = split(&launch, rows, 2).unwrap();
+            let (most, rest) = split(&launch, rows, (2, 16), false).unwrap();
             let done = rows.first(most.local_size)[0] * rows.first(most.group_count)[0];
             assert_eq!(most.local_size, rows.back([256, 1, 1]));
             assert_eq!(rest.global_offset, rows.back([5 + done, 6, 7]));
