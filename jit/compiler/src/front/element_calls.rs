@@ -38,10 +38,10 @@ pub(super) fn keep(edit: Edit) {
 fn wanted<'m>(edit: Edit<'m>, function: Function<'m>, sizes: &mut Sizes<'m>) -> Vec<Call<'m>> {
     let mut found = Vec::new();
     for block in function.blocks() {
-        let mut groups: HashMap<(Function, Vec<Argument>), Vec<(Call, u64)>> = HashMap::new();
+        let mut groups: HashMap<Called, Vec<(Call, u64)>> = HashMap::new();
         for inst in block.instructions() {
-            let Some((call, callee, arguments, element)) = element_call(inst) else { continue };
-            groups.entry((callee, arguments)).or_default().push((call, element));
+            let Some((call, called, element)) = element_call(inst) else { continue };
+            groups.entry(called).or_default().push((call, element));
         }
         for ((callee, arguments), calls) in groups {
             if is_whole(edit.layout(), &arguments, &calls) && sizes.of(callee) >= LEAST_SIZE {
@@ -52,8 +52,11 @@ fn wanted<'m>(edit: Edit<'m>, function: Function<'m>, sizes: &mut Sizes<'m>) -> 
     found
 }
 
+/// What is called for elements, and with what.
+type Called<'m> = (Function<'m>, Vec<Argument<'m>>);
+
 /// A call of the library that is given elements of vectors, and of which number all of them are.
-fn element_call<'m>(inst: Instruction<'m>) -> Option<(Call<'m>, Function<'m>, Vec<Argument<'m>>, u64)> {
+fn element_call<'m>(inst: Instruction<'m>) -> Option<(Call<'m>, Called<'m>, u64)> {
     let call = inst.as_call()?;
     let callee = call.called_function().filter(|callee| !callee.is_declaration() && is_of_values(*callee))?;
     let mut element = None;
@@ -64,7 +67,7 @@ fn element_call<'m>(inst: Instruction<'m>) -> Option<(Call<'m>, Function<'m>, Ve
         (*element.get_or_insert(index) == index).then_some(Argument::ElementOf(extract.operand(0)?))
     };
     let arguments = call.arguments().into_iter().map(&mut argument).collect::<Option<Vec<_>>>()?;
-    Some((call, callee, arguments, element?))
+    Some((call, (callee, arguments), element?))
 }
 
 /// Whether they are for all elements of vectors of one length.

@@ -66,11 +66,10 @@ struct Groups {
 fn groups(body: &Function) -> Groups {
     let mut found = Groups::default();
     for block in body.block_ids() {
-        let mut calls: HashMap<(&str, Vec<Argument>), Vec<(Inst, u32)>> = HashMap::new();
+        let mut calls: HashMap<Called, Vec<(Inst, u32)>> = HashMap::new();
         let mut order = Vec::new();
         for &inst in &body.block(block).insts {
-            let Some((function, arguments, element)) = element_call(body, inst) else { continue };
-            let key = (function, arguments);
+            let Some((key, element)) = element_call(body, inst) else { continue };
             if !calls.contains_key(&key) {
                 order.push(key.clone());
             }
@@ -87,8 +86,11 @@ fn groups(body: &Function) -> Groups {
     found
 }
 
-/// The function and arguments of a call that is given elements of vectors, and of which number all of them are.
-fn element_call(body: &Function, inst: Inst) -> Option<(&str, Vec<Argument>, u32)> {
+/// What is called for elements, and with what.
+type Called<'f> = (&'f str, Vec<Argument>);
+
+/// A call that is given elements of vectors, and of which number all of them are.
+fn element_call(body: &Function, inst: Inst) -> Option<(Called<'_>, u32)> {
     let Op::Call { function, pure: true, arguments, .. } = body.op(inst) else { return None };
     let mut element = None;
     let mut argument = |value: Value| {
@@ -99,7 +101,7 @@ fn element_call(body: &Function, inst: Inst) -> Option<(&str, Vec<Argument>, u32
         (*element.get_or_insert(index) == index).then_some(Argument::ElementOf(*vector))
     };
     let arguments = arguments.iter().map(|&value| argument(value)).collect::<Option<Vec<_>>>()?;
-    Some((function, arguments, element?))
+    Some(((function, arguments), element?))
 }
 
 /// Calls as a group, if they are for most elements of vectors of one length.
@@ -133,16 +135,17 @@ fn merge(body: &mut Function, found: &Groups, wide: &[Option<Arc<Function>>]) {
     replace_results(body, |builder, inst| {
         let &(number, element) = found.places.get(&inst)?;
         let group = &found.groups[number];
-        if !vectors.contains_key(&number) {
-            let results = call(builder, inst, group, wide[number].as_deref()?)?;
-            vectors.insert(number, results);
-        }
+        let results = match vectors.get(&number) {
+            Some(results) => results.clone(),
+            None => call(builder, inst, group, wide[number].as_deref()?)?,
+        };
         let ty = builder.ty(builder.function.result(inst)?);
         let index = builder.function.int(Type::I32, element.into());
-        let elements = vectors[&number].iter().zip(&group.results).map(|(&vector, &scalar)| {
+        let elements = results.iter().zip(&group.results).map(|(&vector, &scalar)| {
             builder.push(Type::Scalar(scalar), Op::ExtractElement { vector, index })
         });
         let elements = elements.collect();
+        vectors.insert(number, results);
         Some(whole(builder, &ty, elements))
     });
 }
