@@ -170,16 +170,25 @@ impl Angle {
         main + (z * z).mad(polynomial(z, COS), z.mad(-0.5, 1.0 - main) - hi * lo)
     }
 
+    /// Both: of the polynomials each is one of them.
+    #[inline(always)]
+    fn sin_cos(self) -> (f64, f64) {
+        let (sin, cos) = (self.sin_of_rest(), self.cos_of_rest());
+        let turned = |even: f64, odd: f64, quadrant: u32| {
+            let value = if self.quadrant & 1 == 0 { even } else { odd };
+            f64::from_bits(value.to_bits() ^ (u64::from(quadrant & 2) << 62))
+        };
+        (turned(sin, cos, self.quadrant), turned(cos, sin, self.quadrant.wrapping_add(1)))
+    }
+
     #[inline(always)]
     fn sin(self) -> f64 {
-        let (sin, cos) = (self.sin_of_rest(), self.cos_of_rest());
-        let value = if self.quadrant & 1 == 0 { sin } else { cos };
-        f64::from_bits(value.to_bits() ^ (u64::from(self.quadrant & 2) << 62))
+        self.sin_cos().0
     }
 
     #[inline(always)]
     fn cos(self) -> f64 {
-        Angle { quadrant: self.quadrant.wrapping_add(1), ..self }.sin()
+        self.sin_cos().1
     }
 
     #[inline(always)]
@@ -210,11 +219,22 @@ pub(super) fn sin_half_turns(x: f64) -> f64 {
     half_turns(x).sin()
 }
 
+/// What [`spirula_sincos_f64`] yields.
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+pub struct SineAndCosine {
+    /// sin.
+    pub sine: f64,
+    /// cos.
+    pub cosine: f64,
+}
+
 export! {
-    /// sin; 4 ULP allowed.
-    spirula_sin_f64(x: f64) -> f64 = odd(radians(x).sin(), x);
-    /// cos; 4 ULP allowed.
-    spirula_cos_f64(x: f64) -> f64 = radians(x).cos();
+    /// sin and cos; 4 ULP allowed for each. Who asks for both gets them from one call.
+    spirula_sincos_f64(x: f64) -> SineAndCosine = {
+        let (sine, cosine) = radians(x).sin_cos();
+        SineAndCosine { sine: odd(sine, x), cosine }
+    };
     /// tan; 5 ULP allowed.
     spirula_tan_f64(x: f64) -> f64 = odd(radians(x).tan(), x);
     /// sinpi; 4 ULP allowed. Integers give a zero of their sign.

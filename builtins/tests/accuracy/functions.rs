@@ -17,6 +17,14 @@ mod library {
     pub fn spirula_cos_f32(x: f32) -> f32 {
         f32::from_bits((spirula_sincos_f32(x) >> 32) as u32)
     }
+
+    pub fn spirula_sin_f64(x: f64) -> f64 {
+        spirula_sincos_f64(x).sine
+    }
+
+    pub fn spirula_cos_f64(x: f64) -> f64 {
+        spirula_sincos_f64(x).cosine
+    }
 }
 
 /// What a function takes besides a number.

@@ -370,6 +370,25 @@ impl Emitter {
         self.cast("fptrunc", &all, lane)
     }
 
+    /// A Rust library function that yields two numbers, lane by lane.
+    pub fn library_pair(&mut self, name: &str, lane: Lane, x: &Value) -> [Value; 2] {
+        let (name, both) = (format!("spirula_{name}"), format!("{{ {lane}, {lane} }}"));
+        self.declarations.insert(format!("declare {both} @{name}({}) {PURE}", Ir::scalar(x.ir.lane)));
+        let lanes: Vec<[Value; 2]> = (0..x.ir.width)
+            .map(|index| {
+                let scalar = self.extract(x, index);
+                let pair = self.value(Ir::scalar(lane), &format!("call {both} @{name}({scalar})"));
+                [0, 1].map(|part| {
+                    self.value(Ir::scalar(lane), &format!("extractvalue {both} {}, {part}", pair.text))
+                })
+            })
+            .collect();
+        [0, 1].map(|part| {
+            let lanes: Vec<Value> = lanes.iter().map(|lane| lane[part].clone()).collect();
+            self.gather(&lanes)
+        })
+    }
+
     /// A library function of two arguments, or its sibling `known_NAME` if the second is a constant of the program, lane by lane. That is
     /// asked here, and answered when the program's functions have been inlined (`front::constants`).
     pub fn power(&mut self, name: &str, lane: Lane, arguments: &[Value]) -> Value {

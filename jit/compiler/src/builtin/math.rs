@@ -189,9 +189,13 @@ fn second_result(
     });
 }
 
-/// Of float they are parts of one library function's result, so that programs that ask for both compute it once.
+/// They are parts of one library function's result, so that programs that ask for both compute it once.
 fn sine_or_cosine(e: &mut Emitter, call: &Call, name: &str, x: &[Value]) -> Value {
     let function = call.library_function(name);
+    if ["sin_f64", "cos_f64"].contains(&function.as_str()) {
+        let [sine, cosine] = e.library_pair("sincos_f64", Lane::Double, &x[0]);
+        return if name == "cos" { cosine } else { sine };
+    }
     if !["sin_f32", "cos_f32"].contains(&function.as_str()) {
         return e.library(&function, call.result.lane, x);
     }

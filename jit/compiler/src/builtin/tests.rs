@@ -175,6 +175,7 @@ fn unsafe_math_chooses_quick_functions() {
     let relaxed = MathOptions::FAST_RELAXED_MATH;
     for (symbol, full, quick) in [
         ("_Z3sinf", "@spirula_sincos_f32", "@spirula_native_sin_f32"),
+        ("_Z3cosDv4_d", "@spirula_sincos_f64", "@spirula_sincos_f64"),
         ("_Z6sincosfPf", "@spirula_sincos_f32", "@spirula_native_cos_f32"),
         ("_Z3powDv4_fS_", "@spirula_pow_f32", "@spirula_native_pow_f32"),
         ("_Z5rsqrtd", "spirula.reciprocal_root.f64", "spirula.reciprocal_root.f64"),
