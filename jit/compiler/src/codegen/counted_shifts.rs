@@ -26,7 +26,11 @@ fn wanted<'m>(function: Function<'m>) -> Vec<Instruction<'m>> {
     }
     let loops = loops::loops(function);
     let found = loops.iter().filter(|found| is_wanted(found) && loops::is_innermost(found, &loops));
-    found.filter_map(|found| found.latch.terminator()).collect()
+    // What is said of a loop already holds.
+    found
+        .filter_map(|found| found.latch.terminator())
+        .filter(|latch| !latch.has_loop_hint("llvm.loop."))
+        .collect()
 }
 
 fn is_vector_shift(inst: Instruction) -> bool {
@@ -95,18 +99,21 @@ mod tests {
     use super::*;
     use crate::llvm::{self, Session};
 
-    /// Whether a loop is marked that goes to `last` and does this with %x, a vector, and %c, all of whose elements are `counted`.
-    fn is_unrolled(counted: &str, last: &str, body: &str) -> bool {
-        let text = format!(
+    /// A loop that goes to `last` and does this with %x, a vector, and %c, all of whose elements are `counted`.
+    fn looping(counted: &str, last: &str, body: &str) -> String {
+        format!(
             "define <4 x i32> @f(<4 x i32> %x, i32 %n, i32 %m) {{
              br label %h\nh:\n %i = phi i32 [ 1, %0 ], [ %j, %b ]\n %r = phi <4 x i32> [ %x, %0 ], [ %s, %b ]
              %go = icmp ult i32 %i, {last}\n br i1 %go, label %b, label %e
              b:\n %k = {counted}\n %one = insertelement <4 x i32> poison, i32 %k, i32 0
              %c = shufflevector <4 x i32> %one, <4 x i32> poison, <4 x i32> zeroinitializer
              {body}\n %s = or <4 x i32> %r, %y\n %j = add i32 %i, 1\n br label %h\ne:\n ret <4 x i32> %r\n}}"
-        );
+        )
+    }
+
+    fn is_unrolled(text: &str) -> bool {
         let session = Session::new();
-        let mut module = llvm::parse_text(&session, &text).unwrap();
+        let mut module = llvm::parse_text(&session, text).unwrap();
         module.edit(unroll);
         llvm::verify(&module).unwrap();
         llvm::print_text(&module).contains("llvm.loop.unroll.full")
@@ -115,7 +122,8 @@ mod tests {
     #[test]
     fn shifts_by_what_is_counted_are_by_constants() {
         for shift in ["shl", "lshr", "ashr"] {
-            assert!(is_unrolled("sub i32 32, %i", "32", &format!("%y = {shift} <4 x i32> %x, %c")));
+            let text = looping("sub i32 32, %i", "32", &format!("%y = {shift} <4 x i32> %x, %c"));
+            assert!(is_unrolled(&text), "{text}");
         }
     }
 
@@ -129,9 +137,12 @@ mod tests {
             ("sub i32 32, %i", "32", "%y = lshr <4 x i32> %c, %x"),
             ("sub i32 32, %i", "32", "%y = add <4 x i32> %x, %c"),
         ] {
-            assert!(!is_unrolled(counted, last, body), "{counted} {last} {body}");
+            assert!(!is_unrolled(&looping(counted, last, body)), "{counted} {last} {body}");
         }
         let long: String = (0..20).map(|i| format!("%a{i} = udiv <4 x i32> %x, %r\n ")).collect();
-        assert!(!is_unrolled("sub i32 32, %i", "32", &(long + shift)));
+        assert!(!is_unrolled(&looping("sub i32 32, %i", "32", &(long + shift))));
+        let hinted = looping("sub i32 32, %i", "32", shift).replace("%h\ne:", "%h, !llvm.loop !0\ne:")
+            + "\n!0 = distinct !{!0, !1}\n!1 = !{!\"llvm.loop.vectorize.enable\", i1 false}";
+        assert!(hinted.contains("!llvm.loop") && !is_unrolled(&hinted));
     }
 }

@@ -18,7 +18,8 @@ use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// So many instructions of a program's functions are widened; each counts once for each form that packs call it in.
+/// So many instructions of a program's functions are widened; each counts once for each form that packs call it in. Those of the library are
+/// few, and inlined elsewhere.
 const MOST_WIDENED: usize = 30_000;
 /// Bytes of private memory that a function and all that it calls may have for all lanes together: threads' stacks are the application's.
 const MOST_PRIVATE: u64 = 32 << 10;
@@ -135,7 +136,7 @@ impl Callees {
 
     fn estimate_anew(&self, table: &Table, form: &Form) -> Option<Cost> {
         let (callee, private) = table.functions.get(&*form.function)?;
-        let size = callee.insts().count();
+        let size = if is_of_library(callee) { 0 } else { callee.insts().count() };
         let rest = &table.rest;
         if rest.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |rest| rest.checked_sub(size)).is_err() {
             let known = table.scalar.lock().unwrap_or_else(PoisonError::into_inner);
@@ -238,6 +239,11 @@ impl Callees {
         };
         Some(Region { body, context })
     }
+}
+
+/// Whether a function is one of the builtin library's.
+fn is_of_library(function: &Function) -> bool {
+    function.name.rsplit('.').next().is_some_and(|name| name.starts_with("spirula_"))
 }
 
 /// A function as a region.

@@ -27,13 +27,16 @@ pub fn call_for_elements(body: &mut Function) {
     }
 }
 
-/// What each of the calls costs a work-item that are made together then, against a plain operation.
-pub(super) fn shares(body: &Function) -> HashMap<Inst, f64> {
+/// Of calls that are made together then: what each costs a work-item, against a plain operation, and what all of them cost, for which each
+/// result is waited.
+pub(super) fn shares(body: &Function) -> HashMap<Inst, [f64; 2]> {
     let found = groups(body);
     let mut counts = vec![0.0; found.groups.len()];
     found.places.values().for_each(|&(number, _)| counts[number] += 1.0);
-    let share =
-        |(&inst, &(number, _)): (&Inst, &(usize, u32))| (inst, found.groups[number].cost / counts[number]);
+    let share = |(&inst, &(number, _)): (&Inst, &(usize, u32))| {
+        let whole = found.groups[number].cost;
+        (inst, [whole / counts[number], whole])
+    };
     found.places.iter().map(share).collect()
 }
 

@@ -42,8 +42,8 @@ pub(super) struct Prices<'a> {
     pub body: &'a Function,
     pub facts: &'a Facts,
     pub leaps: Leaps<'a>,
-    /// What calls cost a work-item that are made together for the elements of a vector.
-    pub together: HashMap<Inst, f64>,
+    /// What calls cost a work-item that are made together for the elements of a vector, one and all of them.
+    pub together: HashMap<Inst, [f64; 2]>,
     pub context: &'a [ContextKind],
     pub lanes: u32,
     pub register_bits: u32,
@@ -96,9 +96,8 @@ impl Prices<'_> {
             }
             Op::Call { arguments, .. } => {
                 let mut price = self.call(block, op, arguments);
-                if let Some(&share) = self.together.get(&inst) {
-                    price.busy.scalar = share;
-                    price.latency.scalar = share;
+                if let Some(&[share, whole]) = self.together.get(&inst) {
+                    (price.busy.scalar, price.latency.scalar) = (share, whole);
                 }
                 price
             }
