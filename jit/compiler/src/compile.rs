@@ -128,7 +128,7 @@ pub fn build(
         lowered.push(kernel.group);
     }
     let baseline = baseline.module();
-    let mut module = Module { functions: scalar.functions.clone(), ..module.without_code() };
+    let mut module = Module { functions: scalar.functions, ..module.without_code() };
     for WorkGroupFunction { function, remainder, called, .. } in lowered {
         module.kernels.push(function);
         module.functions.extend(remainder.map(|function| *function));

@@ -11,6 +11,7 @@
 use crate::log;
 use crate::machine::{self, affinity};
 use spirula_service::per_process::PerProcess;
+use spirula_service::process::pool::at_a_time;
 use spirula_service::process::{Request, finisher};
 use std::collections::{BTreeMap, VecDeque};
 use std::io;
@@ -25,10 +26,6 @@ pub(crate) type Job = Box<dyn FnOnce() + Send>;
 
 /// What another process can do of a job that this one leaves undone.
 pub(crate) type Will = Box<dyn Fn() -> Option<Request> + Send>;
-
-/// More threads would only wait for compilers, or keep launches from processors. There may be more compilers than all of these jobs have
-/// ([`spirula_service`]'s pool): a build, which somebody waits for, never waits behind them. That is why they have a queue of their own.
-const MOST_THREADS: usize = 4;
 
 /// An urgent job that is at work for so long makes room for another one: a kernel of a thousand lines would keep all later ones of its program
 /// in the baseline for its half minute.
@@ -49,7 +46,7 @@ static LEFT: AtomicBool = AtomicBool::new(false);
 
 /// A forked child begins with none of its parent's jobs: the threads that would do them are not there.
 static QUEUE: PerProcess<Queue> =
-    PerProcess::new(|| Queue::new((machine::usable_cpus() / 2).clamp(1, MOST_THREADS), PATIENCE), |_| {});
+    PerProcess::new(|| Queue::new(at_a_time(machine::usable_cpus()), PATIENCE), |_| {});
 
 /// Has an urgent job done that is expected to take so long, before those that are there. An exit waits for it for a while, and then leaves
 /// a will. Errors: no thread does any, and the system has none to give.
@@ -130,7 +127,8 @@ struct Urgent {
     job: Job,
 }
 
-/// Jobs, and the threads that do them.
+/// Jobs, and the threads that do them. There may be more compilers than all of these have ([`at_a_time`]): a build, which somebody waits for,
+/// never waits behind them. That is why they have a queue of their own.
 struct Queue {
     /// So many threads for urgent jobs, as many beside those that last, and so many for others.
     most: usize,
@@ -531,6 +529,37 @@ mod tests {
             drop(end);
             assert_eq!(received(&receiver, 1), [1]);
             assert!(queue.finish(LONG));
+        }
+    }
+
+    #[test]
+    fn beside_jobs_that_last_only_short_ones_begin_and_as_many_as_else() {
+        const PATIENCE: Duration = Duration::from_secs(30);
+        let now = Instant::now();
+        let long_ago = now - 2 * PATIENCE;
+        let next = |at_work: &[Instant], is_short: bool| {
+            let at_work = (100..).zip(at_work.iter().copied()).collect();
+            let mut state = State { at_work, ..State::default() };
+            state.push(Urgency::Urgent { begin: now, is_short }, (7, Box::new(|| {})));
+            match state.pop_urgent(1, PATIENCE) {
+                Ok((number, _)) => {
+                    assert_eq!((number, state.at_work.last().unwrap().0), (7, 7));
+                    true
+                }
+                Err(pause) => {
+                    assert_eq!(pause, Some(PATIENCE), "who waits looks again");
+                    false
+                }
+            }
+        };
+        for (at_work, short, long) in [
+            (&[][..], true, true),
+            (&[now], false, false),
+            (&[long_ago], true, false),
+            (&[long_ago, now], false, false),
+            (&[long_ago, long_ago], false, false),
+        ] {
+            assert_eq!((next(at_work, true), next(at_work, false)), (short, long), "{at_work:?}");
         }
     }
 

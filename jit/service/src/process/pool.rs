@@ -59,15 +59,17 @@ struct State {
     missing: Vec<String>,
 }
 
-/// As many as CPUs, but more on few: what nobody waits for has so many and not all of them ([`in_the_background`]), so that a build, which
-/// somebody waits for, always finds one.
-fn most_workers(processors: usize) -> usize {
-    processors.max(in_the_background(processors) + 1)
+/// So many jobs of a kind are done at a time that nobody waits for. More would only wait for compilers, or keep launches from processors.
+pub fn at_a_time(processors: usize) -> usize {
+    (processors / 2).clamp(1, 4)
 }
 
-/// As `execute::background` of the runtime has it: urgent jobs, as many beside those that last, and leisurely ones.
-fn in_the_background(processors: usize) -> usize {
-    3 * (processors / 2).clamp(1, 4)
+/// Those are of three kinds: urgent ones, such beside those that last, and leisurely ones.
+const KINDS: usize = 3;
+
+/// As many as CPUs, but more on few: what nobody waits for has not all of them, so that a build, which somebody waits for, always finds one.
+fn most_workers(processors: usize) -> usize {
+    processors.max(KINDS * at_a_time(processors) + 1)
 }
 
 impl State {
@@ -390,7 +392,7 @@ mod tests {
     fn a_build_finds_a_place_beside_what_nobody_waits_for() {
         for (processors, most) in [(1, 4), (2, 4), (8, 13), (64, 64)] {
             assert_eq!(most_workers(processors), most);
-            assert!(in_the_background(processors) < most);
+            assert!(KINDS * at_a_time(processors) < most);
         }
     }
 
