@@ -28,7 +28,7 @@ const USED: &str = "is used from now on";
 
 fn main() -> ExitCode {
     type Body = fn() -> Outcome;
-    let tests: [(&str, Body); 10] = [
+    let tests: [(&str, Body); 11] = [
         ("forced_tiers_give_the_same_results", forced),
         ("other_numbers_of_lanes_give_the_same_results_while_they_take_turns", turns),
         ("launches_change_code_and_stay_right", change),
@@ -38,6 +38,7 @@ fn main() -> ExitCode {
         ("without_optimization_the_baseline_stays", disabled),
         ("a_program_from_a_binary_gets_better_too", from_binary),
         ("what_was_optimized_is_used_at_once", made_before),
+        ("a_build_has_code_made_that_is_expected_soon", at_build),
         ("a_build_tells_its_stages", stages),
     ];
     let tests = tests.map(|(name, body)| Test { limit: Duration::from_secs(300), ..Test::new(name, body) });
@@ -72,6 +73,8 @@ enum Step {
     Once,
     /// A kernel that is never launched.
     Created,
+    /// The same, until there is optimized code for it all the same.
+    Built,
     /// Launches whose rows fill packs until there is code for these, and then such whose rows don't, until there is some for all.
     Rows,
     /// Launches in whose midst code of other lanes takes turns with what was used before, and then its place.
@@ -83,7 +86,7 @@ enum Step {
 }
 
 impl Step {
-    const ALL: [Step; 12] = [
+    const ALL: [Step; 13] = [
         Step::Kernels,
         Step::UntilOptimized,
         Step::Disabled,
@@ -92,6 +95,7 @@ impl Step {
         Step::LoadUntilOptimized,
         Step::Once,
         Step::Created,
+        Step::Built,
         Step::Rows,
         Step::Turns,
         Step::Measured,
@@ -136,6 +140,13 @@ impl Step {
             Step::Once => setup.mandelbrot(&setup.program("bench/mandelbrot", SPIR12)?)?,
             Step::Created => {
                 Kernel::new(&setup.program("bench/mandelbrot", SPIR12)?, "mandelbrot")?;
+                0
+            }
+            Step::Built => {
+                let _program = setup.program("bench/mandelbrot", SPIR12)?;
+                while !setup.log().contains("kernel mandelbrot: code for all launches in ") {
+                    std::thread::sleep(Duration::from_millis(5));
+                }
                 0
             }
         };
@@ -369,6 +380,8 @@ impl Place {
         setting.push(self.log());
         command.env(STEP, number.to_string()).env(LOG, self.log());
         command.env("SPIRULA_TIER", tier).env("SPIRULA_LOG", setting).env("SPIRULA_TUNE", self.tune);
+        // Where a test is not about it, kernels begin in the baseline.
+        command.envs((step != Step::Built).then_some(("SPIRULA_BUILD_WAIT", "0")));
         command.envs(self.keeps.then(|| (icd::CACHE_VARIABLE, self.folder.path().join("cache"))));
         command.envs(compiler.map(|path| ("SPIRULA_COMPILER", path)));
         let done =
@@ -467,6 +480,10 @@ fn made_before() -> Outcome {
         assert!(log.contains(MADE_BEFORE), "{log}");
         Ok(())
     })
+}
+
+fn at_build() -> Outcome {
+    with_steps(|place| place.step(Step::Built, "auto", None).map(drop).map_err(Into::into))
 }
 
 fn stages() -> Outcome {

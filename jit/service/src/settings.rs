@@ -25,6 +25,12 @@ pub struct Variable {
 /// Every variable that is read.
 pub const VARIABLES: &[Variable] = &[
     Variable {
+        name: "SPIRULA_BUILD_WAIT",
+        values: "milliseconds, 500 by default",
+        meaning: "how long the builds of a process, all together, wait for optimized code of kernels that is expected to be there soon; \
+                  0: kernels begin in the baseline's",
+    },
+    Variable {
         name: "SPIRULA_CACHE_DIR",
         values: "a folder, or nothing",
         meaning: "keeps what was compiled; without it `spirula` in `XDG_CACHE_HOME` or in `~/.cache`; nothing: none is kept",
@@ -125,8 +131,8 @@ pub const VARIABLES: &[Variable] = &[
         name: "SPIRULA_TIER",
         values: "`auto`, `baseline` or `optimized`",
         meaning: "what code is made by: `baseline` in milliseconds, and scalar; `optimized` as fast as it gets, which a build waits \
-                  for; `auto`, the default, starts with the former and replaces it in the background where launches take their \
-                  time. With `SPIRULA_DUMP`, `SPIRULA_REMARKS` or `SPIRULA_VECTOR_WIDTH`, which are about optimized code, that \
+                  for; `auto`, the default, starts with the former where the latter is not there soon, and replaces it in the background \
+                  where launches take their time. With `SPIRULA_DUMP`, `SPIRULA_REMARKS` or `SPIRULA_VECTOR_WIDTH`, which are about optimized code, that \
                   is the default",
     },
     Variable {
@@ -228,6 +234,8 @@ pub struct UserSettings {
     pub isolate: bool,
     /// `SPIRULA_LOG`, as it is written.
     pub log: Option<OsString>,
+    /// `SPIRULA_BUILD_WAIT`.
+    pub build_wait: Duration,
     /// `SPIRULA_THREADS`.
     pub threads: Option<u32>,
     /// `SPIRULA_TIER`: what all code is made by. None: the baseline, and optimized code where it pays.
@@ -283,6 +291,7 @@ impl UserSettings {
             debug,
             isolate: variable("SPIRULA_ISOLATE").is_some_and(|value| value != "0"),
             log: variable("SPIRULA_LOG").filter(|value| !value.is_empty()),
+            build_wait: Duration::from_millis(number("SPIRULA_BUILD_WAIT").unwrap_or(500).into()),
             threads: number("SPIRULA_THREADS").filter(|count| (1..=1024).contains(count)),
             tier: tier(variable("SPIRULA_TIER").as_deref(), asks),
             devices: devices(variable("SPIRULA_DEVICES").as_deref()),

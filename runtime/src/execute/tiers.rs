@@ -1,10 +1,11 @@
 //! A kernel's code, which gets better: what its program was built with, the optimized code that is made in the background, and
 //! variants of that for local sizes ([`variants`]). That is made while a launch runs which is expected to take long, or else
-//! between launches once they have run for a while.
+//! between launches once they have run for a while; or by the build, where that takes little time ([`at_build`]).
 //!
 //! A launch takes what is best when it begins, and again between chunks of its work-groups. It waits for code only where the application
 //! measures ([`awaited`]).
 
+pub(crate) mod at_build;
 mod awaited;
 mod common;
 
@@ -92,6 +93,8 @@ pub(crate) struct Tiers {
     begun: AtomicBool,
     /// Whether it is being made at the moment, or is next.
     making: AtomicBool,
+    /// Whether the build did, for all launches.
+    at_build: AtomicBool,
     /// The same of variants, too, and who waits for it.
     awaited: Awaited,
     /// Whether it would be kept on disk, which the system must be asked for.
@@ -135,6 +138,7 @@ impl Tiers {
             spent_ns: AtomicU64::new(0),
             begun: AtomicBool::new(false),
             making: AtomicBool::new(false),
+            at_build: AtomicBool::new(false),
             awaited: Awaited::default(),
             is_kept: OnceLock::new(),
             variants: Variants::default(),
@@ -252,7 +256,7 @@ impl Tiers {
             return;
         }
         match self.optimized.get() {
-            None => self.begin(Duration::ZERO),
+            None => self.begin_usual(Duration::ZERO),
             // It goes on in what has come meanwhile, unless that is not for it.
             Some(Some(newest)) if !newest.champion().info.code.is_for(launch) => {
                 self.variants.begin_general(self);
@@ -277,14 +281,14 @@ impl Tiers {
         // Most launches are short ones: of those that don't reach either the system need not be asked which it is.
         let may_begin = spent >= WORTH_KEEPING_NS.min(self.making_ns() / 3);
         if may_begin && spent >= self.worth_improving_ns() {
-            self.begin(background::PAUSE);
+            self.begin_usual(background::PAUSE);
         }
     }
 
     /// The application has read how long a launch took: what it measures next is to be the code that stays.
     pub(crate) fn times_were_read(self: &Arc<Tiers>) {
         if self.awaited.time() {
-            self.begin(Duration::ZERO);
+            self.begin_usual(Duration::ZERO);
         }
     }
 
@@ -320,17 +324,23 @@ impl Tiers {
         Usual { size: usual.size.filter(|_| may_be_sized), ..usual }
     }
 
-    /// Has the optimized code made, once, after such a pause.
-    fn begin(self: &Arc<Tiers>, pause: Duration) {
+    /// Has optimized code made for launches like those that there were, once, after such a pause.
+    fn begin_usual(self: &Arc<Tiers>, pause: Duration) {
+        self.begin(pause, Groups::Usual(self.usual()));
+    }
+
+    /// Has the optimized code made for such groups, once, after such a pause.
+    fn begin(self: &Arc<Tiers>, pause: Duration, groups: Groups) {
         let settled = self.optimized.get().is_some() || self.begun.load(Ordering::Relaxed);
         if settled || self.begun.swap(true, Ordering::Relaxed) {
             return;
         }
+        self.at_build.store(groups == Groups::Any, Ordering::Relaxed);
         self.making.store(true, Ordering::Relaxed);
         self.asked_for();
         // Nobody needs the code of a program that is gone, but for the next process.
         let (weak, kept) = (Arc::downgrade(self), spirula_service::keeps_code().then(|| self.clone()));
-        let (heir, groups) = (kept.clone(), Groups::Usual(self.usual()));
+        let heir = kept.clone();
         let will = move || heir.as_ref()?.request(groups, None);
         let takes = self.making_time();
         let job = move || {
@@ -369,6 +379,25 @@ impl Tiers {
         if let Some(version) = self.known(Groups::Usual(Usual::NOTHING)) {
             let _ = self.optimized.set(Some(version));
         }
+    }
+
+    /// The same as its program is built, of code that an earlier build made, too. Whether there is any.
+    pub(super) fn look_at_build(&self) -> bool {
+        self.look_once();
+        if !self.is_settled()
+            && let Some(version) = self.known(Groups::Any)
+        {
+            self.at_build.store(true, Ordering::Relaxed);
+            let _ = self.optimized.set(Some(version));
+        }
+        self.is_settled()
+    }
+
+    /// Launches of one size must have run so long before there is code for the first such size, where the build made the code for all: as
+    /// long as before what they have in common would have been known. Who measures is to meet it at once.
+    pub(super) fn worth_sizing_ns(&self) -> Option<u64> {
+        let is_for_all = self.at_build.load(Ordering::Relaxed);
+        is_for_all.then(|| if self.awaited.is_timed() { 0 } else { self.worth_improving_ns() })
     }
 
     /// What was made in an earlier launch or process. Its lanes are still to be chosen.

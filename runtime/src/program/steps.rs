@@ -5,6 +5,7 @@ use super::{BinaryType, BuiltKernel};
 use crate::error::{Error, Status};
 use crate::execute::compile_time;
 use crate::execute::launch::{Code, Place};
+use crate::execute::tiers::at_build::wait_for_optimized;
 use crate::execute::tiers::{Maker, Version};
 use crate::log;
 use crate::platform::device::DeviceInfo;
@@ -178,7 +179,9 @@ pub(super) fn load(
         let maker = improves(options).then(|| Box::new(recipe()) as Box<dyn Maker>);
         BuiltKernel::new(version(kernel, place), maker)
     };
-    let kernels = loaded.iter().map(built).collect();
+    let kernels: Arc<[BuiltKernel]> = loaded.iter().map(built).collect();
+    let launched = kernels.iter().filter(|kernel| !kernel.is_blocks());
+    wait_for_optimized(&launched.map(|kernel| &kernel.tiers).collect::<Vec<_>>());
     Ok(Built {
         kind: BinaryType::Executable,
         modules,

@@ -32,6 +32,11 @@ impl Awaited {
         !self.is_timed.swap(true, Ordering::Relaxed)
     }
 
+    /// Whether it has.
+    pub(super) fn is_timed(&self) -> bool {
+        self.is_timed.load(Ordering::Relaxed)
+    }
+
     /// Code was asked for.
     pub(super) fn begin(&self) {
         let mut state = self.lock();
@@ -47,14 +52,19 @@ impl Awaited {
 
     /// Whether a launch that begins now is to wait.
     pub(super) fn is_awaited(&self) -> bool {
-        self.is_timed.load(Ordering::Relaxed) && self.lock().has_to_wait()
+        self.is_timed() && self.lock().has_to_wait()
     }
 
     /// Waits for what is being made, for a while.
     pub(super) fn wait(&self) {
-        let state = self.lock();
-        let left = state.since.map_or(Duration::ZERO, |since| MOST_WAITED.saturating_sub(since.elapsed()));
-        let waited = self.ended.wait_timeout_while(state, left, |state| state.has_to_wait());
+        let since = self.lock().since;
+        since.iter().for_each(|&since| self.wait_until(since + MOST_WAITED));
+    }
+
+    /// Waits for what is being made, until then.
+    pub(super) fn wait_until(&self, end: Instant) {
+        let left = end.saturating_duration_since(Instant::now());
+        let waited = self.ended.wait_timeout_while(self.lock(), left, |state| state.has_to_wait());
         drop(waited.unwrap_or_else(PoisonError::into_inner));
     }
 

@@ -123,7 +123,7 @@ fn optimized_code_is_for_what_launches_have() {
                 Launch { disjoint_buffers: disjoint.into(), ..whole };
             kernel.choose(&launched);
         }
-        kernel.begin(Duration::ZERO);
+        kernel.begin_usual(Duration::ZERO);
         wait_until(|| kernel.is_settled());
         let size = (rows.len() == 1).then_some([rows.first().map_or(0, |&row| row as u32), 1, 1]);
         assert_eq!(
@@ -187,7 +187,7 @@ fn a_launch_takes_code_for_all_where_the_usual_is_not_for_it() {
     };
     let filling = Launch::whole(1, [0; 3], [64, 1, 1], [32, 1, 1]);
     assert_eq!(taken(&some_launch()), "NotYet");
-    kernel.begin(Duration::ZERO);
+    kernel.begin_usual(Duration::ZERO);
     wait_until(|| kernel.is_settled());
     assert_eq!((taken(&filling).as_str(), taken(&some_launch()).as_str()), ("usual", "NotYet"));
     kernel.expect(&some_launch(), 0);
@@ -246,7 +246,7 @@ fn launches_wait_for_code_where_the_application_measures() {
         kernel.wait_if_measured(); // Nothing was asked for.
         match is_measured {
             true => kernel.times_were_read(),
-            false => kernel.begin(Duration::ZERO),
+            false => kernel.begin_usual(Duration::ZERO),
         }
         std::thread::scope(|scope| {
             let launch = scope.spawn(|| {

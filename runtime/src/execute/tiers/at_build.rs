@@ -1,0 +1,132 @@
+//! What a build waits for: the optimized code of its kernels, where that is expected to be there soon. A program that is run once, and most
+//! that are measured, launch their kernels right after the build, for less time than a compiler takes: their launches would begin and end in
+//! the baseline while the compiler keeps a processor from them.
+//!
+//! The wait is short beside what a build from source takes, and a process that builds many programs waits for the first ones only.
+
+use crate::execute::background;
+use crate::execute::tiers::Tiers;
+use crate::trace;
+use spirula_interface::options::Groups;
+use spirula_service::settings;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+/// All kernels of a program together are expected to take so long by the clock. For more no build waits.
+const WORTH_WAITING: Duration = Duration::from_millis(75);
+/// A build waits so long where what was expected is wrong. The code comes later, then.
+const MOST_WAITED: Duration = Duration::from_millis(150);
+/// Nanoseconds that this process's builds have waited.
+static WAITED_NS: AtomicU64 = AtomicU64::new(0);
+
+/// Has optimized code made of a program's kernels and waits for it, if it is there soon.
+pub(crate) fn wait_for_optimized(kernels: &[&Arc<Tiers>]) {
+    let left =
+        settings::get().build_wait.saturating_sub(Duration::from_nanos(WAITED_NS.load(Ordering::Relaxed)));
+    let waited = wait_at_most(kernels, MOST_WAITED.min(left));
+    WAITED_NS.fetch_add(waited.as_nanos() as u64, Ordering::Relaxed);
+}
+
+/// Waits so long at most. How long it was.
+fn wait_at_most(kernels: &[&Arc<Tiers>], most: Duration) -> Duration {
+    let begun = Instant::now();
+    let unsettled: Vec<_> = kernels.iter().copied().filter(|kernel| !kernel.is_settled()).collect();
+    // What was made before is looked for where that is a few files.
+    if expected(&unsettled) > WORTH_WAITING {
+        return Duration::ZERO;
+    }
+    let unknown: Vec<_> = unsettled.into_iter().filter(|kernel| !kernel.look_at_build()).collect();
+    let expected = expected(&unknown);
+    if unknown.is_empty() || expected > most {
+        return Duration::ZERO;
+    }
+    let _span = trace::span("wait", || "for optimized code, which is expected soon");
+    let _lent = background::lend_processor();
+    unknown.iter().for_each(|kernel| kernel.begin(Duration::ZERO, Groups::Any));
+    let end = begun + most.min(2 * expected);
+    unknown.iter().for_each(|kernel| kernel.awaited.wait_until(end));
+    begun.elapsed()
+}
+
+/// How long the compilers are expected to take for these by the clock.
+fn expected(kernels: &[&Arc<Tiers>]) -> Duration {
+    let times = || kernels.iter().map(|kernel| kernel.making_time());
+    let together = times().sum::<Duration>() / background::at_a_time_for_one_that_waits() as u32;
+    times().fold(together, Duration::max)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::execute::tiers::Version;
+    use crate::execute::tiers::tests::{that_know, tiers, version};
+    use crate::kernel::tests::empty;
+    use spirula_interface::tier::Tier;
+
+    const MINUTE: Duration = Duration::from_secs(60);
+
+    fn code(tier: Tier, operations: u32) -> Version {
+        version(tier, empty, |info| info.code.operations = operations)
+    }
+
+    fn made() -> Result<Version, String> {
+        Ok(code(Tier::Optimized, 10))
+    }
+
+    #[test]
+    fn the_first_launch_finds_optimized_code_for_all() {
+        let kernel = tiers(code(Tier::Baseline, 10), |groups| {
+            assert_eq!(groups, Groups::Any);
+            made()
+        });
+        let other = tiers(code(Tier::Baseline, 10), |_| Err("of the test".into()));
+        wait_for_all(&[&kernel, &other]);
+        assert_eq!(kernel.newest().tier(), Tier::Optimized);
+        assert_eq!(other.newest().tier(), Tier::Baseline);
+        // Once.
+        assert_eq!(wait_at_most(&[&kernel, &other], MINUTE), Duration::ZERO);
+    }
+
+    /// Where the machine takes its time, too.
+    fn wait_for_all(kernels: &[&Arc<Tiers>]) {
+        wait_at_most(kernels, MINUTE);
+        kernels.iter().for_each(|kernel| kernel.awaited.wait_for_all());
+    }
+
+    #[test]
+    fn nobody_waits_for_what_takes_long() {
+        let large = tiers(code(Tier::Baseline, 10_000), |_| made());
+        let many: Vec<_> = (0..100).map(|_| tiers(code(Tier::Baseline, 10), |_| made())).collect();
+        let many: Vec<_> = many.iter().collect();
+        for kernels in [&[&large][..], &many] {
+            assert_eq!(wait_at_most(kernels, MINUTE), Duration::ZERO);
+            assert!(kernels.iter().all(|kernel| !kernel.is_making() && !kernel.is_settled()));
+        }
+        let small = tiers(code(Tier::Baseline, 10), |_| made());
+        assert_eq!(wait_at_most(&[&small], Duration::from_millis(1)), Duration::ZERO, "nothing is left");
+        assert!(!small.is_making());
+    }
+
+    #[test]
+    fn a_wait_ends_before_code_that_takes_longer_than_expected() {
+        let (sender, receiver) = std::sync::mpsc::channel::<()>();
+        let receiver = std::sync::Mutex::new(receiver);
+        let kernel = tiers(code(Tier::Baseline, 10), move |_| {
+            let _ = receiver.lock().unwrap().recv_timeout(MINUTE);
+            made()
+        });
+        wait_at_most(&[&kernel], MINUTE);
+        assert_eq!(kernel.newest().tier(), Tier::Baseline);
+        drop(sender);
+        kernel.awaited.wait_for_all();
+        assert_eq!(kernel.newest().tier(), Tier::Optimized);
+    }
+
+    #[test]
+    fn what_an_earlier_build_made_is_there_at_once() {
+        let kernel = that_know(code(Tier::Baseline, 10), Groups::Any, code(Tier::Optimized, 10));
+        assert_eq!(wait_at_most(&[&kernel], MINUTE), Duration::ZERO);
+        assert_eq!(kernel.newest().tier(), Tier::Optimized);
+    }
+}
