@@ -23,13 +23,14 @@ const FOLDER: &str = "SPIRULA_CACHE_TEST_FOLDER";
 
 fn main() -> ExitCode {
     type Body = fn() -> Outcome;
-    let tests: [(&str, Body); 11] = [
+    let tests: [(&str, Body); 12] = [
         ("what_was_built_needs_no_compiler", no_compiler),
         ("nothing_is_kept_where_nothing_is_to_be", off),
         ("damaged_entries_are_compiled_again", damaged),
         ("a_changed_header_is_seen", header),
         ("a_header_that_a_macro_names_is_known", macros),
         ("a_build_outlives_its_application", outlived),
+        ("a_build_outlives_an_application_that_built_nothing_itself", outlived_by_the_first),
         ("killed_processes_leave_nothing_wrong", killed),
         ("a_cache_under_attack_yields_the_right_code", attacked),
         ("a_full_disk_costs_only_what_it_would_keep", full_disk),
@@ -58,6 +59,8 @@ enum Step {
     Macros(i32),
     /// Many sources, whose results differ.
     Many,
+    /// A program that is built.
+    Slow,
     /// Launches that are worth better code, and an end before that can be there.
     Hasty,
     /// The same kernel once.
@@ -65,7 +68,7 @@ enum Step {
 }
 
 impl Step {
-    const ALL: [Step; 9] = [
+    const ALL: [Step; 10] = [
         Step::Binaries,
         Step::Option,
         Step::Source(1),
@@ -73,6 +76,7 @@ impl Step {
         Step::Macros(1),
         Step::Macros(2),
         Step::Many,
+        Step::Slow,
         Step::Hasty,
         Step::Again,
     ];
@@ -95,6 +99,7 @@ impl Step {
                 source(device, text, &options, expected)
             }
             Step::Many => many(device),
+            Step::Slow => slow(device).map(drop),
             Step::Hasty => long_launches(device, true),
             Step::Again => long_launches(device, false),
         }
@@ -123,27 +128,31 @@ fn source(device: Device, text: &str, options: &str, expected: i32) -> Outcome {
     Ok(())
 }
 
-/// Launches a kernel that takes its time: once, or for long with compilers that do nothing any more.
-fn long_launches(device: Device, hasty: bool) -> Outcome {
+/// A kernel that takes its time.
+fn slow(device: Device) -> Result<(Context, Kernel), Failure> {
     const TEXT: &str = "kernel void slow(global uint *p) {
         uint i = get_global_id(0), x = p[i];
         for (int n = 0; n < 2000; n++) x = x * 1664525 + i;
         p[i] = x;
     }";
     let context = Context::new(device)?;
-    let queue = Queue::new(&context, device)?;
     let program = Program::from_source(&context, TEXT)?;
     program.build("")?;
-    if hasty {
-        for worker in cycle::compilers() {
-            kill_process(Pid::from_raw(worker).ok_or("no process")?, Signal::STOP)?;
-        }
-    }
-    let buffer = Buffer::copy_of(&context, &[1_u32; 1024])?;
     let kernel = Kernel::new(&program, "slow")?;
+    Ok((context, kernel))
+}
+
+/// Launches it: once, or for long with compilers that do nothing any more.
+fn long_launches(device: Device, hasty: bool) -> Outcome {
+    let (context, kernel) = slow(device)?;
+    let queue = Queue::new(&context, device)?;
+    let buffer = Buffer::copy_of(&context, &[1_u32; 1024])?;
     kernel.set_object(0, Some(&buffer))?;
     let begun = Instant::now();
     loop {
+        for worker in cycle::compilers().into_iter().filter(|_| hasty) {
+            kill_process(Pid::from_raw(worker).ok_or("no process")?, Signal::STOP)?;
+        }
         queue.launch(&kernel, NdRange::new(&[1024], &[64]))?.wait()?;
         if !hasty || begun.elapsed() > Duration::from_millis(300) {
             return Ok(());
@@ -302,6 +311,15 @@ fn macros() -> Outcome {
 }
 
 fn outlived() -> Outcome {
+    outlived_after(&[])
+}
+
+/// Its first compiler is started in the background, by its launches.
+fn outlived_by_the_first() -> Outcome {
+    outlived_after(&[Step::Slow])
+}
+
+fn outlived_after(steps: &[Step]) -> Outcome {
     with_steps(|place| {
         // Orphans become this process's children.
         rustix::process::set_child_subreaper(Some(rustix::process::getpid()))?;
@@ -315,6 +333,9 @@ fn outlived() -> Outcome {
             assert!(done.status.success());
             Ok(log)
         };
+        for &step in steps {
+            log(step)?;
+        }
         assert!(log(Step::Hasty)?.contains("builds that were left to another process: 1"));
         let mut orphans = 0;
         let begun = Instant::now();

@@ -12,7 +12,7 @@ use crate::log;
 use crate::machine::{self, affinity};
 use spirula_service::per_process::PerProcess;
 use spirula_service::process::pool::at_a_time;
-use spirula_service::process::{Request, finisher};
+use spirula_service::process::{Request, finisher, keeper};
 use std::collections::{BTreeMap, VecDeque};
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -119,6 +119,8 @@ fn finish_at_exit() {
         // A panic must not leave this function.
         let _ = catch_unwind(AssertUnwindSafe(|| bequeath(&queue.wills())));
     }
+    // The last one that is registered is called first.
+    keeper::end_at_exit();
     #[expect(unsafe_code, reason = "the C library's list of what to do at exit")]
     // SAFETY: the function is there as long as this library, takes nothing and ends.
     unsafe {

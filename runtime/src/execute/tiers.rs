@@ -27,7 +27,7 @@ use spirula_service::process::Request;
 use std::fmt::{self, Debug, Display, Formatter};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, OnceLock, Weak};
 use std::time::{Duration, Instant};
 
 /// Where code is kept on disk launches must have run so long, on all threads together, before a kernel is optimized between them.
@@ -93,8 +93,6 @@ pub(crate) struct Tiers {
     begun: AtomicBool,
     /// Whether it is being made at the moment, or is next.
     making: AtomicBool,
-    /// Whether the build did, for all launches.
-    at_build: AtomicBool,
     /// The same of variants, too, and who waits for it.
     awaited: Awaited,
     /// Whether it would be kept on disk, which the system must be asked for.
@@ -138,7 +136,6 @@ impl Tiers {
             spent_ns: AtomicU64::new(0),
             begun: AtomicBool::new(false),
             making: AtomicBool::new(false),
-            at_build: AtomicBool::new(false),
             awaited: Awaited::default(),
             is_kept: OnceLock::new(),
             variants: Variants::default(),
@@ -318,10 +315,8 @@ impl Tiers {
 
     /// What launches had in common until now, as far as code can be the better for it.
     fn usual(&self) -> Usual {
-        let KernelInfo { code, signature } = &*self.first.info;
-        let may_be_sized = code.sees_group && signature.required_work_group_size.is_none();
         let usual = self.common.usual(MOST_LANES);
-        Usual { size: usual.size.filter(|_| may_be_sized), ..usual }
+        Usual { size: usual.size.filter(|_| !self.is_for_all_sizes()), ..usual }
     }
 
     /// Has optimized code made for launches like those that there were, once, after such a pause.
@@ -335,11 +330,9 @@ impl Tiers {
         if settled || self.begun.swap(true, Ordering::Relaxed) {
             return;
         }
-        self.at_build.store(groups == Groups::Any, Ordering::Relaxed);
         self.making.store(true, Ordering::Relaxed);
         self.asked_for();
-        // Nobody needs the code of a program that is gone, but for the next process.
-        let (weak, kept) = (Arc::downgrade(self), spirula_service::keeps_code().then(|| self.clone()));
+        let (weak, kept) = self.owners();
         let heir = kept.clone();
         let will = move || heir.as_ref()?.request(groups, None);
         let takes = self.making_time();
@@ -363,6 +356,11 @@ impl Tiers {
         }
     }
 
+    /// What a job that makes code holds on to: nobody needs the code of a program that is gone, but for the next process.
+    pub(super) fn owners(self: &Arc<Tiers>) -> (Weak<Tiers>, Option<Arc<Tiers>>) {
+        (Arc::downgrade(self), spirula_service::keeps_code().then(|| self.clone()))
+    }
+
     /// What another process is to be asked for, to make optimized code for the next one.
     pub(super) fn request(&self, groups: Groups, lanes: Option<u32>) -> Option<Request> {
         self.maker.as_ref()?.request(groups, lanes)
@@ -381,23 +379,21 @@ impl Tiers {
         }
     }
 
-    /// The same as its program is built, of code that an earlier build made, too. Whether there is any.
-    pub(super) fn look_at_build(&self) -> bool {
+    /// Whether code that knows the size of groups is no better than code for all launches.
+    fn is_for_all_sizes(&self) -> bool {
+        let KernelInfo { code, signature } = &*self.first.info;
+        !code.sees_group || signature.required_work_group_size.is_some()
+    }
+
+    /// Takes, as its program is built, what was made before, code for all launches that an earlier build waited for, too. Whether there is any.
+    fn look_at_build(&self) -> bool {
         self.look_once();
         if !self.is_settled()
             && let Some(version) = self.known(Groups::Any)
         {
-            self.at_build.store(true, Ordering::Relaxed);
             let _ = self.optimized.set(Some(version));
         }
         self.is_settled()
-    }
-
-    /// Launches of one size must have run so long before there is code for the first such size, where the build made the code for all: as
-    /// long as before what they have in common would have been known. Who measures is to meet it at once.
-    pub(super) fn worth_sizing_ns(&self) -> Option<u64> {
-        let is_for_all = self.at_build.load(Ordering::Relaxed);
-        is_for_all.then(|| if self.awaited.is_timed() { 0 } else { self.worth_improving_ns() })
     }
 
     /// What was made in an earlier launch or process. Its lanes are still to be chosen.

@@ -61,15 +61,8 @@ impl Variants {
             true if fits => WORTH_TRYING_NS,
             true => WORTH_BUILDING_NS,
         };
-        let first = tiers.worth_sizing_ns().filter(|_| self.is_empty());
-        let worth = first.map_or(worth, |first| worth.min(first));
         let sized = Groups::Sized(launch.local_size.map(|size| size as u32));
         self.code(tiers, sized, expected_ns, worth).or(general)
-    }
-
-    /// Whether no code for some groups was begun to be made.
-    fn is_empty(&self) -> bool {
-        self.lock().iter().all(|(_, state)| matches!(state, State::Watched(_)))
     }
 
     /// What there is for a launch that the newest code is not for.
@@ -140,10 +133,11 @@ fn fills_packs(local_size: [u64; 3], lanes: u32) -> bool {
 
 /// Has a variant made. Whether it can be tried.
 fn begin(tiers: &Arc<Tiers>, groups: Groups) -> bool {
-    let (weak, heir) = (Arc::downgrade(tiers), Arc::downgrade(tiers));
-    let will = move || heir.upgrade()?.request(groups, None);
+    let (weak, kept) = tiers.owners();
+    let heir = kept.clone();
+    let will = move || heir.as_ref()?.request(groups, None);
     let job = move || {
-        if let Some(tiers) = weak.upgrade() {
+        if let Some(tiers) = kept.or_else(|| weak.upgrade()) {
             let made = catch_unwind(AssertUnwindSafe(|| tiers.make(groups)));
             tiers.variants().settle(groups, made.as_ref().ok().cloned().flatten());
             tiers.made();
@@ -194,25 +188,6 @@ mod tests {
 
     fn variant(tiers: &Arc<Tiers>, launch: &Launch, ns: u64) -> Option<Version> {
         tiers.variants().variant(tiers, &tiers.newest().info, launch, ns)
-    }
-
-    #[test]
-    fn the_first_size_gets_code_sooner_where_the_build_made_what_there_is() {
-        let kernel = wide(|_| Err("of the test".into()));
-        let first = launch([16, 1, 1]);
-        assert!(variant(&kernel, &first, WORTH_BUILDING_NS).is_none());
-        assert!(kernel.variants().is_empty());
-        let made = version(Tier::Optimized, empty, |info| info.code.lanes = 16);
-        let kernel = that_know(version(Tier::Baseline, empty, |_| ()), Groups::Any, made);
-        assert!(kernel.look_at_build());
-        assert!(variant(&kernel, &first, WORTH_BUILDING_NS).is_none());
-        assert!(!kernel.variants().is_empty());
-        let second = launch([32, 1, 1]);
-        assert!(variant(&kernel, &second, WORTH_BUILDING_NS).is_none());
-        let is_watched = |(groups, state): &(Groups, State)| {
-            *groups == Groups::Sized([32, 1, 1]) && matches!(state, State::Watched(_))
-        };
-        assert!(kernel.variants().lock().iter().any(is_watched), "one after the other");
     }
 
     #[test]

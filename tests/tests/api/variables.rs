@@ -49,7 +49,7 @@ fn shared_by_kernels_and_variants() -> Outcome {
     let is_baseline = std::env::var("SPIRULA_TIER").is_ok_and(|tier| tier == "baseline");
     let is_made = || {
         let text = std::fs::read_to_string(&log).unwrap_or_default();
-        is_baseline || text.contains("code for work-groups of [7, 1, 1]")
+        is_baseline || text.contains("kernel many: optimized code for work-groups of [7, 1, 1]")
     };
     let source = "global atomic_int hits = ATOMIC_VAR_INIT(1000); global int plain; global int *global last = &plain;\n\
                   kernel void many(global int *out, int rounds) {\n\

@@ -54,6 +54,11 @@ fn at_first() -> Mutex<Vec<Arc<Inner>>> {
     Mutex::default()
 }
 
+/// Has the application's exit end the workers, but not before it has called what is registered from here on: that may wait for them.
+pub fn end_at_exit() {
+    KEEPERS.get();
+}
+
 /// At the application's exit.
 extern "C" fn end_all() {
     // A process that was forked has none of its own; what holds the lock elsewhere is over at once, or this thread's.

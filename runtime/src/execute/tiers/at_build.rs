@@ -2,6 +2,8 @@
 //! that are measured, launch their kernels right after the build, for less time than a compiler takes: their launches would begin and end in
 //! the baseline while the compiler keeps a processor from them.
 //!
+//! Kernels for which the size of their work-groups makes a difference (they have barriers, or ask for it) get their code when that is known.
+//!
 //! The wait is short beside what a build from source takes, and a process that builds many programs waits for the first ones only.
 
 use crate::execute::background;
@@ -15,7 +17,7 @@ use std::time::{Duration, Instant};
 
 /// All kernels of a program together are expected to take so long by the clock. For more no build waits.
 const WORTH_WAITING: Duration = Duration::from_millis(75);
-/// A build waits so long where what was expected is wrong. The code comes later, then.
+/// A build waits so long where what was expected is wrong, or the machine is slow. The code comes later, then.
 const MOST_WAITED: Duration = Duration::from_millis(150);
 /// Nanoseconds that this process's builds have waited.
 static WAITED_NS: AtomicU64 = AtomicU64::new(0);
@@ -31,21 +33,20 @@ pub(crate) fn wait_for_optimized(kernels: &[&Arc<Tiers>]) {
 /// Waits so long at most. How long it was.
 fn wait_at_most(kernels: &[&Arc<Tiers>], most: Duration) -> Duration {
     let begun = Instant::now();
-    let unsettled: Vec<_> = kernels.iter().copied().filter(|kernel| !kernel.is_settled()).collect();
+    let is_open = |kernel: &&Arc<Tiers>| !kernel.is_settled() && kernel.is_for_all_sizes();
+    let unsettled: Vec<_> = kernels.iter().copied().filter(is_open).collect();
     // What was made before is looked for where that is a few files.
     if expected(&unsettled) > WORTH_WAITING {
         return Duration::ZERO;
     }
     let unknown: Vec<_> = unsettled.into_iter().filter(|kernel| !kernel.look_at_build()).collect();
-    let expected = expected(&unknown);
-    if unknown.is_empty() || expected > most {
+    if unknown.is_empty() || expected(&unknown) > most {
         return Duration::ZERO;
     }
     let _span = trace::span("wait", || "for optimized code, which is expected soon");
     let _lent = background::lend_processor();
     unknown.iter().for_each(|kernel| kernel.begin(Duration::ZERO, Groups::Any));
-    let end = begun + most.min(2 * expected);
-    unknown.iter().for_each(|kernel| kernel.awaited.wait_until(end));
+    unknown.iter().for_each(|kernel| kernel.awaited.wait_until(begun + most));
     begun.elapsed()
 }
 
@@ -67,7 +68,7 @@ mod tests {
     const MINUTE: Duration = Duration::from_secs(60);
 
     fn code(tier: Tier, operations: u32) -> Version {
-        version(tier, empty, |info| info.code.operations = operations)
+        version(tier, empty, |info| (info.code.operations, info.code.sees_group) = (operations, false))
     }
 
     fn made() -> Result<Version, String> {
@@ -103,6 +104,10 @@ mod tests {
             assert_eq!(wait_at_most(kernels, MINUTE), Duration::ZERO);
             assert!(kernels.iter().all(|kernel| !kernel.is_making() && !kernel.is_settled()));
         }
+        let sees_groups = version(Tier::Baseline, empty, |info| info.code.sees_group = true);
+        let sees_groups = tiers(sees_groups, |_| made());
+        assert_eq!(wait_at_most(&[&sees_groups], MINUTE), Duration::ZERO, "of unknown size");
+        assert!(!sees_groups.is_making());
         let small = tiers(code(Tier::Baseline, 10), |_| made());
         assert_eq!(wait_at_most(&[&small], Duration::from_millis(1)), Duration::ZERO, "nothing is left");
         assert!(!small.is_making());
@@ -116,7 +121,7 @@ mod tests {
             let _ = receiver.lock().unwrap().recv_timeout(MINUTE);
             made()
         });
-        wait_at_most(&[&kernel], MINUTE);
+        wait_at_most(&[&kernel], MOST_WAITED);
         assert_eq!(kernel.newest().tier(), Tier::Baseline);
         drop(sender);
         kernel.awaited.wait_for_all();

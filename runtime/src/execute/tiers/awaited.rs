@@ -32,11 +32,6 @@ impl Awaited {
         !self.is_timed.swap(true, Ordering::Relaxed)
     }
 
-    /// Whether it has.
-    pub(super) fn is_timed(&self) -> bool {
-        self.is_timed.load(Ordering::Relaxed)
-    }
-
     /// Code was asked for.
     pub(super) fn begin(&self) {
         let mut state = self.lock();
@@ -52,7 +47,7 @@ impl Awaited {
 
     /// Whether a launch that begins now is to wait.
     pub(super) fn is_awaited(&self) -> bool {
-        self.is_timed() && self.lock().has_to_wait()
+        self.is_timed.load(Ordering::Relaxed) && self.lock().has_to_wait()
     }
 
     /// Waits for what is being made, for a while.
