@@ -6,6 +6,7 @@ use crate::execute::check::Objects;
 use crate::execute::children::Enqueuing;
 use crate::execute::fault::Deadline;
 use crate::execute::launch::{ArgumentBlock, Invocation};
+use crate::execute::tiers::at_build::wait_for_optimized;
 use crate::memory::sampler::Sampler;
 use crate::memory::{Mem, MemFlags, MemKind};
 use crate::platform::device::{Device, DeviceInfo, MAX_WORK_GROUP_SIZE};
@@ -164,8 +165,9 @@ impl Kernel {
         })?;
         let mut kernels = Kernel::over(program, kernels);
         let kernel = kernels.pop().ok_or_else(|| Status::InvalidKernelName.because(name))?;
-        // Who asks for one kernel will launch it; to load its code then would take longer than many a launch.
+        // Who asks for one kernel will launch it; to load its code then would take longer than many a launch, and so would making it.
         kernel.built.tiers.look_once();
+        wait_for_optimized(&[&kernel.built.tiers]);
         Ok(kernel)
     }
 

@@ -75,6 +75,8 @@ enum Step {
     Created,
     /// The same, until there is optimized code for it all the same.
     Built,
+    /// One of many kernels, which is never launched either, until there is optimized code for it and for no other one.
+    Chosen,
     /// Launches whose rows fill packs until there is code for these, and then such whose rows don't, until there is some for all.
     Rows,
     /// Launches in whose midst code of other lanes takes turns with what was used before, and then its place.
@@ -86,7 +88,7 @@ enum Step {
 }
 
 impl Step {
-    const ALL: [Step; 13] = [
+    const ALL: [Step; 14] = [
         Step::Kernels,
         Step::UntilOptimized,
         Step::Disabled,
@@ -96,6 +98,7 @@ impl Step {
         Step::Once,
         Step::Created,
         Step::Built,
+        Step::Chosen,
         Step::Rows,
         Step::Turns,
         Step::Measured,
@@ -144,9 +147,18 @@ impl Step {
             }
             Step::Built => {
                 let _program = setup.program("bench/mandelbrot", SPIR12)?;
-                while !setup.log().contains("kernel mandelbrot: code for all launches in ") {
-                    std::thread::sleep(Duration::from_millis(5));
-                }
+                setup.wait_for("kernel mandelbrot: code for all launches in ");
+                0
+            }
+            Step::Chosen => {
+                // More than a build waits for, on any number of processors.
+                let kernels = (0..50)
+                    .map(|n| format!("kernel void k{n}(global int *p) {{ p[get_global_id(0)] += {n}; }}\n"));
+                let program = Program::from_source(&setup.context, &kernels.collect::<String>())?;
+                program.build("")?;
+                let _kernel = Kernel::new(&program, "k7")?;
+                setup.wait_for("kernel k7: code for all launches in ");
+                assert_eq!(setup.log().matches("code for all launches in ").count(), 1);
                 0
             }
         };
@@ -178,6 +190,13 @@ impl Setup {
 
     fn log(&self) -> String {
         std::env::var(LOG).map(|path| fs::read_to_string(path).unwrap_or_default()).unwrap_or_default()
+    }
+
+    /// Waits until the log says so.
+    fn wait_for(&self, text: &str) {
+        while !self.log().contains(text) {
+            std::thread::sleep(Duration::from_millis(5));
+        }
     }
 
     /// Where a binary lies.
@@ -381,7 +400,8 @@ impl Place {
         command.env(STEP, number.to_string()).env(LOG, self.log());
         command.env("SPIRULA_TIER", tier).env("SPIRULA_LOG", setting).env("SPIRULA_TUNE", self.tune);
         // Where a test is not about it, kernels begin in the baseline.
-        command.envs((step != Step::Built).then_some(("SPIRULA_BUILD_WAIT", "0")));
+        let waits = [Step::Built, Step::Chosen].contains(&step);
+        command.envs((!waits).then_some(("SPIRULA_BUILD_WAIT", "0")));
         command.envs(self.keeps.then(|| (icd::CACHE_VARIABLE, self.folder.path().join("cache"))));
         command.envs(compiler.map(|path| ("SPIRULA_COMPILER", path)));
         let done =
@@ -483,7 +503,11 @@ fn made_before() -> Outcome {
 }
 
 fn at_build() -> Outcome {
-    with_steps(|place| place.step(Step::Built, "auto", None).map(drop).map_err(Into::into))
+    with_steps(|place| {
+        place.step(Step::Built, "auto", None)?;
+        place.step(Step::Chosen, "auto", None)?;
+        Ok(())
+    })
 }
 
 fn stages() -> Outcome {

@@ -27,7 +27,7 @@ pub const VARIABLES: &[Variable] = &[
     Variable {
         name: "SPIRULA_BUILD_WAIT",
         values: "milliseconds, 300 by default",
-        meaning: "how long the builds of a process, all together, wait for optimized code of kernels that is expected to be there soon; \
+        meaning: "how long the builds of a process, and `clCreateKernel`, wait all together for optimized code of kernels that is expected to be there soon; \
                   0: kernels begin in the baseline's",
     },
     Variable {

@@ -271,7 +271,7 @@ impl Tiers {
 
     /// A launch has ended, and processors may be free.
     pub(crate) fn launch_ended(self: &Arc<Tiers>) {
-        if self.is_settled() || self.begun.load(Ordering::Relaxed) {
+        if self.was_begun() {
             return;
         }
         let spent = self.spent_ns.load(Ordering::Relaxed);
@@ -326,8 +326,7 @@ impl Tiers {
 
     /// Has the optimized code made for such groups, once, after such a pause.
     fn begin(self: &Arc<Tiers>, pause: Duration, groups: Groups) {
-        let settled = self.optimized.get().is_some() || self.begun.load(Ordering::Relaxed);
-        if settled || self.begun.swap(true, Ordering::Relaxed) {
+        if self.was_begun() || self.begun.swap(true, Ordering::Relaxed) {
             return;
         }
         self.making.store(true, Ordering::Relaxed);
@@ -377,6 +376,11 @@ impl Tiers {
         if let Some(version) = self.known(Groups::Usual(Usual::NOTHING)) {
             let _ = self.optimized.set(Some(version));
         }
+    }
+
+    /// Whether the optimized code is there, or was asked for.
+    fn was_begun(&self) -> bool {
+        self.is_settled() || self.begun.load(Ordering::Relaxed)
     }
 
     /// Whether code that knows the size of groups is no better than code for all launches.

@@ -4,6 +4,8 @@
 //!
 //! Kernels for which the size of their work-groups makes a difference (they have barriers, or ask for it) get their code when that is known.
 //!
+//! Of a program with many kernels those are waited for of which kernel objects are made one by one: they are the ones that will be launched.
+//!
 //! The wait is short beside what a build from source takes, and a process that builds many programs waits for the first ones only.
 
 use crate::execute::background;
@@ -15,14 +17,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-/// All kernels of a program together are expected to take so long by the clock. For more no build waits.
+/// All kernels of a program together are expected to take so long by the clock. For more nobody waits.
 const WORTH_WAITING: Duration = Duration::from_millis(75);
 /// A build waits so long where what was expected is wrong, or the machine is slow. The code comes later, then.
 const MOST_WAITED: Duration = Duration::from_millis(150);
 /// Nanoseconds that this process's builds have waited.
 static WAITED_NS: AtomicU64 = AtomicU64::new(0);
 
-/// Has optimized code made of a program's kernels and waits for it, if it is there soon.
+/// Has optimized code made of a program's kernels, or of one that will be launched, and waits for it, if it is there soon.
 pub(crate) fn wait_for_optimized(kernels: &[&Arc<Tiers>]) {
     let left =
         settings::get().build_wait.saturating_sub(Duration::from_nanos(WAITED_NS.load(Ordering::Relaxed)));
@@ -33,7 +35,7 @@ pub(crate) fn wait_for_optimized(kernels: &[&Arc<Tiers>]) {
 /// Waits so long at most. How long it was.
 fn wait_at_most(kernels: &[&Arc<Tiers>], most: Duration) -> Duration {
     let begun = Instant::now();
-    let is_open = |kernel: &&Arc<Tiers>| !kernel.is_settled() && kernel.is_for_all_sizes();
+    let is_open = |kernel: &&Arc<Tiers>| !kernel.was_begun() && kernel.is_for_all_sizes();
     let unsettled: Vec<_> = kernels.iter().copied().filter(is_open).collect();
     // What was made before is looked for where that is a few files.
     if expected(&unsettled) > WORTH_WAITING {
@@ -85,8 +87,7 @@ mod tests {
         wait_for_all(&[&kernel, &other]);
         assert_eq!(kernel.newest().tier(), Tier::Optimized);
         assert_eq!(other.newest().tier(), Tier::Baseline);
-        // Once.
-        assert_eq!(wait_at_most(&[&kernel, &other], MINUTE), Duration::ZERO);
+        assert_eq!(wait_at_most(&[&kernel, &other], MINUTE), Duration::ZERO, "once");
     }
 
     /// Where the machine takes its time, too.
@@ -123,6 +124,11 @@ mod tests {
         });
         wait_at_most(&[&kernel], MOST_WAITED);
         assert_eq!(kernel.newest().tier(), Tier::Baseline);
+        assert_eq!(
+            wait_at_most(&[&kernel], MINUTE),
+            Duration::ZERO,
+            "a kernel object that is made waits no more"
+        );
         drop(sender);
         kernel.awaited.wait_for_all();
         assert_eq!(kernel.newest().tier(), Tier::Optimized);
