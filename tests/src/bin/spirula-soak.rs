@@ -22,6 +22,8 @@ use std::{env, fs, thread};
 const FAULTS: &str = include_str!("../soak/faults.c");
 /// One call in so many.
 const RATE: u32 = 40;
+/// Descriptors that the application has of each compiler: its socket, and a line to who buries it.
+const FILES_OF_COMPILER: usize = 2;
 /// Phases until all has been used that is kept for later.
 const WARM: usize = 4;
 /// Growth that is no leak: what allocators keep.
@@ -132,7 +134,9 @@ fn soak(arguments: &Arguments) -> Result<(), String> {
     let counts = Arc::new(Mutex::new(Counts::default()));
     let mut clock = Running::start();
     let mut held = Vec::new();
-    println!("seconds  phase  faults     acts  killed  threads  open files  children  resident KiB");
+    println!(
+        "seconds  phase  faults     acts  killed  threads  other files  children too many  resident KiB"
+    );
     for phase in 0.. {
         if clock.now() >= Duration::from_secs(arguments.seconds) && held.len() > WARM {
             break;
@@ -152,7 +156,7 @@ fn soak(arguments: &Arguments) -> Result<(), String> {
         let (threads, files, children, memory) = now;
         let seconds = clock.now().as_secs();
         println!(
-            "{seconds:7} {phase:6} {:>7} {acts:8} {killed:7} {threads:8} {files:11} {children:9} {memory:13}",
+            "{seconds:7} {phase:6} {:>7} {acts:8} {killed:7} {threads:8} {files:12} {children:18} {memory:13}",
             if is_faulty { "some" } else { "none" }
         );
         if !counts.wrong.is_empty() {
@@ -176,21 +180,33 @@ fn soak(arguments: &Arguments) -> Result<(), String> {
     let (first, memory) = (most(warm), later.iter().rev().take(LAST).map(|held| held.3).min());
     let last = &(last.0, last.1, last.2, memory.unwrap_or(last.3));
     if last.0 > first.0 || last.1 > first.1 || last.2 > first.2 || last.3 > first.3 + GROWTH_KIB {
-        return Err(format!("(threads, open files, children, KiB) went from {first:?} to {last:?}"));
+        return Err(format!(
+            "(threads, other files, children too many, KiB) went from {first:?} to {last:?}"
+        ));
     }
     Ok(())
 }
 
 type Held = (usize, usize, usize, u64);
 
-/// What was held most of each; how many compilers there are at a moment is chance.
+/// What was held most of each.
 fn most(held: &[Held]) -> Held {
     held.iter().fold((0, 0, 0, 0), |a, b| (a.0.max(b.0), a.1.max(b.1), a.2.max(b.2), a.3.max(b.3)))
 }
 
+/// What is held but for the compilers that there may be: how many of them are idle at a moment is chance, and they stay.
 fn held_now() -> Held {
     let threads = fs::read_dir("/proc/self/task").map_or(0, Iterator::count);
-    (threads, cycle::open_files(), cycle::children(), cycle::resident_kib())
+    let children = cycle::children();
+    let files = cycle::open_files().saturating_sub(FILES_OF_COMPILER * children);
+    (threads, files, children.saturating_sub(most_compilers()), cycle::resident_kib())
+}
+
+/// So many compilers an application has at most: one for each processor, and on few of them one for each kind of what is made in the
+/// background beside a build's.
+fn most_compilers() -> usize {
+    let processors = thread::available_parallelism().map_or(1, |count| count.get());
+    processors.max(3 * (processors / 2).clamp(1, 4) + 1)
 }
 
 /// What the process holds, once it holds no more than before, or after some time.
