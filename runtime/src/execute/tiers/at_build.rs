@@ -4,6 +4,7 @@
 //!
 //! Kernels for which the size of their work-groups makes a difference (they have barriers, or ask for it) get their code when that is known.
 //!
+//! Nor does anybody wait for those with images, whose accesses are inlined for each format: they take ten times as long as is expected.
 //! Of a program with many kernels those are waited for of which kernel objects are made one by one: they are the ones that will be launched.
 //!
 //! The wait is short beside what a build from source takes, and a process that builds many programs waits for the first ones only.
@@ -12,6 +13,7 @@ use crate::execute::background;
 use crate::execute::tiers::Tiers;
 use crate::trace;
 use spirula_interface::options::Groups;
+use spirula_interface::program::ArgumentKind;
 use spirula_service::settings;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -35,7 +37,8 @@ pub(crate) fn wait_for_optimized(kernels: &[&Arc<Tiers>]) {
 /// Waits so long at most. How long it was.
 fn wait_at_most(kernels: &[&Arc<Tiers>], most: Duration) -> Duration {
     let begun = Instant::now();
-    let is_open = |kernel: &&Arc<Tiers>| !kernel.was_begun() && kernel.is_for_all_sizes();
+    let is_open =
+        |kernel: &&Arc<Tiers>| !kernel.was_begun() && kernel.is_for_all_sizes() && !has_images(kernel);
     let unsettled: Vec<_> = kernels.iter().copied().filter(is_open).collect();
     // What was made before is looked for where that is a few files.
     if expected(&unsettled) > WORTH_WAITING {
@@ -50,6 +53,11 @@ fn wait_at_most(kernels: &[&Arc<Tiers>], most: Duration) -> Duration {
     unknown.iter().for_each(|kernel| kernel.begin(Duration::ZERO, Groups::Any));
     unknown.iter().for_each(|kernel| kernel.awaited.wait_until(begun + most));
     begun.elapsed()
+}
+
+fn has_images(kernel: &Tiers) -> bool {
+    let arguments = &kernel.first.info.signature.arguments;
+    arguments.iter().any(|argument| matches!(argument.kind, ArgumentKind::Image { .. }))
 }
 
 /// How long the compilers are expected to take for these by the clock.
