@@ -373,7 +373,10 @@ impl Tiers {
         {
             return;
         }
-        if let Some(version) = self.known(Groups::Usual(Usual::NOTHING)) {
+        let usual = self.known(Groups::Usual(Usual::NOTHING));
+        // (As builds wait for it.)
+        let for_all = || self.is_for_all_sizes().then(|| self.known(Groups::Any)).flatten();
+        if let Some(version) = usual.or_else(for_all) {
             let _ = self.optimized.set(Some(version));
         }
     }
@@ -387,17 +390,6 @@ impl Tiers {
     fn is_for_all_sizes(&self) -> bool {
         let KernelInfo { code, signature } = &*self.first.info;
         !code.sees_group || signature.required_work_group_size.is_some()
-    }
-
-    /// Takes, as its program is built, what was made before, code for all launches that an earlier build waited for, too. Whether there is any.
-    fn look_at_build(&self) -> bool {
-        self.look_once();
-        if !self.is_settled()
-            && let Some(version) = self.known(Groups::Any)
-        {
-            let _ = self.optimized.set(Some(version));
-        }
-        self.is_settled()
     }
 
     /// What was made in an earlier launch or process. Its lanes are still to be chosen.

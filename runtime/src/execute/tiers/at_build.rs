@@ -4,7 +4,7 @@
 //!
 //! Kernels for which the size of their work-groups makes a difference (they have barriers, or ask for it) get their code when that is known.
 //!
-//! Nor does anybody wait for those with images, whose accesses are inlined for each format: they take ten times as long as is expected.
+//! Nobody waits for those with images, either, whose accesses are inlined for each format: they take ten times as long as is expected.
 //! Of a program with many kernels those are waited for of which kernel objects are made one by one: they are the ones that will be launched.
 //!
 //! The wait is short beside what a build from source takes, and a process that builds many programs waits for the first ones only.
@@ -44,7 +44,8 @@ fn wait_at_most(kernels: &[&Arc<Tiers>], most: Duration) -> Duration {
     if expected(&unsettled) > WORTH_WAITING {
         return Duration::ZERO;
     }
-    let unknown: Vec<_> = unsettled.into_iter().filter(|kernel| !kernel.look_at_build()).collect();
+    unsettled.iter().for_each(|kernel| kernel.look_once());
+    let unknown: Vec<_> = unsettled.into_iter().filter(|kernel| !kernel.is_settled()).collect();
     if unknown.is_empty() || expected(&unknown) > most {
         return Duration::ZERO;
     }
@@ -72,7 +73,8 @@ mod tests {
     use super::*;
     use crate::execute::tiers::Version;
     use crate::execute::tiers::tests::{that_know, tiers, version};
-    use crate::kernel::tests::empty;
+    use crate::kernel::tests::{empty, info};
+    use spirula_interface::program::ImageKind;
     use spirula_interface::tier::Tier;
 
     const MINUTE: Duration = Duration::from_secs(60);
@@ -114,9 +116,16 @@ mod tests {
             assert!(kernels.iter().all(|kernel| !kernel.is_making() && !kernel.is_settled()));
         }
         let sees_groups = version(Tier::Baseline, empty, |info| info.code.sees_group = true);
-        let sees_groups = tiers(sees_groups, |_| made());
-        assert_eq!(wait_at_most(&[&sees_groups], MINUTE), Duration::ZERO, "of unknown size");
-        assert!(!sees_groups.is_making());
+        let has_image = version(Tier::Baseline, empty, |description| {
+            let kind = ArgumentKind::Image { kind: ImageKind::Image2d, is_depth: false };
+            *description = info("k", &[kind]);
+            (description.code.tier, description.code.sees_group) = (Tier::Baseline, false);
+        });
+        for first in [sees_groups, has_image] {
+            let kernel = tiers(first, |_| made());
+            assert_eq!(wait_at_most(&[&kernel], MINUTE), Duration::ZERO);
+            assert!(!kernel.was_begun(), "{:?}", kernel.first.info);
+        }
         let small = tiers(code(Tier::Baseline, 10), |_| made());
         assert_eq!(wait_at_most(&[&small], Duration::from_millis(1)), Duration::ZERO, "nothing is left");
         assert!(!small.is_making());
@@ -146,6 +155,10 @@ mod tests {
     fn what_an_earlier_build_made_is_there_at_once() {
         let kernel = that_know(code(Tier::Baseline, 10), Groups::Any, code(Tier::Optimized, 10));
         assert_eq!(wait_at_most(&[&kernel], MINUTE), Duration::ZERO);
+        assert_eq!(kernel.newest().tier(), Tier::Optimized);
+        // A launch finds it as well, where too many kernels are built together.
+        let kernel = that_know(code(Tier::Baseline, 10), Groups::Any, code(Tier::Optimized, 10));
+        kernel.look_once();
         assert_eq!(kernel.newest().tier(), Tier::Optimized);
     }
 }
