@@ -7,12 +7,14 @@ use crate::execute::children::Enqueuing;
 use crate::execute::fault::Deadline;
 use crate::execute::launch::{ArgumentBlock, Invocation};
 use crate::execute::tiers::at_build::wait_for_optimized;
+use crate::memory::image::ImageInfo;
 use crate::memory::sampler::Sampler;
 use crate::memory::{Mem, MemFlags, MemKind};
 use crate::platform::device::{Device, DeviceInfo, MAX_WORK_GROUP_SIZE};
 use crate::program::{BuiltKernel, Program};
 use crate::queue::on_device::DeviceQueue;
 use spirula_interface::check::Bounds;
+use spirula_interface::image_formats::ImageFormats;
 use spirula_interface::program::{AccessQualifier, ArgumentKind, HiddenKind, KernelInfo, Launch};
 use std::fmt::{self, Display, Formatter};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
@@ -388,6 +390,7 @@ impl Kernel {
         let mut local = LocalLayout::new(&self.info);
         let mut kept: Vec<Arc<Mem>> = Vec::new();
         let mut all_known = true;
+        let (mut formats, mut images) = (ImageFormats::UNKNOWN, 0);
         for (index, declared) in self.info.signature.arguments.iter().enumerate() {
             let Some(argument) = &arguments[index] else {
                 return Err(self.wrong(Status::InvalidKernelArgs, index, "is not set"));
@@ -408,6 +411,10 @@ impl Kernel {
                 Argument::Image(mem) => {
                     let mem = live(mem)?;
                     put_word(mem.descriptor().unwrap_or(0));
+                    if let Some(ImageInfo { format, .. }) = mem.image_info() {
+                        formats.set(images, format.channel_order, format.channel_type);
+                    }
+                    images += 1;
                     kept.push(mem);
                 }
                 Argument::Pipe(mem) => {
@@ -436,7 +443,7 @@ impl Kernel {
         let disjoint_buffers = u64::from(all_known && are_disjoint(&kept));
         // As the first code says, whatever code takes its place.
         let numbered_along = self.info.code.numbered_along(launch.local_size);
-        let launch = Launch { streams, disjoint_buffers, numbered_along, ..launch };
+        let launch = Launch { streams, disjoint_buffers, numbered_along, formats, ..launch };
         let invocation = Arc::new(Invocation {
             tiers: self.built.tiers.clone(),
             arguments: block,

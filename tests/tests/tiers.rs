@@ -1,8 +1,12 @@
 //! Code that gets better while its kernel runs: right results before, meanwhile and after, whatever becomes of the compiler. Each
 //! test has steps in processes of their own, with the settings that it is about, and looks at what the library's log says.
 
-use spirula_tests::cl::sys::CL_KERNEL_FUNCTION_NAME;
-use spirula_tests::cl::{self, Buffer, Context, Device, Event, Kernel, NdRange, Program, Queue, SPIR12};
+use spirula_tests::cl::sys::{
+    CL_BGRA, CL_FLOAT, CL_HALF_FLOAT, CL_KERNEL_FUNCTION_NAME, CL_R, CL_RGBA, CL_UNORM_INT8,
+};
+use spirula_tests::cl::{
+    self, Buffer, Context, Device, Event, Image, ImageKind, Kernel, NdRange, Program, Queue, SPIR12,
+};
 use spirula_tests::isolate::{self, ExpectedFailures, Outcome, Test};
 use spirula_tests::{fixtures, icd, supervise};
 use std::collections::hash_map::DefaultHasher;
@@ -28,13 +32,14 @@ const USED: &str = "is used from now on";
 
 fn main() -> ExitCode {
     type Body = fn() -> Outcome;
-    let tests: [(&str, Body); 11] = [
+    let tests: [(&str, Body); 12] = [
         ("forced_tiers_give_the_same_results", forced),
         ("other_numbers_of_lanes_give_the_same_results_while_they_take_turns", turns),
         ("launches_change_code_and_stay_right", change),
         ("all_code_of_a_kernel_numbers_groups_alike", columns),
         ("who_measures_launches_measures_the_code_that_stays", measured),
         ("rows_that_packs_do_not_fill_get_code_of_their_own", rows),
+        ("images_of_other_formats_get_code_of_their_own", images),
         ("without_optimization_the_baseline_stays", disabled),
         ("a_program_from_a_binary_gets_better_too", from_binary),
         ("what_was_optimized_is_used_at_once", made_before),
@@ -85,10 +90,12 @@ enum Step {
     Measured,
     /// Launches of groups that are one item wide, until there is code for that.
     Columns,
+    /// Launches with images of one format until there is code for these, and then such with others, until there is some for all.
+    Images,
 }
 
 impl Step {
-    const ALL: [Step; 14] = [
+    const ALL: [Step; 15] = [
         Step::Kernels,
         Step::UntilOptimized,
         Step::Disabled,
@@ -103,6 +110,7 @@ impl Step {
         Step::Turns,
         Step::Measured,
         Step::Columns,
+        Step::Images,
     ];
 
     fn run(self) -> Outcome {
@@ -140,6 +148,7 @@ impl Step {
             Step::Rows => setup.rows()?,
             Step::Measured => setup.measured()?,
             Step::Columns => setup.columns()?,
+            Step::Images => setup.images()?,
             Step::Once => setup.mandelbrot(&setup.program("bench/mandelbrot", SPIR12)?)?,
             Step::Created => {
                 Kernel::new(&setup.program("bench/mandelbrot", SPIR12)?, "mandelbrot")?;
@@ -308,6 +317,61 @@ impl Setup {
         Ok(digest(&expected))
     }
 
+    /// Pictures of several formats: right in code for any, in code for one, and in what others run in meanwhile.
+    fn images(&self) -> cl::Result<u64> {
+        const SOURCE: &str = "
+            kernel void turned(read_only image2d_t from, write_only image2d_t to) {
+                const sampler_t nearest = CLK_NORMALIZED_COORDS_FALSE | CLK_ADDRESS_CLAMP | CLK_FILTER_NEAREST;
+                int2 place = (int2)(get_global_id(0), get_global_id(1));
+                float4 colour = read_imagef(from, nearest, place.yx) + read_imagef(from, nearest, place - 1);
+                write_imagef(to, place, colour.yzwx * 0.5f);
+            }";
+        const SIZE: usize = 256;
+        let program = Program::from_source(&self.context, SOURCE)?;
+        program.build("")?;
+        let kernel = Kernel::new(&program, "turned")?;
+        let image = |format| Image::new(&self.context, ImageKind::D2, format, [SIZE, SIZE, 1], 1, None);
+        let formats =
+            [(CL_RGBA, CL_FLOAT), (CL_RGBA, CL_UNORM_INT8), (CL_R, CL_HALF_FLOAT), (CL_BGRA, CL_UNORM_INT8)];
+        let pictures = formats.map(|format| Ok((image(format)?, image(format)?)));
+        let pictures = pictures.into_iter().collect::<cl::Result<Vec<_>>>()?;
+        let turned = |at: usize| {
+            let (from, to) = &pictures[at];
+            let bytes = [16, 4, 2, 4][at] * SIZE * SIZE;
+            // Floats and halves of small integers, and bytes.
+            let texels: Vec<u8> = match at {
+                0 => (0..bytes / 4).flat_map(|i| ((i * 7919 % 251) as f32).to_ne_bytes()).collect(),
+                2 => (0..bytes / 2).flat_map(|i| (0x4000 + (i * 7919 % 251) as u16).to_ne_bytes()).collect(),
+                _ => (0..bytes).map(|i| (i * 7919 % 251) as u8).collect(),
+            };
+            self.queue.write_image(from, &texels)?;
+            kernel.set_object(0, Some(from))?;
+            kernel.set_object(1, Some(to))?;
+            self.queue.launch(&kernel, NdRange::new(&[SIZE, SIZE], &[64, 1]))?;
+            let mut result = vec![0; bytes];
+            self.queue.read_image(to, &mut result)?;
+            let result: Vec<i32> = result.into_iter().map(i32::from).collect();
+            Ok(digest(&result))
+        };
+        let all = || (0..formats.len()).map(turned).collect::<cl::Result<Vec<_>>>();
+        let until = |at: usize, expected, made: &str| {
+            while !self.log().contains(&format!("kernel turned: {made}")) {
+                assert_eq!(turned(at)?, expected, "{:?}", formats[at]);
+                assert!(!self.log().contains("kernel turned: no "), "{}", self.log());
+            }
+            Ok::<_, cl::Error>(())
+        };
+        let first = turned(0)?;
+        until(0, first, "optimized code in ")?;
+        assert!(!self.log().contains("code for all launches"), "{}", self.log());
+        // In the baseline.
+        let expected = all()?;
+        assert_eq!(expected[0], first);
+        until(1, expected[1], "code for all launches in ")?;
+        assert_eq!(all()?, expected);
+        Ok(digest(&expected.iter().map(|&digest| digest as i32).collect::<Vec<_>>()))
+    }
+
     /// Short launches, of which the first is measured: those behind it begin when there is optimized code.
     fn measured(&self) -> cl::Result<u64> {
         let kernel = Kernel::new(&self.program("bench/scan", SPIR12)?, "scan")?;
@@ -456,6 +520,10 @@ fn measured() -> Outcome {
 
 fn columns() -> Outcome {
     with_steps(|place| place.step(Step::Columns, "auto", None).map(drop).map_err(Into::into))
+}
+
+fn images() -> Outcome {
+    with_steps(|place| place.step(Step::Images, "auto", None).map(drop).map_err(Into::into))
 }
 
 fn rows() -> Outcome {

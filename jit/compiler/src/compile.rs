@@ -14,13 +14,16 @@ mod parts;
 mod recent;
 pub mod trace;
 
-use crate::front::{self, CleanModule, Effort, HardenedModule, Imported, LinkedModule, SpirModule};
+use crate::front::{
+    self, CleanModule, Effort, HardenedModule, Imported, KnownFormats, LinkedModule, SpirModule,
+};
 use crate::llvm::{self, Session};
 use baseline::Baseline;
 use inkwell::targets::TargetMachine;
 use spirula_interface::check::Checks;
+use spirula_interface::image_formats::ImageFormats;
 use spirula_interface::inputs::Inputs;
-use spirula_interface::options::{CompileError, Groups, Specialization};
+use spirula_interface::options::{CompileError, Groups, Specialization, Usual};
 use spirula_interface::program::{CompiledProgram, KernelCode, KernelInfo, KernelSignature};
 use spirula_interface::target::TargetFacts;
 use spirula_interface::tier::Tier;
@@ -225,7 +228,7 @@ fn import(
     stages.end("harden");
     let linked: LinkedModule = front::link(session, hardened, machine)?;
     stages.end("link");
-    let clean: CleanModule = front::clean_up(linked, machine, effort)?;
+    let clean: CleanModule = front::clean_up(linked, machine, effort, known_formats(inputs).as_ref())?;
     stages.end("clean up");
     dump.write("clean.ll", || clean.text());
     let mut imported = Imported { only, ..front::import(clean)? };
@@ -302,6 +305,14 @@ fn wanted_groups(inputs: &Inputs) -> Groups {
     inputs.options.specialization.as_ref().map_or(Groups::Any, |wanted| wanted.groups)
 }
 
+/// The formats of images that code is wanted for, if they are known. Kernels that are checked or not to be optimized are what they always are.
+fn known_formats(inputs: &Inputs) -> Option<KnownFormats<'_>> {
+    let Specialization { kernel, groups, .. } = inputs.options.specialization.as_ref()?;
+    let Groups::Usual(Usual { formats, .. }) = groups else { return None };
+    let may_differ = inputs.options.optimization_disabled || inputs.settings.checks.any();
+    (!formats.is_unknown() && !may_differ).then_some(KnownFormats { kernel, formats: *formats })
+}
+
 /// Bytes of stack that functions which stay calls may use: they run on the application's threads as well, of which nobody
 /// knows how much there is. What needs more is inlined, so that its memory is the kernel's.
 const MAX_CALL_STACK: u64 = 64 << 10;
@@ -363,6 +374,7 @@ fn lower(
         wants_filled: lowered.group.rest.is_some(),
         wants_disjoint: lowered.group.rest_overlaps,
         local_size,
+        formats: known_formats(inputs).map_or(ImageFormats::UNKNOWN, |known| known.formats),
         // What checks find is told by the lanes in which it is found.
         alternatives: if inputs.settings.checks.any() { Vec::new() } else { lowered.alternatives.clone() },
         operations,

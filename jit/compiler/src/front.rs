@@ -17,6 +17,7 @@ mod contraction;
 mod element_calls;
 mod frames;
 mod harden;
+mod image_formats;
 mod import;
 mod index_products;
 mod inlining;
@@ -44,6 +45,7 @@ use crate::llvm::{self, Module, Session};
 pub use checked::functions as check_functions;
 pub use cleanup::{Effort, clean_up};
 pub use harden::harden;
+pub use image_formats::KnownFormats;
 pub use import::{Imported, import};
 pub use link::link;
 use spirula_interface::check::Checks;
@@ -222,7 +224,7 @@ mod tests {
         let hardened = harden(spir, machine);
         let linked = link(session, hardened, machine)?;
         let effort = if options.optimization_disabled { Effort::Least } else { Effort::Full };
-        let clean = clean_up(linked, machine, effort)?;
+        let clean = clean_up(linked, machine, effort, None)?;
         import(clean)
     }
 

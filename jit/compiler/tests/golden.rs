@@ -105,7 +105,7 @@ fn passes_alone() {
             usual: ["overlaps", "packed", "rows"].contains(&file).then_some(Usual {
                 rows: 16,
                 disjoint: true,
-                size: None,
+                ..Usual::NOTHING
             }),
         };
         let form = passes.iter().fold(Form::Function(function), |form, name| {

@@ -6,6 +6,7 @@ pub mod bundle;
 pub mod check;
 pub mod extensions;
 pub mod identity;
+pub mod image_formats;
 pub mod inputs;
 pub mod math_options;
 pub mod options;

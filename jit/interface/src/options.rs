@@ -1,6 +1,7 @@
 //! What an application asks of the compiler, and how the compiler says no.
 
 use crate::address_bits::AddressBits;
+use crate::image_formats::ImageFormats;
 pub use crate::math_options::MathOptions;
 use serde::{Deserialize, Serialize};
 
@@ -67,11 +68,13 @@ pub struct Usual {
     pub disjoint: bool,
     /// Their groups' size, where there was one only and the kernel sees it: code is for that alone.
     pub size: Option<[u32; 3]>,
+    /// Their images' formats, where each had one only: code is for those alone.
+    pub formats: ImageFormats,
 }
 
 impl Usual {
     /// Nothing in common: code of which all runs fast.
-    pub const NOTHING: Usual = Usual { rows: 1, disjoint: false, size: None };
+    pub const NOTHING: Usual = Usual { rows: 1, disjoint: false, size: None, formats: ImageFormats::UNKNOWN };
 }
 
 /// Why a compilation yielded nothing.

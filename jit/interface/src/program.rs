@@ -4,6 +4,7 @@
 use crate::address_bits::AddressBits;
 use crate::check::Site;
 use crate::check::places::Places;
+use crate::image_formats::ImageFormats;
 use crate::printf::Printf;
 use crate::tier::Tier;
 use serde::de::{SeqAccess, Visitor};
@@ -154,6 +155,8 @@ pub struct KernelCode {
     pub wants_disjoint: bool,
     /// The local size that it was made for: groups of others, and smaller ones at the ends of a range, can't run in it.
     pub local_size: Option<[u32; 3]>,
+    /// The images' formats that it was made for, as far as it goes by them: launches with others can't run in it.
+    pub formats: ImageFormats,
     /// What might have been made instead and be as fast, by the cost model's estimates; the likeliest first. Nothing where the program
     /// could tell, or the user decided.
     pub alternatives: Vec<Alternative>,
@@ -193,6 +196,7 @@ impl KernelCode {
             wants_filled: false,
             wants_disjoint: false,
             local_size: None,
+            formats: ImageFormats::UNKNOWN,
             alternatives: Vec::new(),
             operations: 0,
             sub_group_size: 1,
@@ -206,7 +210,10 @@ impl KernelCode {
         let fills = row.is_multiple_of(self.lanes.max(1).into());
         let sizes = [launch.local_size, launch.enqueued_local_size];
         let is_size = self.local_size.is_none_or(|size| sizes == [size.map(u64::from); 2]);
-        is_size && (fills || !self.wants_filled) && (launch.disjoint_buffers != 0 || !self.wants_disjoint)
+        let is_format = self.formats.are_of(&launch.formats);
+        let is_usual =
+            (fills || !self.wants_filled) && (launch.disjoint_buffers != 0 || !self.wants_disjoint);
+        is_size && is_format && is_usual
     }
 
     /// [`Launch::numbered_along`] for such groups: neighbouring groups are to access neighbouring memory, as work-items of a row do, unless a
@@ -414,6 +421,8 @@ pub struct Launch {
     pub numbered_along: [u64; 3],
     /// What the work-group function is given.
     pub memory: MemorySizes,
+    /// Of the kernel's images.
+    pub formats: ImageFormats,
 }
 
 /// Bytes of the memory that a work-group function is given: by their place pointers tell which memory they lead to.
@@ -450,6 +459,7 @@ impl Launch {
             total_groups: groups,
             numbered_along: [u64::MAX, 0, 0],
             memory: MemorySizes::default(),
+            formats: ImageFormats::UNKNOWN,
         }
     }
 

@@ -21,7 +21,7 @@ use crate::execute::variants::{self, Variants};
 use crate::log;
 use crate::trace;
 use spirula_interface::options::{Groups, Usual};
-use spirula_interface::program::{Alternative, KernelInfo, Launch};
+use spirula_interface::program::{Alternative, KernelCode, KernelInfo, Launch};
 use spirula_interface::tier::Tier;
 use spirula_service::process::Request;
 use std::fmt::{self, Debug, Display, Formatter};
@@ -397,7 +397,10 @@ impl Tiers {
         let known = self.maker.as_ref()?.known(groups)?;
         let version = Some(known).filter(|version| self.is_same_launch(version))?;
         let groups = match groups {
-            Groups::Usual(usual) => Groups::Usual(Usual { size: version.info.code.local_size, ..usual }),
+            Groups::Usual(usual) => {
+                let KernelCode { local_size, formats, .. } = version.info.code;
+                Groups::Usual(Usual { size: local_size, formats, ..usual })
+            }
             groups => groups,
         };
         let what = variants::described(groups);

@@ -1,7 +1,9 @@
 //! What the front made of the last programs: optimized code of their kernels is asked for later, one by one, and begins there.
 
+use crate::compile::known_formats;
 use crate::front::Imported;
 use spirula_interface::check::Checks;
+use spirula_interface::image_formats::ImageFormats;
 use spirula_interface::inputs::Inputs;
 use spirula_interface::options::CompileOptions;
 use spirula_interface::target::Target;
@@ -21,6 +23,8 @@ struct Program {
     target: Target,
     /// Checks, and whether lines are known.
     settings: (Checks, bool),
+    /// The kernel whose images' formats were known, and they.
+    formats: Option<(String, ImageFormats)>,
     imported: Arc<Imported>,
     size: usize,
 }
@@ -34,6 +38,7 @@ impl Program {
             && self.options == general(&inputs.options)
             && self.target == inputs.target
             && self.settings == front_settings(inputs)
+            && self.formats == formats(inputs)
     }
 }
 
@@ -51,6 +56,10 @@ fn fingerprint(modules: &[&[u8]]) -> Fingerprint {
 /// The settings that change what the front makes.
 fn front_settings(inputs: &Inputs) -> (Checks, bool) {
     (inputs.settings.checks, inputs.settings.debug_info)
+}
+
+fn formats(inputs: &Inputs) -> Option<(String, ImageFormats)> {
+    known_formats(inputs).map(|known| (known.kernel.to_owned(), known.formats))
 }
 
 /// The options of the whole program, of which code for one kernel is made.
@@ -77,6 +86,7 @@ pub fn keep(modules: &[&[u8]], inputs: &Inputs, imported: &Arc<Imported>) {
         options: general(&inputs.options),
         target: inputs.target.clone(),
         settings: front_settings(inputs),
+        formats: formats(inputs),
         imported: imported.clone(),
         size,
     };

@@ -4,6 +4,7 @@
 
 use super::call_graph::CallGraph;
 use super::harden::kernel_symbol;
+use super::image_formats::KnownFormats;
 use super::inlining::{self, bound_to_kernels};
 use super::{
     CleanModule, LinkedModule, constants, contraction, index_products, lane_calls, memory_copies, postponed,
@@ -53,11 +54,12 @@ pub enum Effort {
     Checked(Checks),
 }
 
-/// Simplifies a linked module. Errors: `Failed` if a function that must be inlined couldn't be.
+/// Simplifies a linked module, for launches of a kernel with images of these formats, if they are known. Errors: `Failed` if a function that must be inlined couldn't be.
 pub fn clean_up<'s>(
     linked: LinkedModule<'s>,
     machine: &TargetMachine,
     wanted: Effort,
+    formats: Option<&KnownFormats>,
 ) -> Result<CleanModule<'s>, CompileError> {
     let LinkedModule { mut module, kernels, checks } = linked;
     let effort = match wanted {
@@ -65,7 +67,7 @@ pub fn clean_up<'s>(
         Effort::Quick if contraction::is_open(module.view()) => Effort::Full,
         wanted => wanted,
     };
-    let left_out = simplify(&mut module, &kernels, machine, effort).map_err(|error| {
+    let left_out = simplify(&mut module, (&kernels, formats), machine, effort).map_err(|error| {
         CompileError::Failed(format!("error: LLVM can't simplify the program: {error}\n"))
     })?;
     all_inlined(&module, &kernels)?;
@@ -75,7 +77,7 @@ pub fn clean_up<'s>(
 /// Yields the instructions that full effort would add, about; none if it would yield the same.
 fn simplify(
     module: &mut Module,
-    kernels: &[KernelSignature],
+    (kernels, formats): (&[KernelSignature], Option<&KnownFormats>),
     machine: &TargetMachine,
     effort: Effort,
 ) -> Result<u64, LlvmError> {
@@ -95,6 +97,7 @@ fn simplify(
         }
         Effort::Quick | Effort::Full => {}
     }
+    let tell = |module: &mut Module| formats.iter().for_each(|formats| formats.tell(module, kernels));
     let large = lane_calls::postpone(module, effort);
     postponed::share_calls(module, machine)?;
     lane_calls::settle(module, machine, &large)?;
@@ -102,10 +105,12 @@ fn simplify(
         let postponed = module
             .edit(|edit| private_arrays::postpone(edit, &bound_to_kernels(*edit, &CallGraph::new(*edit))));
         run_stages(module, &FIRST_PASSES, machine)?;
+        tell(module);
         left_out += private_arrays::unroll(module, kernels, machine, effort == Effort::Quick)?;
         postponed::resume(module, &postponed);
     }
     run_stages(module, &PASSES, machine)?;
+    tell(module);
     memory_copies::forward(module, machine)?;
     module.edit(index_products::widen);
     llvm::run_passes(module, LAST_PASSES, machine)?;
@@ -167,9 +172,13 @@ pub(super) mod tests {
         llvm::set_target(&mut module, &machine, Default::default());
         let named = testing::module(&session, "define spir_kernel void @k() {\n ret void\n}");
         let kernel = crate::front::metadata::kernels(&named).unwrap().remove(0);
-        let clean =
-            clean_up(LinkedModule { module, kernels: vec![kernel], checks: Checks::NONE }, &machine, effort)
-                .unwrap();
+        let clean = clean_up(
+            LinkedModule { module, kernels: vec![kernel], checks: Checks::NONE },
+            &machine,
+            effort,
+            None,
+        )
+        .unwrap();
         llvm::verify(&clean.module).unwrap_or_else(|e| panic!("{e}"));
         (llvm::print_text(&clean.module), clean.left_out)
     }

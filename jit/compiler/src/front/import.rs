@@ -12,7 +12,7 @@ mod tests;
 mod types;
 
 pub(super) use call::only_computes;
-pub(super) use data::place_in_variable;
+pub(super) use data::{place_in_variable, walked};
 
 use super::CleanModule;
 use super::harden::kernel_symbol;

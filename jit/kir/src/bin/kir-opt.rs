@@ -61,7 +61,7 @@ fn request(mut arguments: impl Iterator<Item = String>) -> Result<Request, Strin
             "--linear-memory" => linear_memory = true,
             "--rows" => {
                 let rows = value()?.parse().map_err(|_| "--rows wants a number")?;
-                usual = Some(Usual { rows, disjoint: true, size: None });
+                usual = Some(Usual { rows, disjoint: true, ..Usual::NOTHING });
             }
             "--vector-bits" => {
                 let asked = value()?.parse().ok().filter(|bits| [128, 256, 512].contains(bits));

@@ -1,5 +1,6 @@
 //! What a kernel's launches had in common until now, for which its optimized code is made.
 
+use spirula_interface::image_formats::ImageFormats;
 use spirula_interface::options::Usual;
 use spirula_interface::program::Launch;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -13,6 +14,8 @@ pub(super) struct Common {
     overlap: AtomicBool,
     /// The groups' size as a number, of which 21 bits are a dimension's. 0 before the first; `SEVERAL` where they differ.
     size: AtomicU64,
+    /// The images' formats, each as a number.
+    formats: [AtomicU64; ImageFormats::MOST],
 }
 
 const BITS: u32 = 21;
@@ -24,11 +27,11 @@ impl Common {
         let row = launch.local_size.get(usize::from(row_dimension)).copied().unwrap_or(1);
         self.rows.fetch_or(row, Ordering::Relaxed);
         self.overlap.fetch_or(launch.disjoint_buffers == 0, Ordering::Relaxed);
-        let size = number(launch).unwrap_or(SEVERAL);
-        if let Err(before) = self.size.compare_exchange(0, size, Ordering::Relaxed, Ordering::Relaxed)
-            && ![size, SEVERAL].contains(&before)
-        {
-            self.size.store(SEVERAL, Ordering::Relaxed);
+        see_one(&self.size, number(launch).unwrap_or(SEVERAL));
+        for (image, common) in self.formats.iter().enumerate() {
+            if let Some((order, ty)) = launch.formats.get(image) {
+                see_one(common, u64::from(order) << 32 | u64::from(ty));
+            }
         }
     }
 
@@ -41,7 +44,26 @@ impl Common {
             rows: 1 << rows.trailing_zeros().min(most_lanes.ilog2()),
             disjoint: !self.overlap.load(Ordering::Relaxed),
             size: (size != 0 && size != SEVERAL).then(|| [0, 1, 2].map(dimension)),
+            formats: self.formats(),
         }
+    }
+
+    fn formats(&self) -> ImageFormats {
+        let mut known = ImageFormats::UNKNOWN;
+        for (image, format) in self.formats.iter().enumerate() {
+            let format = format.load(Ordering::Relaxed);
+            known.set(image, (format >> 32) as u32, format as u32);
+        }
+        known
+    }
+}
+
+/// Makes `SEVERAL` of a number that is another one in this launch.
+fn see_one(common: &AtomicU64, number: u64) {
+    if let Err(before) = common.compare_exchange(0, number, Ordering::Relaxed, Ordering::Relaxed)
+        && ![number, SEVERAL].contains(&before)
+    {
+        common.store(SEVERAL, Ordering::Relaxed);
     }
 }
 
@@ -64,12 +86,29 @@ mod tests {
 
     #[test]
     fn one_size_is_what_all_launches_had() {
-        assert_eq!(usual(&[]), Usual { rows: 64, disjoint: true, size: None });
+        let nothing = Usual::NOTHING;
+        assert_eq!(usual(&[]), Usual { rows: 64, disjoint: true, ..nothing });
         let column = [1, 256, 1];
-        assert_eq!(usual(&[column; 3]), Usual { rows: 64, disjoint: false, size: Some([1, 256, 1]) });
-        assert_eq!(usual(&[column, [256, 24, 1], column]), Usual { rows: 8, disjoint: false, size: None });
+        assert_eq!(usual(&[column; 3]), Usual { rows: 64, size: Some([1, 256, 1]), ..nothing });
+        assert_eq!(usual(&[column, [256, 24, 1], column]), Usual { rows: 8, ..nothing });
         assert_eq!(usual(&[[1 << 20, 1, 1 << 20]]).size, Some([1 << 20, 1, 1 << 20]));
         assert_eq!(usual(&[[1 << BITS, 1, 1]]).size, None);
+    }
+
+    #[test]
+    fn formats_are_those_of_all_launches() {
+        const RGBA: u32 = 0x10B5;
+        const UNORM_INT8: u32 = 0x10D2;
+        const FLOAT: u32 = 0x10DE;
+        let common = Common::default();
+        for second in [FLOAT, UNORM_INT8] {
+            let mut launch = Launch::whole(1, [0; 3], [64, 1, 1], [16, 1, 1]);
+            launch.formats.set(0, RGBA, FLOAT);
+            launch.formats.set(1, RGBA, second);
+            common.see(&launch, 0);
+            assert_eq!(common.usual(64).formats.get(0), Some((RGBA, FLOAT)));
+            assert_eq!(common.usual(64).formats.get(1).is_some(), second == FLOAT);
+        }
     }
 
     #[test]

@@ -128,7 +128,7 @@ fn optimized_code_is_for_what_launches_have() {
         let size = (rows.len() == 1).then_some([rows.first().map_or(0, |&row| row as u32), 1, 1]);
         assert_eq!(
             *asked.lock().unwrap(),
-            [Groups::Usual(Usual { rows: multiple, disjoint, size })],
+            [Groups::Usual(Usual { rows: multiple, disjoint, size, ..Usual::NOTHING })],
             "{rows:?}"
         );
     }

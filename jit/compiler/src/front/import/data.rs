@@ -297,7 +297,7 @@ fn resolve<'m>(value: Value<'m>, layout: Layout<'m>) -> Option<(Option<Value<'m>
 }
 
 /// The bytes that a `getelementptr` of constants adds.
-fn walked<'m>(value: Value<'m>, layout: Layout<'m>) -> Option<i64> {
+pub(in crate::front) fn walked<'m>(value: Value<'m>, layout: Layout<'m>) -> Option<i64> {
     let mut current = value.element_pointer_type()?;
     let mut sum = 0_i64;
     for (number, index) in value.operands().into_iter().enumerate().skip(1) {

@@ -3,7 +3,10 @@
 //! Other slots lie lane after lane.
 
 use crate::analysis::Divisors;
-use crate::{AddressSpace, CastOp, Function, Inst, Op, Scalar, Slot, SlotData, Terminator, Type, Value};
+use crate::{
+    AddressSpace, Block, CastOp, Constant, Function, Inst, Op, Scalar, Slot, SlotData, Terminator, Type,
+    Value, ValueDef,
+};
 use fixedbitset::FixedBitSet;
 use std::collections::HashMap;
 
@@ -158,20 +161,47 @@ impl Uses {
 }
 
 /// Whether a pointer leads into private memory, by what is seen of it. One that was loaded (as a number where pointers have 32 bits) leads
-/// to where memory is what it is for one lane: builtins, which know one address space, load those of images' texels.
-pub(super) fn leads_to_slot(body: &Function, mut pointer: Value) -> bool {
+/// to where memory is what it is for one lane: builtins, which know one address space, load those of images' texels, and where they do so in
+/// a loop it may have been loaded before it.
+pub(super) fn leads_to_slot(body: &Function, pointer: Value) -> bool {
     let is_loaded = |value: Value| matches!(body.defining_op(value), Some(Op::Load { .. }));
-    loop {
+    let (mut pointers, mut next) = (vec![pointer], 0);
+    while let Some(&pointer) = pointers.get(next) {
+        next += 1;
         let is_private = body.ty(pointer).scalar() == Some(Scalar::Pointer(AddressSpace::Private));
-        match body.defining_op(pointer) {
-            _ if !is_private || is_loaded(pointer) => return false,
-            Some(&Op::Cast { op: CastOp::IntToPtr, value, .. }) => return !is_loaded(value),
-            Some(Op::Address { base, .. }) => pointer = *base,
-            Some(Op::Cast { op: CastOp::AddrSpaceCast | CastOp::BitCast, value, .. }) => pointer = *value,
-            _ => return true,
+        let sources = match body.defining_op(pointer) {
+            _ if !is_private || is_loaded(pointer) => continue,
+            Some(&Op::Cast { op: CastOp::IntToPtr, value, .. }) if is_loaded(value) => continue,
+            Some(Op::Address { base, .. }) => vec![*base],
+            Some(Op::Cast { op: CastOp::AddrSpaceCast | CastOp::BitCast, value, .. }) => vec![*value],
+            Some(Op::Select { then, otherwise, .. }) => vec![*then, *otherwise],
+            Some(_) => return true,
+            None => match *body.def(pointer) {
+                ValueDef::BlockParam(block, number) => incoming(body, block, number as usize),
+                ValueDef::Constant(Constant::Poison) => continue,
+                _ => return true,
+            },
+        };
+        for source in sources {
+            if !pointers.contains(&source) {
+                pointers.push(source);
+            }
+        }
+        if pointers.len() > MOST_SOURCES {
+            return true;
         }
     }
+    false
 }
+
+/// What a block's parameter may be.
+fn incoming(body: &Function, block: Block, number: usize) -> Vec<Value> {
+    let targets = body.blocks.iter().flat_map(|data| data.terminator.targets());
+    targets.filter(|target| target.block == block).map(|target| target.arguments[number]).collect()
+}
+
+/// A pointer is not followed to more values that it may come from.
+const MOST_SOURCES: usize = 64;
 
 /// Bytes of a scalar, or of a vector's elements, if they fill their bytes.
 pub(super) fn access_size(ty: &Type) -> Option<u64> {
@@ -219,5 +249,14 @@ mod tests {
         assert!(!leads("  %3: ptr(private) = load %0, align 8\n"));
         assert!(!leads("  %3: ptr(private) = inttoptr %1\n"));
         assert!(leads("  %3: ptr(private) = inttoptr %2\n"));
+        let met = |other: &str| {
+            format!(
+                "  %5: ptr(private) = load %0, align 8\n  jump b1(%5)\nb1(%3: ptr(private)):\n  %7: ptr(private) = {other}\n  %6: i1 = icmp eq %1, 4:i32\n  branch %6, b1({}), b2\nb2:\n",
+                "%7"
+            )
+        };
+        assert!(!leads(&met("load %0, align 8")));
+        assert!(!leads(&met("address %3 + 4")));
+        assert!(leads(&met("slot_address $0")));
     }
 }
