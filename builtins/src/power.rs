@@ -186,10 +186,21 @@ fn cbrt(x: f32) -> f32 {
     (if size <= f32::MAX { root } else { x.abs() }).copysign(x)
 }
 
-/// √(x² + y²); infinity beats NaN. Powers of two keep the squares away from where they would overflow or lose bits: a root of doubles
-/// takes lanes four times as long. Below 1.1 ULP.
+/// √(x² + y²). Where a square would overflow or lose bits it has a branch of its own, being rare; zeros are not. Below 1.1 ULP.
 #[inline(always)]
 fn hypot(x: f32, y: f32) -> f32 {
+    let square = x.mad(x, y * y);
+    let is_plain = (square >= two_to(-80)) & (square <= two_to(120));
+    let is_zero = (x.to_bits() | y.to_bits()) << 1 == 0;
+    let is_usual = is_plain | is_zero;
+    let rare = if is_usual { 0.0 } else { hypot_of_any(x, y) };
+    // (As of logarithms: every pack would branch for the common result, too.)
+    select_unpredictable(is_usual, square.sqrt(), rare)
+}
+
+/// Powers of two keep the squares away from there: a root of doubles takes lanes four times as long. Infinity beats NaN.
+#[inline(always)]
+fn hypot_of_any(x: f32, y: f32) -> f32 {
     // That of one number, where the other is NaN.
     let largest = x.abs().max(y.abs());
     let (scale, back) = if largest > two_to(60) {
