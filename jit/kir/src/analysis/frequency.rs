@@ -1,7 +1,7 @@
 //! Analysis: how often blocks are run, guessed from their shape (after Ball and Larus, "Branch Prediction for Free", 1993), and
 //! how often loops are, where constants say so.
 
-use super::{ControlFlow, Edge, Level, LoopId, Loops, Node, To, magnitude};
+use super::{ControlFlow, Edge, Level, Loop, LoopId, Loops, Node, To, magnitude};
 use crate::{
     BinaryOp, Block, Function, IntPredicate, Op, Predicate, Terminator, Value, ValueDef, WorkItemQuery,
 };
@@ -11,6 +11,7 @@ pub struct Frequencies {
     blocks: Vec<f64>,
     loops: Vec<f64>,
     iterations: Vec<Option<u64>>,
+    retries: Vec<bool>,
 }
 
 /// A way out of a loop is taken once in so many iterations.
@@ -24,6 +25,9 @@ const SHARE_MEMORY: f64 = 0.02;
 
 /// Numbers are as large as a condition says, or none, in so few cases.
 const LARGE: f64 = 0.005;
+
+/// Another work-item comes between a load and the exchange that goes by it in so few cases.
+const EXCHANGE_FAILS: f64 = 0.05;
 
 /// So many go at once where a branch leads to the end: a check of bounds.
 const ENDS: f64 = 0.1;
@@ -73,6 +77,7 @@ impl Frequencies {
             blocks: vec![0.0; function.blocks.len()],
             loops: vec![0.0; ids.len()],
             iterations: ids.iter().map(|&id| iterations(function, flow, loops, id)).collect(),
+            retries: ids.iter().map(|&id| is_retry(function, loops.get(id))).collect(),
         };
         for level in std::iter::once(None).chain(ids.into_iter().map(Some)) {
             let nodes = Level::new(function, flow, loops, level);
@@ -95,6 +100,11 @@ impl Frequencies {
     /// Iterations of a loop that counts from one constant to another.
     pub fn iterations(&self, id: LoopId) -> Option<u64> {
         self.iterations[id.0]
+    }
+
+    /// Whether a loop ends when a compare-exchange succeeds.
+    pub fn is_retry(&self, id: LoopId) -> bool {
+        self.retries[id.0]
     }
 
     /// `leaving` says which edges of a loop's nodes lead out of it in any case.
@@ -121,7 +131,12 @@ fn shares(function: &Function, edges: &[Edge], leaving: Option<&Vec<bool>>) -> V
     let leaves = |number: usize| leaving.is_some_and(|leaving| leaving[number]);
     let weight = |(number, edge)| {
         let weight = weight(function, edge);
-        if leaves(number) { weight.min(LEAVES_LOOP) } else { weight }
+        // Those that try again until they succeed mostly do so at once.
+        if leaves(number) && exchanged(function, edge.from).is_none() {
+            weight.min(LEAVES_LOOP)
+        } else {
+            weight
+        }
     };
     let weights: Vec<f64> = edges.iter().enumerate().map(weight).collect();
     let sum: f64 = weights.iter().sum();
@@ -166,6 +181,9 @@ fn weight(function: &Function, edge: &Edge) -> f64 {
     if edge.target == 1 && asks_for_disjoint_buffers(function, edge.from) {
         return SHARE_MEMORY;
     }
+    if exchanged(function, edge.from).is_some_and(|succeeds| succeeds != (edge.target == 0)) {
+        return EXCHANGE_FAILS;
+    }
     let condition = function.block(edge.from).terminator.condition();
     let seldom = condition.and_then(|condition| magnitude::seldom(function, condition));
     if seldom.is_some_and(|seldom| seldom == (edge.target == 0)) {
@@ -178,6 +196,38 @@ fn weight(function: &Function, edge: &Edge) -> f64 {
         _ if calls() => CALLS,
         _ => 1.0,
     }
+}
+
+/// Whether a block's branch is taken to its first target if a compare-exchange succeeds, or if it fails; None if it asks something else.
+fn exchanged(function: &Function, block: Block) -> Option<bool> {
+    let Terminator::Branch { condition, .. } = function.block(block).terminator else { return None };
+    let part = |value: Value| match function.defining_op(value)? {
+        Op::ExtractValue { aggregate, indices } => match function.defining_op(*aggregate)? {
+            Op::CompareExchange { expected, .. } => Some((*expected, indices[..] == [1])),
+            _ => None,
+        },
+        _ => None,
+    };
+    if let Some((_, is_success)) = part(condition) {
+        return is_success.then_some(true);
+    }
+    let Op::Compare { predicate: Predicate::Int(predicate), lhs, rhs, .. } =
+        *function.defining_op(condition)?
+    else {
+        return None;
+    };
+    let is_what_was_expected = |old, other| part(old).is_some_and(|(expected, _)| expected == other);
+    let asks = is_what_was_expected(lhs, rhs) || is_what_was_expected(rhs, lhs);
+    match predicate {
+        IntPredicate::Eq if asks => Some(true),
+        IntPredicate::Ne if asks => Some(false),
+        _ => None,
+    }
+}
+
+/// Whether a compare-exchange in a loop decides what comes next: such as end when it succeeds.
+fn is_retry(function: &Function, found: &Loop) -> bool {
+    found.blocks.ones().any(|number| exchanged(function, Block(number as u32)).is_some())
 }
 
 fn asks_for_disjoint_buffers(function: &Function, block: Block) -> bool {
@@ -290,6 +340,21 @@ mod tests {
                     b2:\n  call @\"slow\"(%1)\n  jump b3\nb3:\n  store %0, %1, align 4\n  jump b4\nb4:\n  return\n}";
         let blocks = frequencies(text).0;
         assert!(blocks[2] < 0.02 && blocks[1] > 0.9 && blocks[3] > 0.9, "{blocks:?}");
+    }
+
+    #[test]
+    fn exchanges_mostly_succeed() {
+        let tried_again = |condition: &str, targets: &str| {
+            let text = format!(
+                "kernel \"k\"(%0: ptr(local) @ 0, %1: i32 @ 8) {{\nb0:\n  %2: {{i32, i1}} = cmpxchg monotonic monotonic %0, %1, 7:i32, align 4\n  \
+                 %3: i32 = extract_value %2, [0]\n  %4: i1 = {condition}\n  branch %4, {targets}\nb1:\n  jump b2\nb2:\n  store %0, %1, align 4\n  return\n}}"
+            );
+            frequencies(&text).0[1]
+        };
+        assert!(tried_again("icmp eq %3, %1", "b2, b1") < 0.1);
+        assert!(tried_again("icmp ne %1, %3", "b1, b2") < 0.1);
+        assert!(tried_again("extract_value %2, [1]", "b2, b1") < 0.1);
+        assert!(tried_again("icmp eq %3, 7:i32", "b2, b1") > 0.4, "something else");
     }
 
     #[test]

@@ -209,7 +209,11 @@ impl<'a> Model<'a> {
 
     fn iterations(&self, id: LoopId) -> f64 {
         let is_own = self.assumed == Assumed::LoopsAlike || self.facts.shapes.is_divergent_loop(id);
-        let guess = if is_own { OWN_ITERATIONS } else { ITERATIONS };
+        let guess = match is_own {
+            _ if self.frequencies.is_retry(id) => 1.0,
+            true => OWN_ITERATIONS,
+            false => ITERATIONS,
+        };
         self.frequencies.iterations(id).map_or(guess, |n| n as f64)
     }
 

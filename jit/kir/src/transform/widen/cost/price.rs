@@ -53,6 +53,9 @@ pub(super) struct Prices<'a> {
 /// Lanes picked out of two registers, against a plain operation: one unit does it, and where they go is a constant to load.
 const PICK: f64 = 2.0;
 
+/// What else it takes to hand a lane's compare-exchange its three operands and pick up both of its results.
+const EXCHANGED: f64 = 36.0;
+
 /// What is left of calls is long.
 const CALL: f64 = 80.0;
 /// Scalar accesses to anywhere keep the processor busy for less than others: its ports do two or three at once, and little else is
@@ -91,8 +94,10 @@ impl Prices<'_> {
                 let pieces = varies.then(|| self.pieces(block, *value, *pointer, false)).flatten();
                 pieces.unwrap_or_else(|| self.access(block, *pointer, *value))
             }
-            Op::AtomicRmw { .. } | Op::CompareExchange { .. } | Op::Load { .. } | Op::Store { .. } => {
-                self.instance(4.0 * access)
+            Op::AtomicRmw { .. } | Op::Load { .. } | Op::Store { .. } => self.instance(4.0 * access),
+            Op::CompareExchange { .. } => {
+                let price = self.instance(4.0 * access);
+                Price { each_lane: price.each_lane + EXCHANGED, ..price }
             }
             Op::Call { arguments, .. } => {
                 let mut price = self.call(block, op, arguments);
