@@ -4,13 +4,17 @@
 
 use super::widen::Wrapping;
 use crate::analysis::{
-    ControlFlow, Frequencies, Leaps, Loop, Loops, MemoryShape, Shapes, sees_group, sees_sub_groups,
+    ControlFlow, Frequencies, Leaps, Loop, Loops, MemoryShape, Shape, Shapes, sees_group, sees_sub_groups,
 };
-use crate::{AddressSpace, Block, Function, Op, Scalar, Type, Value, WorkItemQuery};
+use crate::builder::replace_uses;
+use crate::{AddressSpace, BinaryOp, Block, Function, Op, Scalar, Type, Value, WorkItemQuery};
 use fixedbitset::FixedBitSet;
+use std::collections::HashMap;
 
 /// Shorter rows hold no pack worth a choice.
 const LEAST_ROW: u32 = 8;
+/// Lines that one dimension of the range counts, beside others, hold no pack if they are shorter.
+const LEAST_LINE: u128 = 16;
 /// Accesses must cost less than such a part of what they cost in the first dimension: the estimate is a rough one.
 const LEAST_PART: f64 = 0.5;
 /// An access costs what it moves; one whose lanes lie further apart takes an access for each.
@@ -69,7 +73,22 @@ fn has_rows(kernel: &Function, dimension: u8) -> bool {
 fn accesses(kernel: &Function, flow: &ControlFlow, loops: &Loops, frequencies: &Frequencies) -> f64 {
     let interleaved = FixedBitSet::with_capacity(kernel.value_count());
     let memory = MemoryShape { context: &[], slot_strides: &[], interleaved: &interleaved };
-    let shapes = Shapes::new(kernel, flow, loops, &memory);
+    let shapes_of = |kernel: &Function| Shapes::new(kernel, flow, loops, &memory);
+    let (mut shapes, mut within_rows) = (shapes_of(kernel), None);
+    for _ in 0..MOST_DIVIDED {
+        let found = divided(within_rows.as_ref().unwrap_or(kernel), flow, &shapes);
+        if found.is_empty() {
+            break;
+        }
+        let body = within_rows.get_or_insert_with(|| kernel.clone());
+        let zeros: Vec<(Value, Value)> = found
+            .into_iter()
+            .map(|(result, part)| (result, part.unwrap_or_else(|| body.int(body.ty(result).clone(), 0))))
+            .collect();
+        replace_uses(body, &zeros.into_iter().collect::<HashMap<_, _>>());
+        shapes = shapes_of(body);
+    }
+    let kernel = within_rows.as_ref().unwrap_or(kernel);
     let leaps = Leaps::new(kernel, loops);
     let mut cost = 0.0;
     for &block in flow.reverse_post_order() {
@@ -94,6 +113,45 @@ fn accesses(kernel: &Function, flow: &ControlFlow, loops: &Loops, frequencies: &
         cost += often * each.sum::<f64>();
     }
     cost
+}
+
+/// Numbers of a row are divided so many times, one of the other's result.
+const MOST_DIVIDED: usize = 3;
+
+/// What packs that lie within rows make of an id that counts several dimensions, `id / n` and `id % n`, if rows are no shorter than packs: one
+/// number for all lanes, None, and one that counts as the id does. See [`super::widen`]'s quotients.
+fn divided(kernel: &Function, flow: &ControlFlow, shapes: &Shapes) -> Vec<(Value, Option<Value>)> {
+    let mut found = Vec::new();
+    for &block in flow.reverse_post_order() {
+        for &inst in &kernel.block(block).insts {
+            let (Op::Binary { op, lhs, rhs, .. }, Some(result)) = (kernel.op(inst), kernel.result(inst))
+            else {
+                continue;
+            };
+            let is_counted =
+                matches!(shapes.shape_at(*lhs, block), Shape::Affine { stride, .. } if stride != 0);
+            if !is_counted || shapes.shape_at(*rhs, block) != Shape::Uniform {
+                continue;
+            }
+            // Of a number that nobody knows long rows are expected.
+            let by = kernel.constant_int(*rhs);
+            let is_long = |length: u128| length >= LEAST_LINE;
+            let (is_row, part) = match op {
+                BinaryOp::UDiv | BinaryOp::SDiv => (by.is_none_or(is_long), None),
+                BinaryOp::URem | BinaryOp::SRem => (by.is_none_or(is_long), Some(*lhs)),
+                BinaryOp::LShr | BinaryOp::AShr => (by.is_some_and(|by| by < 64 && is_long(1 << by)), None),
+                BinaryOp::And => {
+                    let is_mask = |mask: u128| is_long(mask + 1) && (mask + 1).is_power_of_two();
+                    (by.is_some_and(|mask| mask < 1 << 31 && is_mask(mask)), Some(*lhs))
+                }
+                _ => continue,
+            };
+            if is_row {
+                found.push((result, part));
+            }
+        }
+    }
+    found
 }
 
 /// Whether a loop is a test and a block without effects, as those are for which strips of rows are loaded.
@@ -162,6 +220,26 @@ mod tests {
         }
         // However groups are one item wide.
         assert_eq!(chosen("  work_group_size 1 64 1\n", "local_id", COLUMNS, ""), 1);
+    }
+
+    /// Where an id counts a picture's channels and pictures, or the channels of several: packs that lie within a line are neighbours.
+    #[test]
+    fn an_id_that_counts_several_things_has_lines() {
+        let chosen = |line: &str, quotient: &str| {
+            let text = format!(
+                "kernel \"k\"(%0: ptr(global) @ 0, %1: i64 @ 8) {{\nb0:\n  %2: i64 = global_id 0\n  %3: i64 = global_id 1\n  %4: i64 = {line}\n  \
+                 %5: i64 = {quotient}\n  %6: ptr(global) = address %0 + %2*4096 + 0\n  %7: ptr(global) = address %6 + %4*4 + 0\n  \
+                 %8: ptr(global) = address %7 + %5*65536 + 0\n  store %8, 0:i32, align 4\n  return\n}}"
+            );
+            let mut kernel = parse(&text).unwrap_or_else(|e| panic!("{e}\n{text}"));
+            choose_row_dimension(&mut kernel);
+            kernel.row_dimension
+        };
+        assert_eq!(chosen("and %3, 63:i64", "lshr %3, 6:i64"), 1);
+        assert_eq!(chosen("urem %3, 48:i64", "udiv %3, 48:i64"), 1);
+        assert_eq!(chosen("srem %3, %1", "sdiv %3, %1"), 1);
+        assert_eq!(chosen("and %3, 3:i64", "lshr %3, 2:i64"), 0);
+        assert_eq!(chosen("and %3, 62:i64", "lshr %3, 6:i64"), 0);
     }
 
     #[test]

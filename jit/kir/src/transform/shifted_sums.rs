@@ -2,6 +2,8 @@
 //!
 //! LLVM makes `(a << 41) + (b << 32) >> 32` of `(int)(a * 512 + b)`. Here it becomes `((a << 9) + b) << 32 >> 32` again, in which
 //! the sum is there to be looked at: whether it fits, and whether it is a number for each lane that follows on the one before.
+//!
+//! Likewise `(a << 2) & 252`, which LLVM makes of `(a & 63) * 4`, becomes `(a & 63) << 2` again: the remainder of what counts several things.
 
 use crate::builder::{Builder, rewrite};
 use crate::{BinaryOp, Function, Inst, Op, Type, Value};
@@ -9,10 +11,12 @@ use crate::{BinaryOp, Function, Inst, Op, Type, Value};
 /// Shifts by at least so many bits cut a sum to an int or less.
 pub(super) const CUT_BITS: u128 = 32;
 
-/// Has such sums and products shifted as a whole. All is modulo 2^64, so nothing is lost.
+/// Has such sums and products, and remainders, shifted as a whole. All is modulo 2^64, so nothing is lost.
 pub fn factor_shifts(function: &mut Function) {
     rewrite(function, |builder, inst| {
-        let Some(shifted) = shifted(builder, inst) else { return false };
+        let Some(shifted) = shifted(builder, inst).or_else(|| shifted_remainder(builder, inst)) else {
+            return false;
+        };
         builder.replace(inst, shifted);
         true
     });
@@ -47,6 +51,21 @@ fn shifted(builder: &mut Builder, inst: Inst) -> Option<Op> {
     };
     let rhs = builder.int(by as u64);
     Some(Op::Binary { op: BinaryOp::Shl, flags: Default::default(), lhs: whole, rhs })
+}
+
+/// What is masked behind a shift, masked before it, if all lower bits are left.
+fn shifted_remainder(builder: &mut Builder, inst: Inst) -> Option<Op> {
+    let Op::Binary { op: BinaryOp::And, lhs, rhs, .. } = *builder.function.op(inst) else { return None };
+    let (ty, mask) = (builder.function.ty(lhs).clone(), builder.function.constant_int(rhs)?);
+    let (number, by) = left_shift(builder.function, lhs).filter(|&(_, by)| by > 0)?;
+    let left = mask.checked_shr(u32::try_from(by).ok()?)?;
+    if left == 0 || !(left + 1).is_power_of_two() {
+        return None;
+    }
+    let mask = builder.function.int(ty.clone(), left);
+    let remainder = builder.binary(BinaryOp::And, 0, number, mask);
+    let rhs = builder.function.int(ty, by);
+    Some(Op::Binary { op: BinaryOp::Shl, flags: Default::default(), lhs: remainder, rhs })
 }
 
 /// What is shifted left, and by how much.
