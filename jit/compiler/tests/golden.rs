@@ -56,12 +56,13 @@ fn regions_and_work_group_functions() {
 
 /// Passes alone: the file in `passes/`, the passes, and whether the processor has AVX-512. `rows` and `overlaps` expect
 /// multiples of 16 work-items, and disjoint buffers.
-const ALONE: [(&str, &[&str], bool); 27] = [
+const ALONE: [(&str, &[&str], bool); 28] = [
     ("backwards", &["regions", "widen"], false),
     ("byte_division", &["byte-division"], false),
     ("components", &["components", "dead-code"], false),
     ("columns", &["row-dimension", "regions", "widen", "lower", "dead-code"], false),
     ("elements", &["elements", "dead-code"], false),
+    ("every_other", &["regions", "widen"], true),
     ("high_products", &["high-products", "dead-code"], false),
     ("interleaved", &["regions", "widen"], false),
     ("kept_pointers", &["regions", "widen"], false),

@@ -23,7 +23,7 @@ tests![
 const COUNT: usize = 1 << 16;
 
 /// What a kernel does with element i, which work-item n gets to: each writes somewhere that is its own.
-const BODIES: [&str; 5] = [
+const BODIES: [&str; 6] = [
     // As it is, and under a mask.
     "out[i] = in[i] * 2 + n;",
     "if (in[i] & 1) out[i] = in[i] * 2 + n; else out[i] = 7;",
@@ -33,6 +33,8 @@ const BODIES: [&str; 5] = [
     "T j = (T)(-i); out[j] = in[j] + n;",
     // Pairs.
     "uint2 v = ((global const uint2 *)in)[i / 2]; out[i] = v.x + v.y + n;",
+    // Every other one, and every third and fourth under a mask.
+    "uint s = in[(T)(i * 2)]; if (n % 3) s += in[(T)(i * 3)] * 3 + in[(T)(i * 4 + 1)]; out[i] = s;",
 ];
 
 /// Where the body writes for an index, and what, if `input` begins at index 0.
@@ -49,6 +51,10 @@ fn model(body: usize, input: impl Fn(usize) -> u32, i: usize, n: u32) -> (usize,
         3 => {
             let j = (COUNT - i) % COUNT;
             (j, input(j).wrapping_add(n))
+        }
+        5 => {
+            let others = || input(i * 3 % COUNT).wrapping_mul(3).wrapping_add(input((i * 4 + 1) % COUNT));
+            (i, input(i * 2 % COUNT).wrapping_add(if n.is_multiple_of(3) { 0 } else { others() }))
         }
         _ => (i, input(i / 2 * 2).wrapping_add(input(i / 2 * 2 + 1)).wrapping_add(n)),
     }

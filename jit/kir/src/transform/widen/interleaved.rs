@@ -15,8 +15,8 @@ const SMALL_SIZE: i64 = 2;
 /// Of these no more fields: without branches LLVM does better with the scalar loop, in more lanes.
 const MOST_SMALL_FIELDS: i64 = 2;
 /// Fewer lanes are few. In as many, and of such elements, a load that leaves some out is one instruction.
-const MANY_LANES: u32 = 8;
-const LEAST_MASKED_SIZE: i64 = 4;
+pub(super) const MANY_LANES: u32 = 8;
+pub(super) const LEAST_MASKED_SIZE: i64 = 4;
 
 /// What a group's loads have in common.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

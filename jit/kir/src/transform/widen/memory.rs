@@ -5,6 +5,7 @@ use super::Widener;
 use super::slots::access_size;
 use super::values::components;
 use super::whole::goes_in_pieces;
+use super::wrapping::Wrapping;
 use crate::ContextSlot;
 use crate::analysis::Shape;
 use crate::transform::ContextKind;
@@ -22,7 +23,7 @@ pub(super) enum Pattern {
     Scattered(Value, i64),
 }
 
-/// An access of each lane to so many elements of so many bytes, or to a number of them with padding.
+/// An access of each lane to so many elements of so many bytes, or to a number of them with padding or others between.
 #[derive(Clone, Copy)]
 pub(super) struct Elements {
     pub size: i64,
@@ -175,6 +176,12 @@ impl Widener<'_> {
         ty.scalar()?;
         // A vector of three may be read with its padding where it is aligned as a whole.
         let padded = (count == 3 && i64::from(align) >= 4 * size).then_some(4);
+        let is_apart = || {
+            let may_be = count == 1 && self.shape(pointer) == Shape::Varying;
+            let way = may_be.then(|| Wrapping::of(self.body, &self.facts.shapes, pointer, self.user));
+            way.flatten()?.elements_apart(size, self.lanes)
+        };
+        let padded = padded.or_else(is_apart);
         let elements = Elements { size, count, padded };
         Some(self.by_pattern(pointer, elements, |widener, pattern| {
             widener.load_pattern(pointer, pattern, ty, align)
@@ -227,8 +234,18 @@ impl Widener<'_> {
         (scalar, elements): (Scalar, u32),
         align: u32,
     ) -> Value {
+        self.load_part_of_block(first, (scalar, elements, elements), align)
+    }
+
+    /// The same, but of each lane the first so many.
+    fn load_part_of_block(
+        &mut self,
+        first: Value,
+        (scalar, elements, used): (Scalar, u32, u32),
+        align: u32,
+    ) -> Value {
         let mask = self.mask();
-        let mask = self.repeat_mask(mask, elements, elements);
+        let mask = self.repeat_mask(mask, elements, used);
         self.load_lanes(Type::Vector(scalar, self.lanes * elements), first, mask, align)
     }
 
@@ -244,12 +261,14 @@ impl Widener<'_> {
         let mask = self.mask();
         let wide = self.wide(scalar);
         let element_align = |c: u32, plane: i64| if c == 0 { align } else { align.min(lowest_bit(plane)) };
+        // What lies behind the last one is nobody's, but for the padding of a vector.
+        let used = |elements: u32| if count == 1 { 1 } else { elements };
         match pattern {
             Pattern::Block(first, elements) if is_cut(elements) => {
                 let pieces: Vec<Value> = (0..elements)
                     .map(|piece| {
                         let (pointer, mask, align) =
-                            self.piece(first, (piece, elements, elements), (scalar, align));
+                            self.piece(first, (piece, elements, used(elements)), (scalar, align));
                         self.load_lanes(wide.clone(), pointer, mask, align)
                     })
                     .collect();
@@ -259,7 +278,7 @@ impl Widener<'_> {
                 sources.iter().map(|sources| self.picked(&pieces, sources, scalar)).collect()
             }
             Pattern::Block(first, elements) => {
-                let block = self.load_block(first, (scalar, elements), align);
+                let block = self.load_part_of_block(first, (scalar, elements, used(elements)), align);
                 (0..count).map(|c| self.every(block, c, elements)).collect()
             }
             Pattern::Backwards(first, size) => {

@@ -4,6 +4,7 @@
 //! is, of the first and of the last lane: neighbours become one wide access, and the rest a gather or scatter.
 
 use super::Widener;
+use super::interleaved::{LEAST_MASKED_SIZE, MANY_LANES, MOST_APART};
 use super::memory::{Elements, Pattern};
 use crate::analysis::{Shape, Shapes};
 use crate::{
@@ -89,6 +90,14 @@ impl Wrapping {
         self.apart.wrapping_mul(factor).wrapping_mul(self.scale)
     }
 
+    /// Elements of so many bytes from a lane's to the next one's, where a load of one by each lane leaves some out and is still wide loads,
+    /// of which these are picked.
+    pub fn elements_apart(&self, size: i64, lanes: u32) -> Option<u32> {
+        let apart = self.stride() / size;
+        let is_served = lanes >= MANY_LANES && size >= LEAST_MASKED_SIZE && (2..=MOST_APART).contains(&apart);
+        (is_served && self.stride() % size == 0).then_some(apart as u32)
+    }
+
     /// Comparisons that are asked.
     pub fn questions(&self) -> f64 {
         let of = |step: &Step| match step {
@@ -134,6 +143,11 @@ fn way(body: &Function, shapes: &Shapes, mut index: Value, user: Block) -> Optio
                 (inner, Step::Clamp(*intrinsic, bound))
             }
             &Op::Binary { op: BinaryOp::Add, lhs, rhs, .. } => {
+                let (inner, other) = parted(lhs, rhs);
+                (inner, Step::Add(other))
+            }
+            // A sum, to lanes that come here.
+            &Op::Binary { op: BinaryOp::Or, lhs, rhs, flags } if flags.0 & Flags::DISJOINT != 0 => {
                 let (inner, other) = parted(lhs, rhs);
                 (inner, Step::Add(other))
             }

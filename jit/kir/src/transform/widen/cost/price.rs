@@ -85,14 +85,14 @@ impl Prices<'_> {
                 }
                 (Some(Shape::Varying), Some(result)) => {
                     let pieces = self.pieces(block, result, *pointer, self.facts.walks.serve(result));
-                    pieces.unwrap_or_else(|| self.access(block, *pointer, result))
+                    pieces.unwrap_or_else(|| self.access(block, *pointer, (result, true)))
                 }
                 _ => Price::new(Cost::both(access), Cost::both(self.costs.latency.load)),
             },
             Op::Store { pointer, value, volatile: false, ordering: None, .. } => {
                 let varies = self.facts.shapes.shape_at(*pointer, block) != Shape::Uniform;
                 let pieces = varies.then(|| self.pieces(block, *value, *pointer, false)).flatten();
-                pieces.unwrap_or_else(|| self.access(block, *pointer, *value))
+                pieces.unwrap_or_else(|| self.access(block, *pointer, (*value, false)))
             }
             Op::AtomicRmw { .. } | Op::Load { .. } | Op::Store { .. } => self.instance(4.0 * access),
             Op::CompareExchange { .. } => {
@@ -287,7 +287,7 @@ impl Prices<'_> {
     }
 
     /// A load or store of a value by a pointer of any shape.
-    fn access(&self, block: Block, pointer: Value, value: Value) -> Price {
+    fn access(&self, block: Block, pointer: Value, (value, is_load): (Value, bool)) -> Price {
         let ty = self.body.ty(value);
         let in_order = self.facts.aos.contains(value);
         let Costs { access, scalar: simple, vector, latency, .. } = self.costs;
@@ -295,6 +295,9 @@ impl Prices<'_> {
         let size = access_size(ty).unwrap_or(1) as i64;
         let registers = self.registers(ty);
         let masking = if self.facts.masks.of(block) == Mask::Full { 1.0 } else { 1.5 };
+        let way = self.way(block, pointer);
+        let apart = way.as_ref().filter(|_| is_load && ty.lanes() == 1);
+        let apart = apart.and_then(|way| way.elements_apart(size, self.lanes)).map_or(0.0, f64::from);
         let (shape, questions) = self.address_shape(block, pointer);
         let asking = 2.0 * simple * questions;
         let (pack, wait) = match shape {
@@ -304,6 +307,10 @@ impl Prices<'_> {
                 scalar += fetched;
                 // Lines that follow on each other come together.
                 (access * registers * masking + fetched, latency.load)
+            }
+            Shape::Affine { .. } if apart > 0.0 => {
+                let picked = (access * apart + PICK * vector * (apart - 1.0)) * masking;
+                (picked * registers, latency.load + latency.float)
             }
             Shape::Affine { stride, .. } if stride == -size && ty.lanes() == 1 => {
                 ((access + PICK * vector) * registers * masking, latency.load + latency.float)
@@ -354,14 +361,17 @@ impl Prices<'_> {
 
     /// How a pointer's lanes lie, and what the code asks of an index for it.
     fn address_shape(&self, block: Block, pointer: Value) -> (Shape, f64) {
-        let shape = self.facts.shapes.shape_at(pointer, block);
-        if shape != Shape::Varying || self.facts.slots.is_interleaved(pointer) {
-            return (shape, 0.0);
-        }
-        match Wrapping::of(self.body, &self.facts.shapes, pointer, block) {
+        match self.way(block, pointer) {
             Some(way) => (Shape::Affine { stride: way.stride(), exact: false }, way.questions()),
-            None => (shape, 0.0),
+            None => (self.facts.shapes.shape_at(pointer, block), 0.0),
         }
+    }
+
+    /// How lanes come to an address that lies a stride from their neighbours' unless an index wraps.
+    fn way(&self, block: Block, pointer: Value) -> Option<Wrapping> {
+        let varies = self.facts.shapes.shape_at(pointer, block) == Shape::Varying;
+        let may_be = varies && !self.facts.slots.is_interleaved(pointer);
+        may_be.then(|| Wrapping::of(self.body, &self.facts.shapes, pointer, block)).flatten()
     }
 
     /// An access to vectors in pieces that are transposed, or a load of a strip's part.
