@@ -2,19 +2,19 @@
 //! neighbouring memory and those in the first don't, as in kernels for which the first dimension is a matrix's row, or groups are known to
 //! be one item wide.
 
-use super::widen::Wrapping;
+use super::widen::{Divisor, Wrapping, divisor};
 use crate::analysis::{
     ControlFlow, Frequencies, Leaps, Loop, Loops, MemoryShape, Shape, Shapes, sees_group, sees_sub_groups,
 };
 use crate::builder::replace_uses;
-use crate::{AddressSpace, BinaryOp, Block, Function, Op, Scalar, Type, Value, WorkItemQuery};
+use crate::{AddressSpace, Block, Function, Op, Scalar, Type, Value, WorkItemQuery};
 use fixedbitset::FixedBitSet;
 use std::collections::HashMap;
 
 /// Shorter rows hold no pack worth a choice.
 const LEAST_ROW: u32 = 8;
 /// Lines that one dimension of the range counts, beside others, hold no pack if they are shorter.
-const LEAST_LINE: u128 = 16;
+const LEAST_LINE: u64 = 16;
 /// Accesses must cost less than such a part of what they cost in the first dimension: the estimate is a rough one.
 const LEAST_PART: f64 = 0.5;
 /// An access costs what it moves; one whose lanes lie further apart takes an access for each.
@@ -74,21 +74,8 @@ fn accesses(kernel: &Function, flow: &ControlFlow, loops: &Loops, frequencies: &
     let interleaved = FixedBitSet::with_capacity(kernel.value_count());
     let memory = MemoryShape { context: &[], slot_strides: &[], interleaved: &interleaved };
     let shapes_of = |kernel: &Function| Shapes::new(kernel, flow, loops, &memory);
-    let (mut shapes, mut within_rows) = (shapes_of(kernel), None);
-    for _ in 0..MOST_DIVIDED {
-        let found = divided(within_rows.as_ref().unwrap_or(kernel), flow, &shapes);
-        if found.is_empty() {
-            break;
-        }
-        let body = within_rows.get_or_insert_with(|| kernel.clone());
-        let zeros: Vec<(Value, Value)> = found
-            .into_iter()
-            .map(|(result, part)| (result, part.unwrap_or_else(|| body.int(body.ty(result).clone(), 0))))
-            .collect();
-        replace_uses(body, &zeros.into_iter().collect::<HashMap<_, _>>());
-        shapes = shapes_of(body);
-    }
-    let kernel = within_rows.as_ref().unwrap_or(kernel);
+    let (body, shapes) = within_lines(kernel, flow, &shapes_of);
+    let kernel = body.as_ref().unwrap_or(kernel);
     let leaps = Leaps::new(kernel, loops);
     let mut cost = 0.0;
     for &block in flow.reverse_post_order() {
@@ -118,6 +105,31 @@ fn accesses(kernel: &Function, flow: &ControlFlow, loops: &Loops, frequencies: &
 /// Numbers of a row are divided so many times, one of the other's result.
 const MOST_DIVIDED: usize = 3;
 
+/// A kernel as packs see it that lie within lines, if it is another, and its shapes.
+fn within_lines(
+    kernel: &Function,
+    flow: &ControlFlow,
+    shapes_of: &dyn Fn(&Function) -> Shapes,
+) -> (Option<Function>, Shapes) {
+    let (mut body, mut shapes) = (None::<Function>, shapes_of(kernel));
+    let mut parts = HashMap::new();
+    for _ in 0..MOST_DIVIDED {
+        let mut found = divided(body.as_ref().unwrap_or(kernel), flow, &shapes);
+        found.retain(|(result, _)| !parts.contains_key(result));
+        if found.is_empty() {
+            break;
+        }
+        let body = body.get_or_insert_with(|| kernel.clone());
+        for (result, part) in found {
+            let part = part.unwrap_or_else(|| body.int(body.ty(result).clone(), 0));
+            parts.insert(result, part);
+        }
+        replace_uses(body, &parts);
+        shapes = shapes_of(body);
+    }
+    (body, shapes)
+}
+
 /// What packs that lie within rows make of an id that counts several dimensions, `id / n` and `id % n`, if rows are no shorter than packs: one
 /// number for all lanes, None, and one that counts as the id does. See [`super::widen`]'s quotients.
 fn divided(kernel: &Function, flow: &ControlFlow, shapes: &Shapes) -> Vec<(Value, Option<Value>)> {
@@ -128,26 +140,14 @@ fn divided(kernel: &Function, flow: &ControlFlow, shapes: &Shapes) -> Vec<(Value
             else {
                 continue;
             };
-            let is_counted =
-                matches!(shapes.shape_at(*lhs, block), Shape::Affine { stride, .. } if stride != 0);
-            if !is_counted || shapes.shape_at(*rhs, block) != Shape::Uniform {
-                continue;
-            }
-            // Of a number that nobody knows long rows are expected.
-            let by = kernel.constant_int(*rhs);
-            let is_long = |length: u128| length >= LEAST_LINE;
-            let (is_row, part) = match op {
-                BinaryOp::UDiv | BinaryOp::SDiv => (by.is_none_or(is_long), None),
-                BinaryOp::URem | BinaryOp::SRem => (by.is_none_or(is_long), Some(*lhs)),
-                BinaryOp::LShr | BinaryOp::AShr => (by.is_some_and(|by| by < 64 && is_long(1 << by)), None),
-                BinaryOp::And => {
-                    let is_mask = |mask: u128| is_long(mask + 1) && (mask + 1).is_power_of_two();
-                    (by.is_some_and(|mask| mask < 1 << 31 && is_mask(mask)), Some(*lhs))
-                }
-                _ => continue,
+            let Some((is_quotient, by)) = divisor(kernel, *op, *rhs) else { continue };
+            // Of a number that nobody knows long lines are expected.
+            let is_line = match by {
+                Divisor::Constant(length) => length >= LEAST_LINE,
+                Divisor::Value(..) => shapes.shape_at(*rhs, block) == Shape::Uniform,
             };
-            if is_row {
-                found.push((result, part));
+            if is_line && shapes.shape_at(*lhs, block).stride().is_some_and(|stride| stride != 0) {
+                found.push((result, (!is_quotient).then_some(*lhs)));
             }
         }
     }

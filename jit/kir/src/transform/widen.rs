@@ -49,6 +49,7 @@ pub use calls::Callees;
 pub use choice::{Choice, Wanted, choose, choose_sub_groups, usual_sub_groups};
 pub use element_calls::call_for_elements;
 
+pub(super) use quotients::{Divisor, divisor};
 pub(super) use wrapping::Wrapping;
 
 use super::{ContextKind, Region};

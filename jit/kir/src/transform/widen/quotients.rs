@@ -17,6 +17,7 @@ use crate::analysis::{ControlFlow, LoopId, Loops, Shape};
 use crate::transform::{ContextKind, Region};
 use crate::{Block, Function, Op};
 use spirula_interface::target::TargetFacts;
+pub(in crate::transform) use split::{Divisor, divisor};
 use split::{How, Split};
 
 /// A second way through a body must make it so much faster: it takes as long to build as the first.

@@ -26,7 +26,8 @@ pub(super) const ROW: f64 = 256.0;
 
 /// What divides.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
-enum Divisor {
+pub(in crate::transform) enum Divisor {
+    /// A number.
     Constant(u64),
     /// As a signed number, or not.
     Value(Value, bool),
@@ -508,7 +509,7 @@ fn divided<'a>(body: &'a Function, op: &'a Op) -> &'a Op {
 }
 
 /// What an operation divides by, and whether it yields the quotient.
-fn divisor(body: &Function, op: BinaryOp, rhs: Value) -> Option<(bool, Divisor)> {
+pub(in crate::transform) fn divisor(body: &Function, op: BinaryOp, rhs: Value) -> Option<(bool, Divisor)> {
     use BinaryOp::{AShr, And, LShr, SDiv, SRem, UDiv, URem};
     let constant = body.constant_int(rhs);
     let divisor = match (op, constant) {
