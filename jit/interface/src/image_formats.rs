@@ -40,14 +40,6 @@ impl ImageFormats {
     pub fn are_of(&self, launch: &ImageFormats) -> bool {
         std::iter::zip(self.0, launch.0).all(|(known, format)| known == 0 || known == format)
     }
-
-    /// What is the same in both.
-    pub fn common(self, other: ImageFormats) -> ImageFormats {
-        ImageFormats(std::array::from_fn(|number| {
-            let [one, two] = [self.0[number], other.0[number]];
-            if one == two { one } else { 0 }
-        }))
-    }
 }
 
 #[cfg(test)]
@@ -82,7 +74,5 @@ mod tests {
         let launch = formats(&[(RGBA, FLOAT), (RGBA, UNORM_INT8)]);
         assert!(known.are_of(&launch) && ImageFormats::UNKNOWN.are_of(&launch));
         assert!(!launch.are_of(&known) && !known.are_of(&formats(&[(RGBA, UNORM_INT8)])));
-        assert_eq!(known.common(launch), known);
-        assert!(launch.common(formats(&[(RGBA, UNORM_INT8), (RGBA, FLOAT)])).is_unknown());
     }
 }
