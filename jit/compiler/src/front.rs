@@ -39,6 +39,7 @@ mod short_loops;
 #[cfg(test)]
 pub(crate) mod testing;
 mod undefined;
+mod unrolled_sizes;
 mod variables;
 
 use crate::llvm::{self, Module, Session};

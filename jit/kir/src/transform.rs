@@ -102,6 +102,10 @@ pub enum ContextKind {
     /// One value for each work-item, of which neighbours in dimension 0 lie `stride` apart: a pack needs the first one's.
     #[allow(missing_docs)]
     Affine { ty: Type, stride: i64, exact: bool },
+    /// What packs are given as an argument: a pointer into private memory that lies interleaved, in elements of so many bytes
+    /// (`widen/slots.rs`). Where lanes' pointers are neighbours, a pack has the first one's.
+    #[allow(missing_docs)]
+    Interleaved { ty: Type, element: u64, neighbours: bool },
     /// The combination of all work-items' values, and places to combine them in until all are there.
     Reduction(ReduceOp, Type),
     /// What the work-items that come before one have left.
@@ -165,6 +169,10 @@ impl Display for WorkGroup {
                 ContextKind::Affine { ty, stride, exact } => {
                     let exact = if *exact { " exact" } else { "" };
                     writeln!(f, "context #{i}: affine {ty}, stride {stride}{exact}")?;
+                }
+                ContextKind::Interleaved { ty, element, neighbours } => {
+                    let neighbours = if *neighbours { " neighbours" } else { "" };
+                    writeln!(f, "context #{i}: interleaved {ty}, element {element}{neighbours}")?;
                 }
                 ContextKind::Reduction(op, ty) => writeln!(f, "context #{i}: reduction {} {ty}", op.name())?,
                 ContextKind::Carry(op, ty) => writeln!(f, "context #{i}: carry {} {ty}", op.name())?,

@@ -13,7 +13,7 @@ use inkwell::llvm_sys::LLVMTypeKind::{LLVMArrayTypeKind, LLVMStructTypeKind, LLV
 use std::collections::{HashMap, HashSet};
 
 /// What all iterations of a loop over an array of so many elements may come to, in instructions.
-const MAX_UNROLLED: u64 = 4000;
+pub(super) const MAX_UNROLLED: u64 = 4000;
 /// The same for baseline code, which is to be there soon.
 const MAX_UNROLLED_QUICKLY: u64 = 1000;
 /// The same of a loop whose source asks for some unrolling: what LLVM allows then.

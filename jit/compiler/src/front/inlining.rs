@@ -104,6 +104,12 @@ fn is_finished(function: Function) -> bool {
     function.has_attribute("noinline") && function.name().starts_with(LIBRARY_PREFIX)
 }
 
+/// Whether a function is the builtin library's.
+pub(super) fn is_library(function: Function) -> bool {
+    let name = function.name();
+    name.starts_with(LIBRARY_PREFIX) || name.starts_with("spirula_")
+}
+
 /// What Rust's names of the library's functions begin with.
 const LIBRARY_PREFIX: &str = "_ZN16spirula_builtins";
 

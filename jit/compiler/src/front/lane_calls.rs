@@ -1,18 +1,26 @@
 //! Clean-up: which functions stay calls although they could be inlined. Packs call them in lanes, and where a large function is called so
 //! often that its copies are most of a kernel, one of it is built sooner and is hardly slower. A call with a constant among its arguments
-//! is inlined all the same: a sampler that is known makes most of an image access vanish.
+//! is inlined all the same: a sampler that is known makes most of an image access vanish. Private arrays may be handed on by their address if
+//! packs know how their elements lie for all lanes: numbers of some hundred bits are such arrays, and a kernel of a hundred products
+//! of them inlined is too large for packs.
 
 use super::call_graph::CallGraph;
 use super::cleanup::Effort;
 use super::inlining::{Sizes, bound_to_kernels};
 use super::postponed::{self, INLINE, SHARE, resume};
+use super::unrolled_sizes::UnrolledSizes;
 use crate::llvm::attribute::Attribute;
-use crate::llvm::{self, Call, Edit, Function, LlvmError, Module, Type};
+use crate::llvm::{self, Call, Edit, Function, Layout, LlvmError, Module, Type, Value};
+use inkwell::llvm_sys::LLVMOpcode;
 use inkwell::targets::TargetMachine;
 use std::collections::{HashMap, HashSet};
 
-/// Smaller functions, by instructions with all that they call, are inlined.
+/// Smaller functions, by instructions with all that they call once loops over arrays are unrolled, are inlined.
 const LEAST_SIZE: usize = 800;
+/// The same before it's known which loops are.
+const LEAST_ROLLED_SIZE: usize = 150;
+/// Programs of fewer instructions, with those of all that each function calls, are inlined.
+const LEAST_COPIED: usize = 3_000;
 
 /// Up to so many instructions copies are made in one kernel, or function that stays a call itself, beyond one of each function.
 const MOST_COPIED: usize = 8_000;
@@ -53,7 +61,7 @@ fn candidates<'e>(edit: Edit<'e>) -> Vec<Function<'e>> {
     let mut sizes = Sizes::default();
     let functions = edit.defined_functions();
     let copied: usize = functions.iter().map(|&f| sizes.of(f)).fold(0, usize::saturating_add);
-    if copied <= MOST_COPIED {
+    if copied <= LEAST_COPIED {
         return Vec::new();
     }
     let bound = bound_to_kernels(*edit, &CallGraph::new(*edit));
@@ -64,8 +72,60 @@ fn candidates<'e>(edit: Edit<'e>) -> Vec<Function<'e>> {
 
 /// Whether calls of a function are kept if they are many.
 pub(super) fn may_stay<'m>(function: Function<'m>, sizes: &mut Sizes<'m>) -> bool {
-    let is_shared = |ty: &Type| !ty.is_pointer() || matches!(ty.address_space(), 1 | 2);
-    function.value_type().parameter_types().iter().all(is_shared) && sizes.of(function) >= LEAST_SIZE
+    let may_be_passed = |ty: &Type| !ty.is_pointer() || matches!(ty.address_space(), 0..=2);
+    let types = function.value_type().parameter_types();
+    types.iter().all(may_be_passed) && sizes.of(function) >= LEAST_ROLLED_SIZE
+}
+
+/// Whether all that a function does with the private memory that it is given is to access elements of one size.
+fn accesses_elements<'m>(function: Function<'m>, layout: Layout<'m>) -> bool {
+    let is_private = |ty: Type| ty.is_pointer() && ty.address_space() == 0;
+    function.parameters().into_iter().filter(|parameter| is_private(parameter.ty())).all(|parameter| {
+        let mut sizes = HashSet::new();
+        find_accesses(*parameter, layout, MOST_NESTED, &mut sizes).is_some() && sizes.len() <= 1
+    })
+}
+
+/// Calls in which a pointer is handed on are followed so deep.
+const MOST_NESTED: u32 = 8;
+
+/// The bytes of each element that is accessed by a pointer; none if something else is done with it. (Copies are of elements as large as those of
+/// what they are copied to.)
+fn find_accesses<'m>(
+    pointer: Value<'m>,
+    layout: Layout<'m>,
+    depth: u32,
+    sizes: &mut HashSet<u64>,
+) -> Option<()> {
+    for user in pointer.users() {
+        let inst = user.as_instruction()?;
+        match inst.opcode() {
+            LLVMOpcode::LLVMGetElementPtr if inst.operand(0) == Some(pointer) => {
+                find_accesses(*inst, layout, depth, sizes)?;
+            }
+            LLVMOpcode::LLVMLoad => {
+                sizes.insert(layout.size(inst.ty().scalar()));
+            }
+            LLVMOpcode::LLVMStore if inst.operand(0) != Some(pointer) => {
+                sizes.insert(layout.size(inst.operand(0)?.ty().scalar()));
+            }
+            LLVMOpcode::LLVMCall => {
+                let callee = inst.called_function()?;
+                if callee.is_declaration() {
+                    callee.name().starts_with("llvm.").then_some(())?;
+                    continue;
+                }
+                let (arguments, depth) = (inst.as_call()?.arguments(), depth.checked_sub(1)?);
+                for (argument, parameter) in arguments.into_iter().zip(callee.parameters()) {
+                    if argument == pointer {
+                        find_accesses(*parameter, layout, depth, sizes)?;
+                    }
+                }
+            }
+            _ => return None,
+        }
+    }
+    Some(())
 }
 
 /// Who makes calls that may stay, and what inlining them takes, in instructions.
@@ -95,10 +155,14 @@ fn calls_of(function: Function<'_>) -> Vec<Call<'_>> {
 /// Marks calls to be inlined, and yields the functions of which all are.
 fn decide<'e>(edit: Edit<'e>, postponed: &[String]) -> Vec<String> {
     let functions: Vec<Function> = postponed.iter().filter_map(|name| edit.function_named(name)).collect();
-    let mut sizes = Sizes::default();
+    let mut sizes = UnrolledSizes::default();
+    let stays: HashMap<Function, bool> = functions
+        .iter()
+        .map(|&f| (f, sizes.of(f) >= LEAST_SIZE && accesses_elements(f, edit.layout())))
+        .collect();
     let (mut inlined, mut left) = (Vec::new(), HashSet::new());
     let mut calls: HashMap<Function, Vec<Call>> = HashMap::new();
-    for call in functions.iter().copied().flat_map(calls_of) {
+    for call in functions.iter().copied().filter(|function| stays[function]).flat_map(calls_of) {
         calls.entry(call.parent_function()).or_default().push(call);
     }
     let callers = calls.into_iter().map(|(caller, calls)| {
@@ -171,5 +235,30 @@ mod tests {
     fn what_constants_make_small_is_inlined() {
         assert_eq!(left(60, "false", Effort::Full), 0);
         assert_eq!(left(60, "true", Effort::Full), 60);
+    }
+
+    /// The calls that are left of a kernel that so many times has a function add to an array of eight, by a loop of so many steps that writes
+    /// elements of one type, and reads those of another.
+    fn left_of_arrays(times: usize, steps: u32, [stored, loaded]: [&str; 2]) -> usize {
+        let work: String = (0..200).map(|i| format!("%v{} = mul i64 %v{i}, %l\n ", i + 1)).collect();
+        let text = format!(
+            "define internal void @add(ptr %to, i64 %n) {{\n br label %h\nh:\n %i = phi i64 [ 0, %0 ], [ %j, %b ]
+             %c = icmp ult i64 %i, {steps}\n br i1 %c, label %b, label %e\nb:\n %q = getelementptr {stored}, ptr %to, i64 %i
+             %x = load {loaded}, ptr %q\n %l = zext {loaded} %x to i64\n %v0 = add i64 %l, %n\n {work}%y = trunc i64 %v200 to {stored}
+             store {stored} %y, ptr %q\n %j = add i64 %i, 1\n br label %h\ne:\n ret void\n}}
+            define void @spirula.kernel.k(ptr addrspace(1) %p, i64 %n) {{\n %a = alloca [8 x i32]\n store i32 7, ptr %a
+             {} %r = load i32, ptr %a\n store i32 %r, ptr addrspace(1) %p\n ret void\n}}",
+            "call void @add(ptr %a, i64 %n)\n ".repeat(times)
+        );
+        cleaned_by(&text, Effort::Full).0.matches("call void @add(").count()
+    }
+
+    #[test]
+    fn arrays_are_handed_on_if_their_elements_are_of_one_size() {
+        assert_eq!(left_of_arrays(60, 6, ["i32", "i32"]), 60);
+        assert_eq!(left_of_arrays(60, 6, ["i32", "i16"]), 0);
+        // Small once it is unrolled, or few calls.
+        assert_eq!(left_of_arrays(60, 3, ["i32", "i32"]), 0);
+        assert_eq!(left_of_arrays(4, 6, ["i32", "i32"]), 0);
     }
 }

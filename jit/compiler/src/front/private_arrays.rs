@@ -7,7 +7,7 @@
 use super::array_loops;
 use super::cleanup::run_stages;
 use super::harden::kernel_symbol;
-use super::inlining::Sizes;
+use super::inlining::{Sizes, is_library};
 use super::postponed;
 use crate::llvm::attribute::Attribute;
 use crate::llvm::{Edit, Function, LlvmError, Module, Type, View};
@@ -49,7 +49,22 @@ pub(super) fn postpone<'e>(edit: Edit<'e>, bound: &HashSet<Function<'e>>) -> Vec
     postponed::postpone(edit, computing)
 }
 
-/// Unrolls the loops of kernels with private arrays. Yields the instructions that are not there only because it's
+/// Functions that stay calls have their loops unrolled as well if they are no more than so many instructions together.
+const MOST_CALLED: usize = 20_000;
+
+/// The kernels, and what they call that will not be inlined: but for the library, which is finished.
+fn unrolled_functions(module: View, kernels: &[KernelSignature]) -> HashSet<String> {
+    let mut names: HashSet<String> = kernels.iter().map(|kernel| kernel_symbol(&kernel.name)).collect();
+    let functions = module.defined_functions().into_iter();
+    let called: Vec<Function> = functions.filter(|f| !names.contains(&f.name()) && !is_library(*f)).collect();
+    let size = called.iter().map(|function| function.instructions().len()).sum::<usize>();
+    if size <= MOST_CALLED {
+        names.extend(called.into_iter().map(|function| function.name()));
+    }
+    names
+}
+
+/// Unrolls the loops of kernels with private arrays, and of the functions that stay calls. Yields the instructions that are not there only because it's
 /// to be done quickly.
 pub(super) fn unroll(
     module: &mut Module,
@@ -57,17 +72,17 @@ pub(super) fn unroll(
     machine: &TargetMachine,
     is_quick: bool,
 ) -> Result<u64, LlvmError> {
-    let kernels: HashSet<String> = kernels.iter().map(|kernel| kernel_symbol(&kernel.name)).collect();
+    let functions = unrolled_functions(module.view(), kernels);
     let mut left_out = 0;
     // An inner loop that counts from, or to, what an outer one counts has a known length once that is unrolled.
     for _ in 0..MOST_ROUNDS {
-        let before = blocks_beside_arrays(module.view(), &kernels);
+        let before = blocks_beside_arrays(module.view(), &functions);
         if before == 0 {
             break;
         }
         // Loops that stay are met again.
-        left_out = left_out.max(unroll_once(module, &kernels, machine, is_quick)?);
-        if blocks_beside_arrays(module.view(), &kernels) == before {
+        left_out = left_out.max(unroll_once(module, &functions, machine, is_quick)?);
+        if blocks_beside_arrays(module.view(), &functions) == before {
             break;
         }
     }
@@ -77,21 +92,21 @@ pub(super) fn unroll(
 /// Loops are looked at so many times.
 const MOST_ROUNDS: usize = 3;
 
-/// The number of blocks of kernels with private arrays.
-fn blocks_beside_arrays(module: View, kernels: &HashSet<String>) -> usize {
-    let functions = module.defined_functions().into_iter();
-    let wanted = functions.filter(|function| kernels.contains(&function.name()) && has_array(*function));
+/// The number of blocks of those functions with private arrays.
+fn blocks_beside_arrays(module: View, functions: &HashSet<String>) -> usize {
+    let all = module.defined_functions().into_iter();
+    let wanted = all.filter(|function| functions.contains(&function.name()) && has_array(*function));
     wanted.map(|function| function.blocks().len()).sum()
 }
 
 fn unroll_once(
     module: &mut Module,
-    kernels: &HashSet<String>,
+    functions: &HashSet<String>,
     machine: &TargetMachine,
     is_quick: bool,
 ) -> Result<u64, LlvmError> {
     let mut left_out = 0;
-    let wants = |function: Function| kernels.contains(&function.name()) && has_array(function);
+    let wants = |function: Function| functions.contains(&function.name()) && has_array(function);
     module.edit(|edit| {
         let mut sizes = Sizes::default();
         let wanted = edit.defined_functions().into_iter().filter(|&function| wants(function));

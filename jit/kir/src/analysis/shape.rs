@@ -301,6 +301,7 @@ impl Solver<'_> {
         match (&self.memory.context[slot], op) {
             (ContextKind::Uniform(_) | ContextKind::Reduction(..), _) => Shape::Uniform,
             (&ContextKind::Affine { stride, exact, .. }, _) => affine(stride, exact),
+            (&ContextKind::Interleaved { element, neighbours: true, .. }, _) => affine(element as i64, false),
             (ContextKind::Memory { size, align }, Op::ContextAddress(_)) => {
                 affine(size.next_multiple_of(u64::from(*align).max(1)) as i64, false)
             }

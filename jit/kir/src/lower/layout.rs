@@ -100,7 +100,9 @@ impl Layout {
 pub(super) fn element_size(kind: &ContextKind) -> u64 {
     match kind {
         ContextKind::Uniform(_) | ContextKind::Reduction(..) | ContextKind::Carry(..) => 0,
-        ContextKind::Varying(ty) | ContextKind::Affine { ty, .. } => ty.size(),
+        ContextKind::Varying(ty) | ContextKind::Affine { ty, .. } | ContextKind::Interleaved { ty, .. } => {
+            ty.size()
+        }
         ContextKind::Memory { size, align } => size.next_multiple_of(u64::from(*align).max(1)),
     }
 }

@@ -97,7 +97,7 @@ impl Facts {
     fn new(body: &Function, context: &[ContextKind], lanes: u32) -> Option<Self> {
         let flow = ControlFlow::new(body);
         let loops = Loops::new(&flow)?;
-        let slots = SlotPlan::new(body, lanes);
+        let slots = SlotPlan::new(body, context, lanes);
         let memory = MemoryShape { context, slot_strides: &slots.strides, interleaved: &slots.interleaved };
         let shapes = Shapes::new(body, &flow, &loops, &memory);
         let masks = Masks::new(body, &flow, &loops, &shapes);
@@ -205,7 +205,7 @@ struct Widener<'a> {
     lanes: u32,
     facts: &'a Facts,
     return_exit: Option<u32>,
-    /// What a called function's context slots hold: vectors, one for each component.
+    /// What a called function's context slots hold: vectors, one for each component, or one pointer.
     arguments: Vec<Vec<Value>>,
     /// Values to be kept for users behind divergent loops.
     left: HashSet<Value>,

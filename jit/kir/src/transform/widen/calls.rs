@@ -2,12 +2,15 @@
 //! of an argument that differs between lanes, and a mask if not all lanes are active. After Karrenberg and Hack, "Whole-Function
 //! Vectorization" (CGO 2011).
 //!
-//! Such a function is a region whose work-items get their arguments as what was kept for them over a barrier.
+//! Such a function is a region whose work-items get their arguments as what was kept for them over a barrier. Private memory lies for it as it
+//! does for its caller: pointers into what is interleaved there ([`super::slots`]) lead into interleaved memory here.
 
 use super::adjacent::{Merging, merge_adjacent};
 use super::cost::{Cost, cost};
+use super::slots::ArgumentAccesses;
 use super::values::components;
 use super::{Facts, Widener, new_widener, scheduled};
+use crate::analysis::{ControlFlow, Loops, Shape};
 use crate::builder::Builder;
 use crate::transform::ContextKind;
 use crate::{
@@ -43,6 +46,19 @@ struct Table {
     /// What a function costs one work-item: of all widths the same is said of scalar code.
     scalar: Mutex<HashMap<Arc<str>, f64>>,
     wide: Mutex<HashMap<Form, Option<Arc<Function>>>>,
+    /// What functions access by their arguments, which are pointers; none where it isn't known, or they can't be widened.
+    accesses: Mutex<HashMap<(Arc<str>, usize), Option<Arc<ArgumentAccesses>>>>,
+}
+
+/// How a pack passes an argument.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) enum Passing {
+    /// It is the same in all lanes.
+    Uniform,
+    /// As a vector for each component.
+    Varying,
+    /// A pointer into private memory that is interleaved, in elements of so many bytes: the first lane's, if lanes' are neighbours.
+    Interleaved { element: u64, neighbours: bool },
 }
 
 /// What a pack calls.
@@ -50,8 +66,7 @@ struct Table {
 pub(super) struct Form {
     pub function: Arc<str>,
     pub lanes: u32,
-    /// Which arguments are the same in all lanes.
-    pub uniform: Vec<bool>,
+    pub arguments: Vec<Passing>,
     /// Whether the last argument says which lanes are active.
     pub masked: bool,
 }
@@ -66,9 +81,35 @@ pub(super) struct Estimate {
 impl Form {
     /// What the function is called: of a form there is one.
     fn name(&self) -> String {
-        let shapes: String = self.uniform.iter().map(|&uniform| if uniform { 'u' } else { 'v' }).collect();
+        let shape = |passing: &Passing| match passing {
+            Passing::Uniform => "u".into(),
+            Passing::Varying => "v".into(),
+            Passing::Interleaved { element, neighbours: true } => format!("n{element}"),
+            Passing::Interleaved { element, neighbours: false } => format!("p{element}"),
+        };
+        let shapes: String = self.arguments.iter().map(shape).collect();
         let masked = if self.masked { "m" } else { "" };
         format!("{}.x{}{masked}.{shapes}", self.function, self.lanes)
+    }
+
+    /// Whether only code in lanes finds the memory that an argument leads to.
+    fn must_be_in_lanes(&self) -> bool {
+        self.arguments.iter().any(|passing| matches!(passing, Passing::Interleaved { .. }))
+    }
+}
+
+impl Facts {
+    /// How a call passes an argument.
+    pub(super) fn passing(&self, argument: Value, user: Block) -> Passing {
+        let shape = self.shapes.shape_at(argument, user);
+        match self.slots.element(argument) {
+            Some(element) => {
+                let neighbours = matches!(shape, Shape::Affine { stride, .. } if stride == element as i64);
+                Passing::Interleaved { element, neighbours }
+            }
+            None if shape == Shape::Uniform => Passing::Uniform,
+            None => Passing::Varying,
+        }
     }
 }
 
@@ -95,6 +136,7 @@ impl Callees {
             estimates: Mutex::default(),
             scalar: Mutex::default(),
             wide: Mutex::default(),
+            accesses: Mutex::default(),
         })))
     }
 
@@ -117,11 +159,40 @@ impl Callees {
         found.into_iter().map(|function| Function::clone(function)).collect()
     }
 
+    /// What a function accesses by an argument, which is a pointer. None if that isn't known, or packs of so many lanes don't call it in lanes
+    /// whatever it costs.
+    pub(super) fn accesses(
+        &self,
+        function: &Arc<str>,
+        argument: usize,
+        lanes: Option<u32>,
+    ) -> Option<Arc<ArgumentAccesses>> {
+        let table = self.0.as_ref()?;
+        let (callee, private) = table.functions.get(&**function)?;
+        if lanes.is_some_and(|lanes| private.saturating_mul(lanes.into()) > MOST_PRIVATE) {
+            return None;
+        }
+        let key = (function.clone(), argument);
+        if let Some(known) = table.accesses.lock().unwrap_or_else(PoisonError::into_inner).get(&key) {
+            return known.clone();
+        }
+        let can_be_widened = || Loops::new(&ControlFlow::new(callee)).is_some();
+        let parameter = callee.params.get(argument).filter(|_| can_be_widened());
+        let accesses = parameter.and_then(|parameter| {
+            let mut body = callee.clone();
+            body.callees = self.clone();
+            ArgumentAccesses::new(&body, parameter.value).map(Arc::new)
+        });
+        table.accesses.lock().unwrap_or_else(PoisonError::into_inner).insert(key, accesses.clone());
+        accesses
+    }
+
     /// What a call costs; none if that isn't known.
-    pub(super) fn estimate(&self, op: &Op, lanes: u32, uniform: Vec<bool>) -> Option<Estimate> {
+    pub(super) fn estimate(&self, op: &Op, lanes: u32, arguments: Vec<Passing>) -> Option<Estimate> {
         let Op::Call { function, .. } = op else { return None };
         // The mask makes little difference.
-        let form = Form { function: function.clone(), lanes, uniform, masked: true };
+        let form = Form { function: function.clone(), lanes, arguments, masked: true };
+        let must_be_in_lanes = form.must_be_in_lanes();
         let table = self.0.as_ref()?;
         let known = table.estimates.lock().unwrap_or_else(PoisonError::into_inner).get(&form).copied();
         let cost = known.unwrap_or_else(|| {
@@ -131,7 +202,7 @@ impl Callees {
         });
         let Cost { scalar, pack } = cost?;
         let of_instances = f64::from(lanes) * (scalar + table.target.costs.instance);
-        Some(Estimate { cost: Cost { scalar, pack }, in_lanes: pack < of_instances })
+        Some(Estimate { cost: Cost { scalar, pack }, in_lanes: must_be_in_lanes || pack < of_instances })
     }
 
     fn estimate_anew(&self, table: &Table, form: &Form) -> Option<Cost> {
@@ -176,10 +247,14 @@ impl Callees {
             function.add_param(body.ty(param.value).clone(), param.offset, param.passing);
         }
         let arguments = context.iter().map(|kind| {
-            let ContextKind::Varying(ty) = kind else { return Vec::new() };
-            let mut add =
-                |scalar| function.add_argument(Type::Vector(scalar, form.lanes), Promises::default());
-            components(ty).into_iter().map(&mut add).collect()
+            let types = match kind {
+                ContextKind::Interleaved { ty, neighbours: true, .. } => vec![ty.clone()],
+                ContextKind::Varying(ty) | ContextKind::Interleaved { ty, .. } => {
+                    components(ty).into_iter().map(|scalar| Type::Vector(scalar, form.lanes)).collect()
+                }
+                _ => Vec::new(),
+            };
+            types.into_iter().map(|ty| function.add_argument(ty, Promises::default())).collect()
         });
         let arguments = arguments.collect();
         let mut widener = new_widener(&body, &context, form.lanes, &facts, function);
@@ -201,12 +276,19 @@ impl Callees {
         let item = body.add_block();
         body.jump(Block(0), item);
         let mut context = Vec::new();
-        let varying: Vec<usize> = (0..form.uniform.len()).filter(|&number| !form.uniform[number]).collect();
-        for (before, number) in varying.into_iter().enumerate() {
-            let param = body.params.get(number - before)?.value;
+        for (number, &passing) in form.arguments.iter().enumerate() {
             let slot = ContextSlot(context.len() as u32);
-            context.push(ContextKind::Varying(body.ty(param).clone()));
-            body.compute_param(number - before, item, Op::ContextLoad(slot));
+            let number = number - context.len();
+            let param = body.params.get(number)?.value;
+            let ty = body.ty(param).clone();
+            context.push(match passing {
+                Passing::Uniform => continue,
+                Passing::Varying => ContextKind::Varying(ty),
+                Passing::Interleaved { element, neighbours } => {
+                    ContextKind::Interleaved { ty, element, neighbours }
+                }
+            });
+            body.compute_param(number, item, Op::ContextLoad(slot));
         }
         let Signature::Function { result } = &callee.signature else { return None };
         let end = body.add_block();
@@ -295,15 +377,26 @@ impl Widener<'_> {
     /// A call in lanes; none if each lane is to make its own.
     pub(super) fn call(&mut self, op: &Op, result: Option<Value>) -> Option<Vec<Value>> {
         let Op::Call { function, pure, nocapture, nosync, arguments } = op else { return None };
-        let uniform: Vec<bool> = arguments.iter().map(|&argument| self.is_uniform(argument)).collect();
-        self.body.callees.estimate(op, self.lanes, uniform.clone()).filter(|estimate| estimate.in_lanes)?;
+        let passing: Vec<Passing> = arguments.iter().map(|&v| self.facts.passing(v, self.user)).collect();
         let mask = self.mask();
-        let form = Form { function: function.clone(), lanes: self.lanes, uniform, masked: mask.is_some() };
+        let form = Form {
+            function: function.clone(),
+            lanes: self.lanes,
+            arguments: passing.clone(),
+            masked: mask.is_some(),
+        };
+        if !form.must_be_in_lanes() {
+            let estimate = self.body.callees.estimate(op, self.lanes, passing.clone());
+            estimate.filter(|estimate| estimate.in_lanes)?;
+        }
         let wide = self.body.callees.wide(&form)?;
         let (same, other): (Vec<_>, Vec<_>) =
-            arguments.iter().partition(|&&argument| self.is_uniform(argument));
-        let mut passed: Vec<Value> = same.into_iter().map(|argument| self.first_lane(argument)).collect();
-        passed.extend(other.into_iter().flat_map(|argument| self.lanes_of(argument)));
+            arguments.iter().zip(passing).partition(|&(_, passing)| passing == Passing::Uniform);
+        let mut passed: Vec<Value> = same.into_iter().map(|(&v, _)| self.first_lane(v)).collect();
+        passed.extend(other.into_iter().flat_map(|(&argument, passing)| match passing {
+            Passing::Interleaved { neighbours: true, .. } => vec![self.first_lane(argument)],
+            _ => self.lanes_of(argument),
+        }));
         passed.extend(mask);
         let call = Op::Call {
             function: wide.name.as_str().into(),

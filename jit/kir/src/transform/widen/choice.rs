@@ -199,7 +199,7 @@ fn merged(
 fn with_one_size_of_elements(region: &Region, context: &[ContextKind], lanes: u32) -> Option<Region> {
     let facts = || Facts::new(&region.body, context, lanes);
     let body = (!region.body.slots.is_empty()).then(facts).flatten();
-    let body = with_common_elements(&region.body, &body?)?;
+    let body = with_common_elements(&region.body, &body?, lanes)?;
     Some(Region { body, ..region.clone() })
 }
 

@@ -2,7 +2,7 @@
 //! once, in as many lanes as the vector has elements. (Whole-function vectorization, as of packs: see `calls`.) A few elements may be missing: a
 //! `float3` has a fourth one in memory.
 
-use super::calls::Form;
+use super::calls::{Form, Passing};
 use super::values::components;
 use crate::builder::{Builder, replace_results};
 use crate::{Constant, Function, Inst, Op, Scalar, Signature, Type, Value};
@@ -124,9 +124,13 @@ fn group(body: &Function, calls: &[(Inst, u32)], arguments: Vec<Argument>) -> Op
     let op = body.op(first);
     let Op::Call { function, .. } = op else { return None };
     let lanes = length.next_power_of_two();
-    let uniform: Vec<bool> = arguments.iter().map(|a| matches!(a, Argument::Same(_))).collect();
-    let estimate = body.callees.estimate(op, lanes, uniform.clone()).filter(|estimate| estimate.in_lanes)?;
-    let form = Form { function: function.clone(), lanes, uniform, masked: false };
+    let passing = |argument: &Argument| match argument {
+        Argument::Same(_) => Passing::Uniform,
+        Argument::ElementOf(_) => Passing::Varying,
+    };
+    let arguments_passed: Vec<Passing> = arguments.iter().map(passing).collect();
+    let estimate = body.callees.estimate(op, lanes, arguments_passed.clone()).filter(|e| e.in_lanes)?;
+    let form = Form { function: function.clone(), lanes, arguments: arguments_passed, masked: false };
     let results = components(body.ty(body.result(first)?));
     let elements = (0..lanes).map(|lane| if present.contains(&lane) { lane } else { any }).collect();
     Some(Group { form, cost: estimate.cost.pack, arguments, results, elements })

@@ -76,6 +76,7 @@ impl Widener<'_> {
             Op::Cast { op: CastOp::Trunc | CastOp::SExt | CastOp::ZExt, value: operand, .. } if exact => {
                 self.extended(*operand)
             }
+            Op::ContextLoad(slot) if !self.arguments.is_empty() => self.arguments[slot.0 as usize][0],
             Op::WorkItem { .. } | Op::SlotAddress(_) | Op::ContextAddress(_) => {
                 self.push(self.body.ty(value).clone(), op.clone())
             }

@@ -15,11 +15,11 @@ const MOST_PIECES: u64 = 4;
 const MOST_LANES: u64 = 16;
 
 /// The body with elements of one size in each slot where that helps; none if it does nowhere.
-pub(super) fn with_common_elements(body: &Function, facts: &Facts) -> Option<Function> {
+pub(super) fn with_common_elements(body: &Function, facts: &Facts, lanes: u32) -> Option<Function> {
     let (uses, blocks) = (Uses::new(body), blocks_of(body));
     let mut narrowed: HashMap<Inst, Type> = HashMap::new();
     for slot in 0..body.slots.len() {
-        let Some(accesses) = uses.accesses(body, Slot(slot as u32)) else { continue };
+        let Some(accesses) = uses.accesses(body, Slot(slot as u32), lanes) else { continue };
         let (None, Some(smallest)) = (accesses.element(), accesses.smallest()) else { continue };
         let larger = accesses.accessed.iter().filter(|(_, component, _)| *component > smallest);
         let pieces: Option<Vec<(Inst, Type)>> = larger

@@ -1,14 +1,15 @@
 //! Widening: where the lanes' private memory lies. A slot whose accesses are all of one element size, some perhaps of such elements as
 //! vectors of smaller ones, is interleaved: element by element, each for all lanes, so that lanes with the same index access neighbours.
-//! Other slots lie lane after lane.
+//! Functions that packs call in lanes access such a slot in the same way. Other slots lie lane after lane.
 
 use crate::analysis::Divisors;
+use crate::transform::ContextKind;
 use crate::{
     AddressSpace, Block, CastOp, Constant, Function, Inst, Op, Scalar, Slot, SlotData, Terminator, Type,
     Value, ValueDef,
 };
 use fixedbitset::FixedBitSet;
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 
 /// The slots of a widened body.
 pub(super) struct SlotPlan {
@@ -23,25 +24,29 @@ pub(super) struct SlotPlan {
 }
 
 impl SlotPlan {
-    pub fn new(body: &Function, lanes: u32) -> Self {
+    pub fn new(body: &Function, context: &[ContextKind], lanes: u32) -> Self {
         let mut plan = SlotPlan {
             strides: Vec::new(),
             slots: Vec::new(),
             interleaved: FixedBitSet::with_capacity(body.value_count()),
             elements: HashMap::new(),
         };
-        if body.slots.is_empty() {
+        let given = context.iter().any(|kind| matches!(kind, ContextKind::Interleaved { .. }));
+        if body.slots.is_empty() && !given {
             return plan;
         }
         let uses = Uses::new(body);
+        if given {
+            for (pointer, element) in given_pointers(body, context) {
+                plan.add(&uses.addresses(body, pointer), element);
+            }
+        }
         for (i, slot) in body.slots.iter().enumerate() {
             let align = u64::from(slot.align.max(1));
-            let accesses = uses.accesses(body, Slot(i as u32));
+            let accesses = uses.accesses(body, Slot(i as u32), lanes);
             let (stride, size) = match accesses.and_then(|all| Some((all.element()?, all.pointers))) {
                 Some((element, pointers)) => {
-                    let pointed = pointers.ones().map(|pointer| (Value(pointer as u32), element));
-                    plan.elements.extend(pointed);
-                    plan.interleaved.union_with(&pointers);
+                    plan.add(&pointers, element);
                     (element, slot.size.next_multiple_of(element))
                 }
                 None => {
@@ -55,6 +60,16 @@ impl SlotPlan {
         plan
     }
 
+    fn add(&mut self, pointers: &FixedBitSet, element: u64) {
+        self.elements.extend(pointers.ones().map(|pointer| (Value(pointer as u32), element)));
+        self.interleaved.union_with(pointers);
+    }
+
+    /// Bytes of the elements of the interleaved slot that a pointer leads into; none if it doesn't lead into one.
+    pub fn element(&self, pointer: Value) -> Option<u64> {
+        self.elements.get(&pointer).copied()
+    }
+
     /// Whether a pointer leads into an interleaved slot.
     pub fn is_interleaved(&self, pointer: Value) -> bool {
         self.interleaved.contains(pointer.index())
@@ -66,28 +81,69 @@ impl SlotPlan {
     }
 }
 
+/// The pointers into interleaved slots that a called function was given.
+fn given_pointers(body: &Function, context: &[ContextKind]) -> Vec<(Value, u64)> {
+    let pointer = |inst: Inst| match *body.op(inst) {
+        Op::ContextLoad(slot) => match context[slot.0 as usize] {
+            ContextKind::Interleaved { element, .. } => Some((body.result(inst)?, element)),
+            _ => None,
+        },
+        _ => None,
+    };
+    body.insts().filter_map(pointer).collect()
+}
+
 /// All that is done with a slot, where that is known.
 pub(super) struct Accesses {
     /// Loads and stores, with the bytes of a component and of all.
     pub accessed: Vec<(Inst, u64, u64)>,
+    /// The same of loads and stores in functions that are called.
+    called: BTreeSet<(u64, u64)>,
     /// That lead into it.
     pointers: FixedBitSet,
     /// All offsets are made of multiples of these.
     steps: Vec<i64>,
 }
 
+/// What a function does with the private memory that an argument leads to.
+#[derive(Debug)]
+pub(super) struct ArgumentAccesses {
+    /// The bytes of components that are loaded and stored, and of all of them.
+    pub sizes: BTreeSet<(u64, u64)>,
+    /// All offsets are made of multiples of these.
+    pub steps: Vec<i64>,
+}
+
+impl ArgumentAccesses {
+    /// Of the function's own parameter.
+    pub fn new(function: &Function, parameter: Value) -> Option<Self> {
+        let accesses = Uses::new(function).accesses_by(function, vec![parameter], None)?;
+        let sizes = accesses.sizes().chain(accesses.called.iter().copied()).collect();
+        let mut steps = accesses.steps;
+        steps.sort_unstable();
+        steps.dedup();
+        Some(ArgumentAccesses { sizes, steps })
+    }
+}
+
 impl Accesses {
     /// The size of the elements as which alone it is accessed, be it as vectors of smaller ones; none if there are several.
     pub fn element(&self) -> Option<u64> {
-        let size = self.accessed.iter().map(|&(_, component, _)| component).max()?;
-        let fits = self.accessed.iter().all(|&(_, component, whole)| component == size || whole == size);
+        let sizes = || self.sizes().chain(self.called.iter().copied());
+        let size = sizes().map(|(component, _)| component).max()?;
+        let fits = sizes().all(|(component, whole)| component == size || whole == size);
         (fits && self.are_of(size)).then_some(size)
     }
 
-    /// The size of the smallest components, if all others lie where such do.
+    /// The size of the smallest components, if all others lie where such do, and called functions access nothing else.
     pub fn smallest(&self) -> Option<u64> {
-        let size = self.accessed.iter().map(|&(_, component, _)| component).min()?;
-        self.are_of(size).then_some(size)
+        let size = self.sizes().map(|(component, _)| component).min()?;
+        let others = self.called.iter().any(|&(component, _)| component != size);
+        (self.are_of(size) && !others).then_some(size)
+    }
+
+    fn sizes(&self) -> impl Iterator<Item = (u64, u64)> {
+        self.accessed.iter().map(|&(_, component, whole)| (component, whole))
     }
 
     /// Whether pointers are multiples of so many bytes.
@@ -120,15 +176,18 @@ impl Uses {
         uses
     }
 
-    /// How a slot is accessed; none if that isn't known, or pointers into it are kept.
-    pub fn accesses(&self, body: &Function, slot: Slot) -> Option<Accesses> {
-        let mut accessed: Vec<(Inst, u64, u64)> = Vec::new();
-        let mut pointers = FixedBitSet::with_capacity(body.value_count());
+    /// How a slot is accessed, if packs have so many lanes; none if that isn't known, or pointers into it are kept.
+    pub fn accesses(&self, body: &Function, slot: Slot, lanes: u32) -> Option<Accesses> {
         let addresses = body.blocks.iter().flat_map(|b| &b.insts);
-        let mut work: Vec<Value> = addresses
-            .filter(|&&i| *body.op(i) == Op::SlotAddress(slot))
-            .filter_map(|&i| body.result(i))
-            .collect();
+        let pointers = addresses.filter(|&&i| *body.op(i) == Op::SlotAddress(slot));
+        self.accesses_by(body, pointers.filter_map(|&i| body.result(i)).collect(), Some(lanes))
+    }
+
+    /// What is accessed by some pointers. Those of called functions that have too much private memory for so many lanes are not known.
+    pub fn accesses_by(&self, body: &Function, mut work: Vec<Value>, lanes: Option<u32>) -> Option<Accesses> {
+        let mut accessed: Vec<(Inst, u64, u64)> = Vec::new();
+        let mut called = BTreeSet::new();
+        let mut pointers = FixedBitSet::with_capacity(body.value_count());
         let mut steps: Vec<i64> = Vec::new();
         while let Some(pointer) = work.pop() {
             if self.passed_on.contains(pointer.index()) {
@@ -137,6 +196,15 @@ impl Uses {
             pointers.insert(pointer.index());
             for &user in &self.by[pointer.index()] {
                 let ty = match body.op(user) {
+                    Op::Call { function, arguments, .. } => {
+                        let numbers = (0..arguments.len()).filter(|&number| arguments[number] == pointer);
+                        for number in numbers {
+                            let of_argument = body.callees.accesses(function, number, lanes)?;
+                            called.extend(&of_argument.sizes);
+                            steps.extend(&of_argument.steps);
+                        }
+                        continue;
+                    }
                     Op::Address { base, index, scale, offset, .. }
                         if *base == pointer && *index != Some(pointer) =>
                     {
@@ -156,7 +224,20 @@ impl Uses {
                 accessed.push((user, component, component * u64::from(ty?.lanes())));
             }
         }
-        Some(Accesses { accessed, pointers, steps })
+        Some(Accesses { accessed, called, pointers, steps })
+    }
+
+    /// A pointer, and the addresses that are made of it.
+    fn addresses(&self, body: &Function, pointer: Value) -> FixedBitSet {
+        let (mut found, mut work) = (FixedBitSet::with_capacity(body.value_count()), vec![pointer]);
+        while let Some(pointer) = work.pop() {
+            found.insert(pointer.index());
+            let users = self.by[pointer.index()].iter();
+            let addresses =
+                users.filter(|&&user| matches!(body.op(user), Op::Address { base, .. } if *base == pointer));
+            work.extend(addresses.filter_map(|&user| body.result(user)));
+        }
+        found
     }
 }
 
@@ -222,7 +303,7 @@ mod tests {
             "kernel \"k\"(%0: ptr(global) @ 0) {{\n  slot $0: 64 align 8\nb0:\n  %1: ptr(private) = slot_address $0\n{loads}  return\n}}"
         );
         let body = parse(&text).unwrap_or_else(|e| panic!("{e}\n{text}"));
-        let plan = SlotPlan::new(&body, 16);
+        let plan = SlotPlan::new(&body, &[], 16);
         plan.elements.into_values().next()
     }
 

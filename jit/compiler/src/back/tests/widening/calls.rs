@@ -145,6 +145,104 @@ fn forms_of_calls() {
     assert!(lower(parse_module(&text).unwrap(), CHOSEN).0.lanes > 1);
 }
 
+/// A function that fills an array of four, and one that yields one of its first elements, which a third one increases.
+const ARRAYS: &str = "function \"fill\"(%0: ptr(private), %1: i32) {
+b0:
+  store %0, %1, align 4
+  %2: ptr(private) = address %0 + 4
+  %3: i32 = mul %1, 3:i32
+  store %2, %3, align 4
+  %4: ptr(private) = address %0 + 8
+  %5: <2 x i32> = insert_element [5:i32, 6:i32]:<2 x i32>, %1, 1:i32
+  store %4, %5, align 4
+  return
+}
+function \"bump\"(%0: ptr(private)) {
+b0:
+  %1: i32 = load %0, align 4
+  %2: i32 = add %1, 1:i32
+  store %0, %2, align 4
+  return
+}
+function \"pick\"(%0: ptr(private), %1: i32) yields i32 {
+b0:
+  %2: i32 = and %1, 1:i32
+  %3: i64 = zext %2
+  %4: ptr(private) = address %0 + %3*4 + 0
+  call @\"bump\"(%4)
+  %5: i32 = load %4, align 4
+  return %5
+}
+function \"low\"(%0: ptr(private)) yields i32 {
+b0:
+  %1: i8 = load %0, align 4
+  store %0, 77:i32, align 4
+  %2: i32 = zext %1
+  return %2
+}
+";
+
+/// Private arrays lie for the function as they do for its callers: their elements side by side for all lanes, whether lanes' pointers are
+/// neighbours or not, unless elements of several sizes are accessed.
+#[test]
+fn arrays_of_callers() {
+    let text = format!(
+        "{ARRAYS}{PARAMS} {{
+  slot $0: 16 align 4
+  slot $1: 4 align 4
+b0:
+  %3: i64 = global_id 0
+  %4: ptr(global) = address %0 + %3*4 + 0
+  %5: i32 = load %4, align 4
+  %6: ptr(private) = slot_address $0
+  call @\"fill\"(%6, %5)
+  %7: i32 = call @\"pick\"(%6, %5)
+  %8: i32 = and %5, 2:i32
+  %9: i64 = zext %8
+  %10: ptr(private) = address %6 + %9*4 + 0
+  %11: i32 = trunc %3
+  %12: i32 = srem %11, 3:i32
+  %13: i1 = icmp eq %12, 0:i32
+  branch %13, b1, b2(%7)
+b1:
+  %14: i32 = call @\"pick\"(%10, %11)
+  %15: ptr(private) = slot_address $1
+  store %15, %14, align 4
+  %16: i32 = call @\"low\"(%15)
+  %17: i32 = load %15, align 4
+  %18: i32 = mul %16, %17
+  jump b2(%18)
+b2(%19: i32):
+  %20: i32 = load %6, align 4
+  %21: i32 = xor %19, %20
+  store %4, %21, align 4
+  return
+}}"
+    );
+    let [forms, callees] = called(&text);
+    assert_eq!(
+        forms,
+        ["bump.x16.p4", "bump.x16m.p4", "fill.x16.n4v", "low.x16m.v", "pick.x16.n4v", "pick.x16m.p4v"]
+    );
+    assert_eq!(callees, ["bump.x16.p4", "bump.x16m.p4"]);
+    for local in [1, 5, 16, 33] {
+        let mut data = numbers(local * 4);
+        let before = data.clone();
+        run(&text, &mut data, local as u64, 20);
+        for (i, &got) in data.iter().enumerate() {
+            let number = before[i];
+            let mut array = [number, number.wrapping_mul(3), 5, number];
+            let mut pick = |at: usize| {
+                array[at] = array[at].wrapping_add(1);
+                array[at]
+            };
+            let first = pick((number & 1) as usize);
+            let second = if i % 3 == 0 { 77 * (pick((number & 2) as usize + i % 2) & 0xff) } else { first };
+            assert_eq!(got, second ^ array[0], "{local} {i}");
+        }
+    }
+}
+
 /// Functions without loops, of which it is known that they end.
 const PARTED: &str = "function \"parted\"(%0: i32, %1: i32) yields <2 x i32> {
 b0:

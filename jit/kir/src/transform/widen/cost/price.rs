@@ -145,9 +145,8 @@ impl Prices<'_> {
 
     /// A call, which packs make once if the function is widened.
     fn call(&self, block: Block, op: &Op, arguments: &[Value]) -> Price {
-        let uniform: Vec<bool> =
-            arguments.iter().map(|&v| self.facts.shapes.shape_at(v, block) == Shape::Uniform).collect();
-        match self.body.callees.estimate(op, self.lanes, uniform) {
+        let arguments = arguments.iter().map(|&argument| self.facts.passing(argument, block)).collect();
+        match self.body.callees.estimate(op, self.lanes, arguments) {
             Some(Estimate { cost, in_lanes: true }) => Price::new(cost, cost),
             Some(Estimate { cost, in_lanes: false }) => self.instance(cost.scalar),
             None => self.instance(CALL),

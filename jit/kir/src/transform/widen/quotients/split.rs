@@ -292,7 +292,7 @@ impl<'a> Split<'a> {
     pub(super) fn shapes(&self) -> Option<(ControlFlow, Shapes)> {
         let flow = ControlFlow::new(&self.body);
         let loops = Loops::new(&flow)?;
-        let slots = SlotPlan::new(&self.body, self.how.lanes);
+        let slots = SlotPlan::new(&self.body, self.how.context, self.how.lanes);
         let (slot_strides, interleaved) = (&slots.strides, &slots.interleaved);
         let memory = MemoryShape { context: self.how.context, slot_strides, interleaved };
         let shapes = Shapes::new(&self.body, &flow, &loops, &memory);
