@@ -6,7 +6,7 @@
 
 use super::call_graph::CallGraph;
 use super::cleanup::Effort;
-use super::inlining::{Sizes, bound_to_kernels};
+use super::inlining::{Sizes, bound_to_kernels, is_library};
 use super::postponed::{self, INLINE, SHARE, resume};
 use super::unrolled_sizes::UnrolledSizes;
 use crate::llvm::attribute::Attribute;
@@ -15,12 +15,12 @@ use inkwell::llvm_sys::LLVMOpcode;
 use inkwell::targets::TargetMachine;
 use std::collections::{HashMap, HashSet};
 
-/// Smaller functions, by instructions with all that they call once loops over arrays are unrolled, are inlined.
+/// Smaller functions, by instructions with all that they call, are inlined.
 const LEAST_SIZE: usize = 800;
-/// The same before it's known which loops are.
+/// The same of those that are given private arrays, before it's known which of their loops are unrolled.
 const LEAST_ROLLED_SIZE: usize = 150;
-/// Programs of fewer instructions, with those of all that each function calls, are inlined.
-const LEAST_COPIED: usize = 3_000;
+/// Nor do they stay in programs of fewer instructions, with those of all that each function calls.
+const LEAST_ROLLED: usize = 3_000;
 
 /// Up to so many instructions copies are made in one kernel, or function that stays a call itself, beyond one of each function.
 const MOST_COPIED: usize = 8_000;
@@ -61,25 +61,42 @@ fn candidates<'e>(edit: Edit<'e>) -> Vec<Function<'e>> {
     let mut sizes = Sizes::default();
     let functions = edit.defined_functions();
     let copied: usize = functions.iter().map(|&f| sizes.of(f)).fold(0, usize::saturating_add);
-    if copied <= LEAST_COPIED {
+    if copied <= LEAST_ROLLED {
         return Vec::new();
     }
     let bound = bound_to_kernels(*edit, &CallGraph::new(*edit));
     let functions = functions.into_iter().filter(|function| function.has_attribute("alwaysinline"));
     let shared = functions.filter(|function| !bound.contains(function));
-    shared.filter(|function| may_stay(*function, &mut sizes)).collect()
+    let may_stay = |function: &Function<'e>| match is_given_private_memory(*function) {
+        true => may_stay_rolled(*function, &mut sizes),
+        false => copied > MOST_COPIED && may_stay(*function, &mut sizes),
+    };
+    shared.filter(may_stay).collect()
 }
 
 /// Whether calls of a function are kept if they are many.
 pub(super) fn may_stay<'m>(function: Function<'m>, sizes: &mut Sizes<'m>) -> bool {
+    let is_shared = |ty: &Type| !ty.is_pointer() || matches!(ty.address_space(), 1 | 2);
+    function.value_type().parameter_types().iter().all(is_shared) && sizes.of(function) >= LEAST_SIZE
+}
+
+/// The same of one that is given private arrays. (The library's are taken for nothing but what they compute.)
+fn may_stay_rolled<'m>(function: Function<'m>, sizes: &mut Sizes<'m>) -> bool {
     let may_be_passed = |ty: &Type| !ty.is_pointer() || matches!(ty.address_space(), 0..=2);
     let types = function.value_type().parameter_types();
-    types.iter().all(may_be_passed) && sizes.of(function) >= LEAST_ROLLED_SIZE
+    !is_library(function) && types.iter().all(may_be_passed) && sizes.of(function) >= LEAST_ROLLED_SIZE
+}
+
+fn is_given_private_memory(function: Function) -> bool {
+    function.value_type().parameter_types().into_iter().any(is_private)
+}
+
+fn is_private(ty: Type) -> bool {
+    ty.is_pointer() && ty.address_space() == 0
 }
 
 /// Whether all that a function does with the private memory that it is given is to access elements of one size.
 fn accesses_elements<'m>(function: Function<'m>, layout: Layout<'m>) -> bool {
-    let is_private = |ty: Type| ty.is_pointer() && ty.address_space() == 0;
     function.parameters().into_iter().filter(|parameter| is_private(parameter.ty())).all(|parameter| {
         let mut sizes = HashSet::new();
         find_accesses(*parameter, layout, MOST_NESTED, &mut sizes).is_some() && sizes.len() <= 1
