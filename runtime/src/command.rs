@@ -116,6 +116,13 @@ impl Work {
             Work::Nothing | Work::Call(_) | Work::Batch(_) => None,
         }
     }
+
+    /// Before it begins: a launch whose times are read waits for its code.
+    pub(crate) fn wait_if_measured(&self) {
+        if let Work::Kernel(launch) = self {
+            launch.tiers().wait_if_measured(launch.items());
+        }
+    }
 }
 
 /// What makes a command, as often as it is asked to; the errors are those of enqueuing it. What is given once (handles, a kernel's

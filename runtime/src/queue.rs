@@ -463,7 +463,7 @@ impl Pending {
             self.event.advance(error.code());
             return;
         }
-        command.work.launched().into_iter().for_each(|tiers| tiers.wait_if_measured());
+        command.work.wait_if_measured();
         self.event.begin();
         let ended = || self.event.kernel_ended();
         let result = catch_unwind(AssertUnwindSafe(|| perform(command.work, device, &ended)));

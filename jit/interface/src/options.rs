@@ -75,6 +75,8 @@ pub struct Usual {
 impl Usual {
     /// Nothing in common: code of which all runs fast.
     pub const NOTHING: Usual = Usual { rows: 1, disjoint: false, size: None, formats: ImageFormats::UNKNOWN };
+    /// What most launches have, as long as none was seen.
+    pub const LIKELY: Usual = Usual { rows: 16, disjoint: true, ..Usual::NOTHING };
 }
 
 /// Why a compilation yielded nothing.

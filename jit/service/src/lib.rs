@@ -86,12 +86,14 @@ pub fn request(modules: &[&[u8]], options: &CompileOptions, tier: Tier) -> Resul
 }
 
 /// What launches had until now is no part of what the answer is kept under: another process, which has seen none yet, is to find
-/// it, and the code does what it should in all launches.
+/// it, and the code does what it should in all launches. (What is made before launches were seen is another answer.)
 fn repeatable(modules: &[&[u8]], mut inputs: Inputs) -> Result<Request, CompileError> {
     let modules = modules.to_vec();
     let job = Job::Build { modules: modules.clone(), inputs: inputs.clone() };
     match &mut inputs.options.specialization {
-        Some(Specialization { groups: Groups::Usual(usual), .. }) if *usual != Usual::NOTHING => {
+        Some(Specialization { groups: Groups::Usual(usual), .. })
+            if ![Usual::NOTHING, Usual::LIKELY].contains(usual) =>
+        {
             *usual = Usual::NOTHING;
             let unknown = Request::repeatable(&Job::Build { modules, inputs })?;
             Request::anew(&job).map(|request| request.kept_as(&unknown))

@@ -26,7 +26,7 @@ pub struct Variable {
 pub const VARIABLES: &[Variable] = &[
     Variable {
         name: "SPIRULA_BUILD_WAIT",
-        values: "milliseconds, 300 by default",
+        values: "milliseconds, 400 by default",
         meaning: "how long the builds of a process, and `clCreateKernel`, wait all together for optimized code of kernels that is expected to be there soon; \
                   0: kernels begin in the baseline's",
     },
@@ -291,7 +291,7 @@ impl UserSettings {
             debug,
             isolate: variable("SPIRULA_ISOLATE").is_some_and(|value| value != "0"),
             log: variable("SPIRULA_LOG").filter(|value| !value.is_empty()),
-            build_wait: Duration::from_millis(number("SPIRULA_BUILD_WAIT").unwrap_or(300).into()),
+            build_wait: Duration::from_millis(number("SPIRULA_BUILD_WAIT").unwrap_or(400).into()),
             threads: number("SPIRULA_THREADS").filter(|count| (1..=1024).contains(count)),
             tier: tier(variable("SPIRULA_TIER").as_deref(), asks),
             devices: devices(variable("SPIRULA_DEVICES").as_deref()),

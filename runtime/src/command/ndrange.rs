@@ -37,6 +37,11 @@ impl KernelLaunch {
         &self.invocation.tiers
     }
 
+    /// Its work-items, but for those that don't fit into groups of its size.
+    pub(crate) fn items(&self) -> u64 {
+        self.invocation.groups().saturating_mul(self.invocation.group_items())
+    }
+
     /// Runs it, prints what it printed, and runs what it enqueued. `ended` is called in between. CL_OUT_OF_RESOURCES without
     /// memory, and what kernels that it enqueued ended with.
     pub(crate) fn run(self, device: &Device, ended: &dyn Fn()) -> Result<()> {

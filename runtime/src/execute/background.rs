@@ -37,6 +37,9 @@ const SHORT: Duration = Duration::from_secs(1);
 /// short runs stay in the baseline for ever, for none of them lives until their code is there to be kept.
 const MOST_AT_EXIT: Duration = Duration::from_secs(1);
 
+/// So many wills are kept of which no job was made: each keeps a kernel.
+const MOST_LEFT: usize = 64;
+
 /// Between launches a job waits so long for the next launch, which may be one of another kernel that will have more of its code: so long it
 /// takes until that is known.
 pub(crate) const PAUSE: Duration = Duration::from_millis(10);
@@ -72,6 +75,15 @@ pub(crate) fn run_if_there_is_time(job: Job, will: Option<Will>) -> io::Result<(
     add(job, Urgency::Leisurely, Unfinished { will, is_waited_for: false })
 }
 
+/// An exit leaves this to another process, if there are not too many such wills by then.
+pub(crate) fn leave_at_exit(will: Will) {
+    exit_is_watched();
+    let mut state = QUEUE.get().lock();
+    if state.left.len() < MOST_LEFT {
+        state.left.push(will);
+    }
+}
+
 /// Whether this process exits and waits for nothing any more: jobs fail from here on, and that says nothing of what they do.
 pub(crate) fn is_left() -> bool {
     LEFT.load(Ordering::Relaxed)
@@ -104,10 +116,15 @@ impl Drop for Lent {
 
 fn add(job: Job, urgency: Urgency, unfinished: Unfinished) -> io::Result<()> {
     if spirula_service::keeps_code() {
-        static AT_EXIT: Once = Once::new();
-        AT_EXIT.call_once(finish_at_exit);
+        exit_is_watched();
     }
     QUEUE.get().add(job, urgency, unfinished)
+}
+
+/// Has an exit look after what is unfinished.
+fn exit_is_watched() {
+    static AT_EXIT: Once = Once::new();
+    AT_EXIT.call_once(finish_at_exit);
 }
 
 fn finish_at_exit() {
@@ -185,6 +202,8 @@ struct State {
     unfinished: BTreeMap<u64, Unfinished>,
     /// How many there were.
     count: u64,
+    /// What another process does of which no job was made.
+    left: Vec<Will>,
 }
 
 /// What an exit does about a job.
@@ -326,7 +345,7 @@ impl Queue {
             |_| Vec::new(),
             |state| {
                 let wills = state.unfinished.values().filter_map(|unfinished| unfinished.will.as_ref());
-                wills.filter_map(|will| will()).collect()
+                wills.chain(&state.left).filter_map(|will| will()).collect()
             },
         )
     }

@@ -112,7 +112,7 @@ impl Scheduler {
         {
             let has_a_choice = !may_be_long
                 && !self.may_meet(invocation, count)
-                && invocation.tiers.is_settled()
+                && invocation.tiers.launches_stay()
                 && version.tuning.as_ref().is_none_or(|tuning| tuning.is_settled())
                 && invocation.tiers.pace.estimate_ns(items) < company::MOST_NS;
             return match has_a_choice {
@@ -227,7 +227,7 @@ fn watch(job: &Arc<Job>, pause: impl Fn() + Send + 'static) {
             }
             let since_ns = look * BETWEEN_LOOKS.as_nanos() as u64;
             job.expect_more(done - before, since_ns);
-            let is_asked_for = tiers.is_making() || tiers.is_settled();
+            let is_asked_for = tiers.is_making() || tiers.launches_stay();
             if done == before && (is_asked_for || look > LOOKS_ALONE) {
                 job.call_for_help();
             }
@@ -373,7 +373,7 @@ impl Job {
         let Some(awake) = self.help.as_ref().map(|help| help.awake.clone()) else { return };
         awake.lend(move || {
             self.help(helpers);
-            self.invocation.tiers.is_settled() || !background::is_busy()
+            self.invocation.tiers.launches_stay() || !background::is_busy()
         });
     }
 

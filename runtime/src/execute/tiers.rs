@@ -8,6 +8,7 @@
 pub(crate) mod at_build;
 mod awaited;
 mod common;
+mod guess;
 
 use crate::execute::background;
 use crate::execute::company::Company;
@@ -16,6 +17,7 @@ use crate::execute::launch::{Code, Invocation};
 use crate::execute::pace::Pace;
 use crate::execute::tiers::awaited::Awaited;
 use crate::execute::tiers::common::Common;
+use crate::execute::tiers::guess::Guess;
 use crate::execute::tuning::{self, Tuning};
 use crate::execute::variants::{self, Variants};
 use crate::log;
@@ -40,6 +42,12 @@ const WORTH_KEEPING_NS: u64 = 500_000;
 const ENOUGH_SEEN_NS: u64 = 6_000_000;
 /// But never before this.
 const LEAST_SEEN_NS: u64 = 500_000;
+
+/// A launch waits for code no longer than so many times what it is expected to take, on one thread: a program of thousands of short ones
+/// would be over before it's there.
+const WORTH_AWAITING: u64 = 100;
+/// The same where nothing is known of it: such are short.
+const UNKNOWN_AWAITED: Duration = Duration::from_millis(50);
 
 /// Lanes that optimized code may have which nobody has seen yet.
 const MOST_LANES: u32 = 64;
@@ -81,6 +89,8 @@ pub(crate) struct Tiers {
     first: Version,
     /// Settled once: whether there is better code for all launches.
     optimized: OnceLock<Option<Version>>,
+    /// What runs before that.
+    guess: Guess,
     /// None: there is nothing but the first.
     maker: Option<Box<dyn Maker>>,
     /// Whether it was looked for what was made before.
@@ -130,6 +140,7 @@ impl Tiers {
             company: Company::default(),
             first,
             optimized: if settled { OnceLock::from(None) } else { OnceLock::new() },
+            guess: Guess::default(),
             maker,
             looked: AtomicBool::new(false),
             common: Common::default(),
@@ -149,7 +160,8 @@ impl Tiers {
 
     /// The best code for all launches.
     pub(crate) fn newest(&self) -> &Version {
-        self.optimized.get().and_then(Option::as_ref).unwrap_or(&self.first)
+        let optimized = self.optimized.get().and_then(Option::as_ref);
+        optimized.or_else(|| self.guessed()).unwrap_or(&self.first)
     }
 
     /// Whether better code for all launches may come while one runs. What was made before is there at once.
@@ -169,12 +181,19 @@ impl Tiers {
         if !self.is_settled() {
             self.common.see(&invocation.launch, self.first.info.code.row_dimension);
         }
+        let items = invocation.groups().saturating_mul(invocation.group_items());
+        let expected_ns = self.pace.estimate_ns(items);
+        if let Some(guessed) = self.guessed() {
+            if !invocation.can_run(guessed) {
+                return self.first.clone();
+            }
+            self.guess_runs(expected_ns);
+            return guessed.clone();
+        }
         let newest = self.newest().champion();
         if newest.tier() == Tier::Optimized
             && invocation.launch.local_size == invocation.launch.enqueued_local_size
         {
-            let items = invocation.groups().saturating_mul(invocation.group_items());
-            let expected_ns = self.pace.estimate_ns(items);
             let variant = self.variants.variant(self, &newest.info, &invocation.launch, expected_ns);
             let variant = variant.map(|variant| variant.champion());
             if let Some(variant) = variant.filter(|variant| invocation.can_run(variant)) {
@@ -188,6 +207,11 @@ impl Tiers {
     pub(crate) fn better_than(&self, version: &Version, launch: &Launch) -> Better {
         match self.optimized.get() {
             _ if version.tier() == Tier::Optimized => Better::Never,
+            None | Some(None)
+                if let Some(guessed) = self.guessed().filter(|code| code.info.code.is_for(launch)) =>
+            {
+                Better::Now(guessed.clone())
+            }
             None => Better::NotYet,
             Some(None) => Better::Never,
             // (Rows are made to suit the code that was found to be fastest.)
@@ -222,9 +246,14 @@ impl Tiers {
         self.optimized.get().is_some()
     }
 
-    /// Whether no launch was measured yet, and better code may come.
+    /// Whether a launch that begins now stays in its code: it is optimized, or never will be.
+    pub(crate) fn launches_stay(&self) -> bool {
+        self.is_settled() || self.guessed().is_some()
+    }
+
+    /// Whether no launch was measured yet, and better code may come while one runs.
     pub(crate) fn is_new(&self) -> bool {
-        self.optimized.get().is_none() && self.spent_ns.load(Ordering::Relaxed) == 0
+        !self.launches_stay() && self.spent_ns.load(Ordering::Relaxed) == 0
     }
 
     /// A launch ran so long in code that may get better, and is expected to take so much longer by the clock: by what is known of it,
@@ -271,7 +300,7 @@ impl Tiers {
 
     /// A launch has ended, and processors may be free.
     pub(crate) fn launch_ended(self: &Arc<Tiers>) {
-        if self.was_begun() {
+        if self.was_begun() || self.guess.is_pending() {
             return;
         }
         let spent = self.spent_ns.load(Ordering::Relaxed);
@@ -284,16 +313,20 @@ impl Tiers {
 
     /// The application has read how long a launch took: what it measures next is to be the code that stays.
     pub(crate) fn times_were_read(self: &Arc<Tiers>) {
-        if self.awaited.time() {
+        if self.awaited.time() && self.guessed().is_none() {
             self.begin_usual(Duration::ZERO);
         }
     }
 
-    /// Before a launch begins: waits for code that is being made, if the application measures.
-    pub(crate) fn wait_if_measured(&self) {
-        if self.awaited.is_awaited() {
+    /// Before a launch of so many work-items begins: waits for code that is being made, if the application measures.
+    pub(crate) fn wait_if_measured(&self, items: u64) {
+        if self.awaited.is_awaited() && self.guessed().is_none() {
             let _span = trace::span("wait", || format!("{} is measured: wait for its code", self.name()));
-            self.awaited.wait();
+            let most = match self.pace.is_known() {
+                true => Duration::from_nanos(self.pace.estimate_ns(items).saturating_mul(WORTH_AWAITING)),
+                false => UNKNOWN_AWAITED,
+            };
+            self.awaited.wait(most);
         }
     }
 
@@ -321,6 +354,9 @@ impl Tiers {
 
     /// Has optimized code made for launches like those that there were, once, after such a pause.
     fn begin_usual(self: &Arc<Tiers>, pause: Duration) {
+        if self.guess.is_pending() {
+            return; // That will be there sooner.
+        }
         self.begin(pause, Groups::Usual(self.usual()));
     }
 
@@ -378,6 +414,10 @@ impl Tiers {
         let for_all = || self.is_for_all_sizes().then(|| self.known(Groups::Any)).flatten();
         if let Some(version) = usual.or_else(for_all) {
             let _ = self.optimized.set(Some(version));
+        } else if !self.is_for_all_sizes()
+            && let Some(version) = self.known(guess::GUESSED)
+        {
+            self.guess_found(version);
         }
     }
 

@@ -50,10 +50,11 @@ impl Awaited {
         self.is_timed.load(Ordering::Relaxed) && self.lock().has_to_wait()
     }
 
-    /// Waits for what is being made, for a while.
-    pub(super) fn wait(&self) {
+    /// Waits for what is being made, for a while, but so long at most.
+    pub(super) fn wait(&self, most: Duration) {
         let since = self.lock().since;
-        since.iter().for_each(|&since| self.wait_until(since + MOST_WAITED));
+        let most = Instant::now() + most.min(MOST_WAITED);
+        since.iter().for_each(|&since| self.wait_until(most.min(since + MOST_WAITED)));
     }
 
     /// Waits for what is being made, until then.

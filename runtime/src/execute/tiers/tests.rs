@@ -243,14 +243,15 @@ fn launches_wait_for_code_where_the_application_measures() {
             let _ = finished.lock().unwrap().recv();
             Ok(version(Tier::Optimized, empty, |_| ()))
         });
-        kernel.wait_if_measured(); // Nothing was asked for.
+        kernel.pace.learn(Tier::Baseline, 1, 1000);
+        kernel.wait_if_measured(u64::MAX); // Nothing was asked for.
         match is_measured {
             true => kernel.times_were_read(),
             false => kernel.begin_usual(Duration::ZERO),
         }
         std::thread::scope(|scope| {
             let launch = scope.spawn(|| {
-                kernel.wait_if_measured();
+                kernel.wait_if_measured(u64::MAX);
                 chosen(&kernel)
             });
             if is_measured {
@@ -266,10 +267,33 @@ fn launches_wait_for_code_where_the_application_measures() {
 }
 
 #[test]
+fn short_launches_wait_for_a_short_time() {
+    let (finish, finished) = std::sync::mpsc::channel::<()>();
+    let finished = Mutex::new(finished);
+    let kernel = tiers(baseline(), move |_| {
+        let _ = finished.lock().unwrap().recv();
+        Ok(version(Tier::Optimized, empty, |_| ()))
+    });
+    kernel.pace.learn(Tier::Baseline, 1, 1000);
+    kernel.times_were_read();
+    kernel.wait_if_measured(1);
+    assert_eq!(chosen(&kernel), Tier::Baseline);
+    std::thread::scope(|scope| {
+        let launch = scope.spawn(|| {
+            kernel.wait_if_measured(u64::MAX);
+            chosen(&kernel)
+        });
+        std::thread::sleep(std::time::Duration::from_millis(20)); // What doesn't wait is over.
+        drop(finish);
+        assert_eq!(launch.join().unwrap(), Tier::Optimized);
+    });
+}
+
+#[test]
 fn nobody_waits_for_code_that_does_not_come() {
     let kernel = tiers(baseline(), |_| panic!("of the test"));
     kernel.times_were_read();
-    kernel.wait_if_measured();
+    kernel.wait_if_measured(1);
     assert!(kernel.is_settled());
     assert_eq!(chosen(&kernel), Tier::Baseline);
 }
