@@ -47,8 +47,11 @@ struct Table {
     scalar: Mutex<HashMap<Arc<str>, f64>>,
     wide: Mutex<HashMap<Form, Option<Arc<Function>>>>,
     /// What functions access by their arguments, which are pointers; none where it isn't known, or they can't be widened.
-    accesses: Mutex<HashMap<(Arc<str>, usize), Option<Arc<ArgumentAccesses>>>>,
+    accesses: Mutex<HashMap<Argument, Option<Arc<ArgumentAccesses>>>>,
 }
+
+/// A function's argument, by its number.
+type Argument = (Arc<str>, usize);
 
 /// How a pack passes an argument.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
