@@ -27,12 +27,16 @@ const OPTIMIZED: &str = "kernel mandelbrot: optimized code in ";
 /// The same, where that was there.
 const MADE_BEFORE: &str = "kernel mandelbrot: optimized code was made before";
 
+/// What the log says once a build has its code of a kernel that sees its groups, and where a later process has found better code.
+const GUESSED: &str = "kernel scan: optimized code in ";
+const FOUND: &str = "kernel scan: optimized code for work-groups of [64, 1, 1] was made before";
+
 /// The same, where code of other lanes takes the place of some.
 const USED: &str = "is used from now on";
 
 fn main() -> ExitCode {
     type Body = fn() -> Outcome;
-    let tests: [(&str, Body); 12] = [
+    let tests: [(&str, Body); 13] = [
         ("forced_tiers_give_the_same_results", forced),
         ("other_numbers_of_lanes_give_the_same_results_while_they_take_turns", turns),
         ("launches_change_code_and_stay_right", change),
@@ -44,6 +48,7 @@ fn main() -> ExitCode {
         ("a_program_from_a_binary_gets_better_too", from_binary),
         ("what_was_optimized_is_used_at_once", made_before),
         ("a_build_has_code_made_that_is_expected_soon", at_build),
+        ("code_of_a_build_makes_room_for_code_for_what_was_launched", guessed),
         ("a_build_tells_its_stages", stages),
     ];
     let tests = tests.map(|(name, body)| Test { limit: Duration::from_secs(300), ..Test::new(name, body) });
@@ -82,6 +87,10 @@ enum Step {
     Built,
     /// One of many kernels, which is never launched either, until there is optimized code for it and for no other one.
     Chosen,
+    /// Launches of a kernel that sees its groups, whose code the build has made.
+    Guessed,
+    /// The same, whether that is made or not.
+    Sized,
     /// Launches whose rows fill packs until there is code for these, and then such whose rows don't, until there is some for all.
     Rows,
     /// Launches in whose midst code of other lanes takes turns with what was used before, and then its place.
@@ -95,7 +104,7 @@ enum Step {
 }
 
 impl Step {
-    const ALL: [Step; 15] = [
+    const ALL: [Step; 17] = [
         Step::Kernels,
         Step::UntilOptimized,
         Step::Disabled,
@@ -106,6 +115,8 @@ impl Step {
         Step::Created,
         Step::Built,
         Step::Chosen,
+        Step::Guessed,
+        Step::Sized,
         Step::Rows,
         Step::Turns,
         Step::Measured,
@@ -158,6 +169,17 @@ impl Step {
                 let _program = setup.program("bench/mandelbrot", SPIR12)?;
                 setup.wait_for("kernel mandelbrot: code for all launches in ");
                 0
+            }
+            Step::Guessed | Step::Sized => {
+                let program = setup.program("bench/scan", SPIR12)?;
+                if self == Step::Guessed {
+                    setup.wait_for(GUESSED);
+                }
+                let kernel = Kernel::new(&program, "scan")?;
+                let results =
+                    (0..50).map(|_| setup.scan(&kernel, 500, 64)).collect::<cl::Result<Vec<_>>>()?;
+                assert!(results.iter().all(|result| *result == results[0]));
+                results[0]
             }
             Step::Chosen => {
                 // More than a build waits for, on any number of processors.
@@ -372,19 +394,19 @@ impl Setup {
         Ok(digest(&expected.iter().map(|&digest| digest as i32).collect::<Vec<_>>()))
     }
 
-    /// Short launches, of which the first is measured: those behind it begin when there is optimized code.
+    /// Launches of which the first is measured: those behind it wait for optimized code, in proportion to what they take.
     fn measured(&self) -> cl::Result<u64> {
         let kernel = Kernel::new(&self.program("bench/scan", SPIR12)?, "scan")?;
-        let expected = self.scan(&kernel, 10, 64)?;
+        let expected = self.scan(&kernel, 400, 64)?;
         assert!(!self.log().contains("optimized code"), "{}", self.log());
         let (begun, mut launches) = (Instant::now(), 0);
-        self.launch_scan(&kernel, 10, 64)?.0.seconds()?;
+        self.launch_scan(&kernel, 400, 64)?.0.seconds()?;
         while !self.log().contains("kernel scan: optimized code") {
             launches += 1;
-            assert_eq!(self.scan(&kernel, 10, 64)?, expected);
-            // Where a compiler takes that long launches don't wait for it.
+            assert_eq!(self.scan(&kernel, 400, 64)?, expected);
+            // A few wait together as long as any compiler takes; without waiting they would be over in an instant.
             assert!(
-                launches < 3 || begun.elapsed() > Duration::from_secs(5),
+                launches < 12 || begun.elapsed() > Duration::from_secs(5),
                 "nothing waits: {}",
                 self.log()
             );
@@ -464,7 +486,7 @@ impl Place {
         command.env(STEP, number.to_string()).env(LOG, self.log());
         command.env("SPIRULA_TIER", tier).env("SPIRULA_LOG", setting).env("SPIRULA_TUNE", self.tune);
         // Where a test is not about it, kernels begin in the baseline.
-        let waits = [Step::Built, Step::Chosen].contains(&step);
+        let waits = [Step::Built, Step::Chosen, Step::Guessed].contains(&step);
         command.envs((!waits).then_some(("SPIRULA_BUILD_WAIT", "0")));
         command.envs(self.keeps.then(|| (icd::CACHE_VARIABLE, self.folder.path().join("cache"))));
         command.envs(compiler.map(|path| ("SPIRULA_COMPILER", path)));
@@ -575,6 +597,24 @@ fn at_build() -> Outcome {
         place.step(Step::Built, "auto", None)?;
         place.step(Step::Chosen, "auto", None)?;
         Ok(())
+    })
+}
+
+/// Code for the size that was launched is left to another process, and later ones find it.
+fn guessed() -> Outcome {
+    with_steps(|place| {
+        let (right, _) = place.step(Step::Sized, "baseline", None)?;
+        place.keeps = true;
+        let (result, log) = place.step(Step::Guessed, "auto", None)?;
+        assert_eq!(result, right);
+        assert!(log.contains("builds that were left to another process: 1"), "{log}");
+        loop {
+            let (result, log) = place.step(Step::Sized, "auto", None)?;
+            assert_eq!(result, right);
+            if log.contains(FOUND) {
+                return Ok(());
+            }
+        }
     })
 }
 

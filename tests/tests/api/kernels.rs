@@ -300,13 +300,13 @@ fn stacks_of_functions_that_stay_calls() -> Outcome {
     let source = |count: usize| {
         format!(
             "__attribute__((noinline)) int inner(int n) {{
-                volatile int a[{count}];
-                for (int i = 0; i < {count}; i += 500) a[i] = i + n;
+                volatile int a[{count}], step = 500; // (Or LLVM finds that few of them are used.)
+                for (int i = 0; i < {count}; i += step) a[i] = i + n;
                 return a[1000];
             }}
             __attribute__((noinline)) int outer(int n) {{
-                volatile int a[{count}];
-                for (int i = 0; i < {count}; i += 500) a[i] = i + 2 * n;
+                volatile int a[{count}], step = 500;
+                for (int i = 0; i < {count}; i += step) a[i] = i + 2 * n;
                 return inner(a[500]) + a[1000];
             }}
             kernel void k(global int *p) {{ p[get_global_id(0)] = outer(p[get_global_id(0)]); }}"
