@@ -56,7 +56,8 @@ pub(super) fn settle(
     Ok(())
 }
 
-/// The functions of which copies may be too much: those that are given values, and no pointers to what only memory can be for them.
+/// The functions of which copies may be too much: those that are given values, and no pointers but to private arrays and to what all
+/// work-items share.
 fn candidates<'e>(edit: Edit<'e>) -> Vec<Function<'e>> {
     let mut sizes = Sizes::default();
     let functions = edit.defined_functions();

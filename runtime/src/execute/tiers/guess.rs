@@ -185,6 +185,7 @@ mod tests {
         let (kernel, asked) = guessed();
         kernel.times_were_read();
         kernel.launch_ended();
+        assert!(!kernel.was_begun(), "nothing is asked for");
         kernel.wait_if_measured(1);
         assert_eq!((begun_in(&kernel, 16), asked.lock().unwrap().len()), ("guess".into(), 1));
     }

@@ -69,6 +69,7 @@ pub(super) enum Passing {
 pub(super) struct Form {
     pub function: Arc<str>,
     pub lanes: u32,
+    /// How each is passed.
     pub arguments: Vec<Passing>,
     /// Whether the last argument says which lanes are active.
     pub masked: bool,
