@@ -145,6 +145,16 @@ fn estimates_for_avx512_are_near_what_zen_5_takes() {
 }
 
 #[test]
+fn estimates_for_avx2_are_near_what_zen_4_takes() {
+    check("zen4", AVX2, [0.4, 65.0]);
+}
+
+#[test]
+fn estimates_for_avx512_are_near_what_zen_4_takes() {
+    check("zen4", AVX512, [0.62, 80.0]);
+}
+
+#[test]
 fn estimates_for_avx2_are_near_what_granite_rapids_takes() {
     check("granite-rapids", AVX2, [0.45, 60.0]);
 }
