@@ -28,12 +28,6 @@ pub fn timer() -> u64 {
     now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
 }
 
-/// Nanoseconds of a processor that the calling thread has had: what the system gives to others meanwhile is not in them.
-pub(crate) fn thread_timer() -> u64 {
-    let used = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
-    used.tv_sec as u64 * 1_000_000_000 + used.tv_nsec as u64
-}
-
 /// The device's compute units: as many as the variable SPIRULA_THREADS says, or one for each CPU that can be used.
 pub(crate) fn compute_units() -> usize {
     spirula_service::settings::get().threads.map_or_else(usable_cpus, |threads| threads as usize)

@@ -12,8 +12,7 @@ use crate::execute::background;
 use crate::execute::compile_time;
 use crate::execute::tiers::{Tiers, Version};
 use crate::log;
-pub(crate) use contest::Chunk;
-use contest::{Contest, Side, Verdict};
+use contest::{Contest, Side, Verdict, verdict};
 use spirula_interface::options::Groups;
 use spirula_interface::program::Alternative;
 use spirula_interface::tier::Tier;
@@ -170,23 +169,12 @@ impl Tuning {
         Turn { version, side }
     }
 
-    /// That thread ran a chunk in its turn, of a launch of so many work-items.
-    pub(crate) fn ran(
-        self: &Arc<Tuning>,
-        tiers: &Arc<Tiers>,
-        seat: usize,
-        turn: &Turn,
-        chunk: Chunk,
-        launch_items: u64,
-    ) {
+    /// That thread ran a chunk of so many work-items in its turn.
+    pub(crate) fn ran(self: &Arc<Tuning>, tiers: &Arc<Tiers>, seat: usize, turn: &Turn, items: u64, ns: u64) {
         if let Some(side) = turn.side {
-            let mut state = self.lock();
-            if let Some(trial) = &mut state.trial {
-                trial.contest.record(seat, side, chunk, launch_items);
-            }
-            return self.decide(tiers, state);
+            return self.record(tiers, seat, side, items, ns);
         }
-        let spent = self.spent_ns.fetch_add(chunk.ns, Ordering::Relaxed).saturating_add(chunk.ns);
+        let spent = self.spent_ns.fetch_add(ns, Ordering::Relaxed).saturating_add(ns);
         if spent >= self.enough_ns.load(Ordering::Relaxed) {
             self.make_next(tiers);
         }
@@ -232,19 +220,20 @@ impl Tuning {
         }
     }
 
-    /// Ends the trial if it is known who is faster.
-    fn decide(&self, tiers: &Arc<Tiers>, mut state: MutexGuard<'_, State>) {
-        let Some(trial) = &state.trial else { return };
-        let verdict = match trial.contest.pairs() {
-            _ if !self.always => trial.contest.verdict(),
-            pairs if pairs.len() >= PAIRS_ALWAYS => Verdict::Won,
+    fn record(&self, tiers: &Arc<Tiers>, seat: usize, side: Side, items: u64, ns: u64) {
+        let mut state = self.lock();
+        let Some(trial) = &mut state.trial else { return };
+        trial.contest.record(seat, side, items, ns);
+        let verdict = match trial.contest.ratios() {
+            ratios if !self.always => verdict(ratios),
+            ratios if ratios.len() >= PAIRS_ALWAYS => Verdict::Won,
             _ => Verdict::Open,
         };
         if verdict == Verdict::Open {
             return;
         }
         if let Some(Trial { challenger, made_as, contest }) = state.trial.take() {
-            let (pairs, median) = (contest.pairs().len(), contest.median().unwrap_or(1.0));
+            let (pairs, median) = (contest.ratios().len(), contest.median().unwrap_or(1.0));
             let became = if verdict == Verdict::Won { "is used from now on" } else { "is dropped" };
             log::debug(format_args!(
                 "kernel {}: code of {} lanes takes {median:.2} times as long as what was used before (median of {pairs} pairs), and {became}",

@@ -5,8 +5,8 @@ use crate::execute::arena::Arena;
 use crate::execute::group_times::{Groups, OwnTimes};
 use crate::execute::launch::Invocation;
 use crate::execute::tiers::{Better, Version};
-use crate::execute::tuning::{Chunk, Tuning, Turn};
-use crate::machine::{thread_timer, timer};
+use crate::execute::tuning::{Tuning, Turn};
+use crate::machine::timer;
 use crate::trace::{self, Span};
 use spirula_service::settings::{self, Tune};
 use std::ops::Range;
@@ -84,9 +84,9 @@ impl<'i> Worker<'i> {
         if self.waits {
             self.look();
         }
-        let turn = self.tuning.clone().map(|tuning| (self.take_turn(&tuning), tuning, thread_timer()));
+        let turn = self.tuning.clone().map(|tuning| (self.take_turn(&tuning), tuning));
         let begun = match self.groups {
-            _ if !self.waits => 0,
+            _ if !self.waits && turn.is_none() => 0,
             0 => self.since,
             _ => timer(),
         };
@@ -99,11 +99,10 @@ impl<'i> Worker<'i> {
             self.most = next_chunk(end - first, ns, CHUNK_NS);
             self.invocation.group_times.add(&mut self.times, Groups { count: end - first, ns });
             self.chunk_ns = ns;
-        } else if let Some((turn, tuning, begun)) = turn {
-            let ns = thread_timer().saturating_sub(begun);
-            let items_of = |groups: u64| groups.saturating_mul(self.invocation.group_items());
-            let chunk = Chunk { items: items_of(end - first), ns };
-            tuning.ran(&self.invocation.tiers, self.seat, &turn, chunk, items_of(self.invocation.groups()));
+        } else if let Some((turn, tuning)) = turn {
+            let ns = timer().saturating_sub(begun);
+            let items = (end - first).saturating_mul(self.invocation.group_items());
+            tuning.ran(&self.invocation.tiers, self.seat, &turn, items, ns);
             self.most = next_chunk(end - first, ns, tuning.chunk_ns());
         }
         Ok(())

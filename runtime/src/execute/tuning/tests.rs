@@ -36,7 +36,7 @@ fn run(kernel: &Arc<Tiers>, ns: fn(u32) -> u64) {
     wait_until(|| {
         for seat in (0..100).map(|chunk| chunk % 3) {
             let turn = tuning.turn(seat);
-            tuning.ran(kernel, seat, &turn, Chunk { items: 100, ns: ns(turn.version.info.code.lanes) }, 100);
+            tuning.ran(kernel, seat, &turn, 100, ns(turn.version.info.code.lanes));
         }
         tuning.is_settled()
     });
@@ -112,7 +112,7 @@ fn nothing_is_made_before_it_pays_and_rows_suit_the_widest_until_then() {
     assert_eq!(tuning.worth_ns(0, Some(&slow)), 9 * worth);
     let ran = |ns| {
         let turn = tuning.turn(0);
-        tuning.ran(&kernel, 0, &turn, Chunk { items: 1, ns }, 1);
+        tuning.ran(&kernel, 0, &turn, 1, ns);
     };
     ran(worth - 1);
     assert_eq!((tuning.enough_ns.load(Ordering::Relaxed), tuning.chunk_ns()), (worth, CHUNK_NS));
@@ -146,7 +146,7 @@ fn always_all_of_them_have_their_turns_and_become_what_is_used() {
     while !tuning.is_settled() {
         let turn = tuning.turn(0);
         used.push(turn.version.info.code.lanes);
-        tuning.ran(&kernel, 0, &turn, Chunk { items: 1, ns: 1 }, 1);
+        tuning.ran(&kernel, 0, &turn, 1, 1);
     }
     assert!([8, 16, 32].iter().all(|lanes| used.contains(lanes)), "{used:?}");
     assert_eq!(first.champion().info.code.lanes, 32);
