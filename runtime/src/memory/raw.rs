@@ -3,17 +3,20 @@
 
 #![allow(unsafe_code)]
 
+mod kept;
 mod new_pages;
 mod pages;
 mod past_caches;
 
 use super::pool::Pool;
+use kept::Block;
 use spirula_interface::ImageDescriptor;
 use spirula_interface::enqueue::host::Memory;
 use spirula_interface::enqueue::{KernelFacts, Parent};
 use spirula_service::shared::Stretch;
-use std::alloc::{Layout, alloc, alloc_zeroed, dealloc};
+use std::alloc::Layout;
 use std::marker::PhantomData;
+use std::mem;
 use std::ptr::NonNull;
 
 /// A pointer into the application's memory.
@@ -66,10 +69,12 @@ pub(crate) struct Allocation {
 /// Who gets the memory back.
 #[derive(Debug)]
 enum Owner {
-    /// The allocator, what begins there.
-    Heap(NonNull<u8>, Layout),
+    /// The allocator, or who needs as much next.
+    Heap(Block),
     /// The region that an executor has, too.
     Region { _stretch: Stretch },
+    /// Nobody: it was given back.
+    Nobody,
 }
 
 // SAFETY: it is plain memory that this value owns.
@@ -87,32 +92,34 @@ impl Allocation {
         }
         let huge = padded >= pages::LEAST;
         let layout = Layout::from_size_align(padded, if huge { pages::HUGE_PAGE } else { align }).ok()?;
-        // SAFETY: the layout's size isn't zero.
-        let start = NonNull::new(unsafe { alloc(layout) })?;
+        if let Some(block) = kept::take(layout) {
+            return Some(Allocation { start: block.start(), size, owner: Owner::Heap(block) });
+        }
+        let block = Block::new(layout)?;
+        let start = block.start();
         if huge {
             // SAFETY: the memory is ours, begins with a page, and nothing is in it yet.
             unsafe { pages::choose(start, padded) };
         }
-        Some(Allocation { start, size, owner: Owner::Heap(start, layout) })
+        Some(Allocation { start, size, owner: Owner::Heap(block) })
     }
 
     /// As [`Allocation::new`], with some more memory than needed, which begins anywhere.
     fn aligned_here(size: usize, padded: usize, align: usize) -> Option<Allocation> {
         let layout = Layout::from_size_align(padded + align, 16).ok()?;
-        // SAFETY: the layout's size isn't zero.
-        let all = NonNull::new(unsafe { alloc(layout) })?;
+        let block = Block::new(layout)?;
+        let all = block.start();
         // SAFETY: the next multiple of `align` is less than `align` bytes away, and there are `padded` more.
         let start = unsafe { all.add(all.align_offset(align)) };
-        Some(Allocation { start, size, owner: Owner::Heap(all, layout) })
+        Some(Allocation { start, size, owner: Owner::Heap(block) })
     }
 
     /// As [`Allocation::new`], aligned to 16, of zeros, which take no memory until they are written to.
     pub(crate) fn zeroed(size: usize) -> Option<Allocation> {
         let padded = size.max(1).checked_next_multiple_of(128)?;
         let layout = Layout::from_size_align(padded, 16).ok()?;
-        // SAFETY: the layout's size isn't zero.
-        let start = NonNull::new(unsafe { alloc_zeroed(layout) })?;
-        Some(Allocation { start, size, owner: Owner::Heap(start, layout) })
+        let block = Block::zeroed(layout)?;
+        Some(Allocation { start: block.start(), size, owner: Owner::Heap(block) })
     }
 
     /// What an executor has, too.
@@ -129,9 +136,8 @@ impl Allocation {
 
 impl Drop for Allocation {
     fn drop(&mut self) {
-        if let Owner::Heap(all, layout) = self.owner {
-            // SAFETY: allocated there with this layout.
-            unsafe { dealloc(all.as_ptr(), layout) }
+        if let Owner::Heap(block) = mem::replace(&mut self.owner, Owner::Nobody) {
+            kept::keep(block);
         }
     }
 }

@@ -1,0 +1,180 @@
+//! Memory of buffers that were released, for the next ones of that size. Applications make a buffer for each step of what they compute, and
+//! the system would clear all of its pages each time, which takes several times as long as a kernel that fills them. (OpenCV keeps
+//! buffers itself, but only for devices of Intel's.) The system may have it back where it runs short of memory.
+
+#![allow(unsafe_code)]
+
+use super::PAGE;
+use crate::machine;
+use rustix::mm::{Advice, madvise};
+use std::alloc::{Layout, alloc, alloc_zeroed, dealloc};
+use std::collections::VecDeque;
+use std::ptr::NonNull;
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+
+/// Less than that allocators keep themselves.
+const LEAST: usize = 128 << 10;
+/// So many bytes are kept at most, and no more than such a part of what the process can use.
+const MOST: usize = 128 << 20;
+const PART: u64 = 32;
+
+/// Memory of the allocator's.
+#[derive(Debug)]
+pub(super) struct Block {
+    start: NonNull<u8>,
+    layout: Layout,
+}
+
+// SAFETY: it is plain memory that this value owns.
+unsafe impl Send for Block {}
+
+impl Drop for Block {
+    fn drop(&mut self) {
+        // SAFETY: allocated with this layout, and owned by this value.
+        unsafe { dealloc(self.start.as_ptr(), self.layout) }
+    }
+}
+
+impl Block {
+    /// Memory that nothing is in yet; None when the system has none.
+    pub(super) fn new(layout: Layout) -> Option<Block> {
+        Block::with(layout, alloc)
+    }
+
+    /// Memory of zeros, which is none until it is written to; None when the system has none.
+    pub(super) fn zeroed(layout: Layout) -> Option<Block> {
+        Block::with(layout, alloc_zeroed)
+    }
+
+    fn with(layout: Layout, allocate: unsafe fn(Layout) -> *mut u8) -> Option<Block> {
+        assert!(layout.size() > 0, "no memory is no block");
+        // SAFETY: the layout's size isn't zero.
+        let allocated = || NonNull::new(unsafe { allocate(layout) });
+        let start = allocated().or_else(|| {
+            kept().give_back(usize::MAX);
+            allocated()
+        })?;
+        Some(Block { start, layout })
+    }
+
+    pub(super) fn start(&self) -> NonNull<u8> {
+        self.start
+    }
+
+    fn size(&self) -> usize {
+        self.layout.size()
+    }
+}
+
+/// Memory with anything in it that was kept, if there is some.
+pub(super) fn take(layout: Layout) -> Option<Block> {
+    if layout.size() < LEAST {
+        return None;
+    }
+    kept().take(layout)
+}
+
+/// Nobody needs the block's contents any longer.
+pub(super) fn keep(block: Block) {
+    static LIMIT: OnceLock<usize> = OnceLock::new();
+    let part = || usize::try_from(machine::memory_size() / PART).unwrap_or(MOST).min(MOST);
+    // (Of zeros there are none of that alignment.)
+    if block.size() < LEAST || block.layout.align() < PAGE {
+        return;
+    }
+    let bytes = block.size() / PAGE * PAGE;
+    // SAFETY: whole pages of the block. The system may clear them from now on until they are written to; that it fails costs nothing.
+    let _ = unsafe { madvise(block.start.as_ptr().cast(), bytes, Advice::LinuxFree) };
+    kept().keep(block, *LIMIT.get_or_init(part));
+}
+
+fn kept() -> MutexGuard<'static, Kept> {
+    static KEPT: Mutex<Kept> = Mutex::new(Kept { blocks: VecDeque::new(), bytes: 0 });
+    KEPT.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// What is kept, the oldest first.
+#[derive(Debug, Default)]
+struct Kept {
+    blocks: VecDeque<Block>,
+    bytes: usize,
+}
+
+impl Kept {
+    /// The youngest, of which most may be in a cache.
+    fn take(&mut self, layout: Layout) -> Option<Block> {
+        let place = self.blocks.iter().rposition(|block| block.layout == layout)?;
+        let block = self.blocks.remove(place)?;
+        self.bytes -= block.size();
+        Some(block)
+    }
+
+    /// Keeps it, and no more than so many bytes in all.
+    fn keep(&mut self, block: Block, most: usize) {
+        if block.size() > most {
+            return;
+        }
+        self.give_back((self.bytes + block.size()).saturating_sub(most));
+        self.bytes += block.size();
+        self.blocks.push_back(block);
+    }
+
+    /// Gives so many bytes back at least, or all.
+    fn give_back(&mut self, bytes: usize) {
+        let goal = self.bytes.saturating_sub(bytes);
+        while self.bytes > goal
+            && let Some(oldest) = self.blocks.pop_front()
+        {
+            self.bytes -= oldest.size();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn layout(size: usize) -> Layout {
+        Layout::from_size_align(size, PAGE).unwrap()
+    }
+
+    #[test]
+    fn memory_of_a_size_is_used_again_and_the_oldest_is_given_back() {
+        let mut kept = Kept::default();
+        let [first, second, third, other] =
+            [2, 2, 2, 3].map(|parts| Block::new(layout(parts * LEAST)).unwrap());
+        let [at_second, at_third] = [&second, &third].map(Block::start);
+        for block in [first, second, other, third] {
+            kept.keep(block, 7 * LEAST);
+        }
+        assert_eq!((kept.blocks.len(), kept.bytes), (3, 7 * LEAST), "the first had to go");
+        assert!(kept.take(layout(4 * LEAST)).is_none());
+        assert!(kept.take(Layout::from_size_align(2 * LEAST, 2 * PAGE).unwrap()).is_none());
+        let taken = [(); 2].map(|()| kept.take(layout(2 * LEAST)).unwrap());
+        assert_eq!(taken.each_ref().map(Block::start), [at_third, at_second]);
+        assert!(kept.take(layout(2 * LEAST)).is_none());
+        kept.keep(Block::new(layout(8 * LEAST)).unwrap(), 7 * LEAST);
+        assert_eq!(
+            (kept.blocks.len(), kept.bytes),
+            (1, 3 * LEAST),
+            "nothing is given back for what is too large"
+        );
+        kept.give_back(usize::MAX);
+        assert_eq!((kept.blocks.len(), kept.bytes), (0, 0));
+    }
+
+    #[test]
+    fn what_is_small_or_zero_is_not_kept() {
+        let sizes = [layout(LEAST - PAGE), Layout::from_size_align(5 * LEAST + 16, 16).unwrap()];
+        for layout in sizes {
+            keep(Block::new(layout).unwrap());
+            assert!(take(layout).is_none());
+        }
+        let (size, whole) = (layout(11 * LEAST + 3 * PAGE), layout(11 * LEAST + 3 * PAGE));
+        let block = Block::new(size).unwrap();
+        let start = block.start();
+        keep(block);
+        // (Of such an odd size no other test has memory.)
+        assert_eq!(take(whole).map(|block| block.start()), Some(start));
+    }
+}
