@@ -1,22 +1,25 @@
 //! Memory of buffers that were released, for the next ones of that size. Applications make a buffer for each step of what they compute, and
 //! the system would clear all of its pages each time, which takes several times as long as a kernel that fills them. (OpenCV keeps
-//! buffers itself, but only for devices of Intel's.) The system may have it back where it runs short of memory.
+//! buffers itself, but only for devices of Intel's.) Memory that nobody takes for a while is given back when the next is kept.
 
 #![allow(unsafe_code)]
 
 use super::PAGE;
 use crate::machine;
-use rustix::mm::{Advice, madvise};
 use std::alloc::{Layout, alloc, alloc_zeroed, dealloc};
 use std::collections::VecDeque;
 use std::ptr::NonNull;
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::{Duration, Instant};
 
 /// Less than that allocators keep themselves.
 const LEAST: usize = 128 << 10;
 /// So many bytes are kept at most, and no more than such a part of what the process can use.
 const MOST: usize = 128 << 20;
 const PART: u64 = 32;
+/// Who needs it no sooner makes no buffer for each step. (To tell the system that it may take it, MADV_FREE, takes as long as a kernel that
+/// fills it.)
+const A_WHILE: Duration = Duration::from_secs(5);
 
 /// Memory of the allocator's.
 #[derive(Debug)]
@@ -82,10 +85,7 @@ pub(super) fn keep(block: Block) {
     if block.size() < LEAST || block.layout.align() < PAGE {
         return;
     }
-    let bytes = block.size() / PAGE * PAGE;
-    // SAFETY: whole pages of the block. The system may clear them from now on until they are written to; that it fails costs nothing.
-    let _ = unsafe { madvise(block.start.as_ptr().cast(), bytes, Advice::LinuxFree) };
-    kept().keep(block, *LIMIT.get_or_init(part));
+    kept().keep(block, Instant::now(), *LIMIT.get_or_init(part));
 }
 
 fn kept() -> MutexGuard<'static, Kept> {
@@ -96,34 +96,37 @@ fn kept() -> MutexGuard<'static, Kept> {
 /// What is kept, the oldest first.
 #[derive(Debug, Default)]
 struct Kept {
-    blocks: VecDeque<Block>,
+    blocks: VecDeque<(Block, Instant)>,
     bytes: usize,
 }
 
 impl Kept {
     /// The youngest, of which most may be in a cache.
     fn take(&mut self, layout: Layout) -> Option<Block> {
-        let place = self.blocks.iter().rposition(|block| block.layout == layout)?;
-        let block = self.blocks.remove(place)?;
+        let place = self.blocks.iter().rposition(|(block, _)| block.layout == layout)?;
+        let (block, _) = self.blocks.remove(place)?;
         self.bytes -= block.size();
         Some(block)
     }
 
-    /// Keeps it, and no more than so many bytes in all.
-    fn keep(&mut self, block: Block, most: usize) {
+    /// Keeps it from now on, and no more than so many bytes in all.
+    fn keep(&mut self, block: Block, now: Instant, most: usize) {
+        let old = |(_, since): &&(Block, Instant)| now.duration_since(*since) > A_WHILE;
+        let old_bytes = self.blocks.iter().take_while(old).map(|(block, _)| block.size()).sum();
+        self.give_back(old_bytes);
         if block.size() > most {
             return;
         }
         self.give_back((self.bytes + block.size()).saturating_sub(most));
         self.bytes += block.size();
-        self.blocks.push_back(block);
+        self.blocks.push_back((block, now));
     }
 
     /// Gives so many bytes back at least, or all.
     fn give_back(&mut self, bytes: usize) {
         let goal = self.bytes.saturating_sub(bytes);
         while self.bytes > goal
-            && let Some(oldest) = self.blocks.pop_front()
+            && let Some((oldest, _)) = self.blocks.pop_front()
         {
             self.bytes -= oldest.size();
         }
@@ -144,8 +147,9 @@ mod tests {
         let [first, second, third, other] =
             [2, 2, 2, 3].map(|parts| Block::new(layout(parts * LEAST)).unwrap());
         let [at_second, at_third] = [&second, &third].map(Block::start);
+        let now = Instant::now();
         for block in [first, second, other, third] {
-            kept.keep(block, 7 * LEAST);
+            kept.keep(block, now, 7 * LEAST);
         }
         assert_eq!((kept.blocks.len(), kept.bytes), (3, 7 * LEAST), "the first had to go");
         assert!(kept.take(layout(4 * LEAST)).is_none());
@@ -153,12 +157,12 @@ mod tests {
         let taken = [(); 2].map(|()| kept.take(layout(2 * LEAST)).unwrap());
         assert_eq!(taken.each_ref().map(Block::start), [at_third, at_second]);
         assert!(kept.take(layout(2 * LEAST)).is_none());
-        kept.keep(Block::new(layout(8 * LEAST)).unwrap(), 7 * LEAST);
-        assert_eq!(
-            (kept.blocks.len(), kept.bytes),
-            (1, 3 * LEAST),
-            "nothing is given back for what is too large"
-        );
+        let in_time = now + A_WHILE;
+        kept.keep(Block::new(layout(8 * LEAST)).unwrap(), in_time, 7 * LEAST);
+        let what = "nothing is given back for what is too large";
+        assert_eq!((kept.blocks.len(), kept.bytes), (1, 3 * LEAST), "{what}");
+        kept.keep(Block::new(layout(LEAST)).unwrap(), in_time + A_WHILE, 7 * LEAST);
+        assert_eq!((kept.blocks.len(), kept.bytes), (1, LEAST), "nobody took the other in time");
         kept.give_back(usize::MAX);
         assert_eq!((kept.blocks.len(), kept.bytes), (0, 0));
     }
