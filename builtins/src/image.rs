@@ -1,9 +1,10 @@
 //! Images: what a kernel's image argument points at, and how kernels read and write it. `address` turns coordinates
 //! into texel indices, `texel` turns memory into colours and back, by `component`s, `channels` does so for the usual
-//! formats in lanes, `access` is what generated code calls.
+//! formats in lanes, `access` and `block` are what generated code calls.
 
 pub(crate) mod access;
 mod address;
+pub(crate) mod block;
 mod channels;
 mod component;
 mod format;

@@ -66,6 +66,7 @@ mod exports {
     pub use crate::gamma::*;
     pub use crate::hyperbolic::*;
     pub use crate::image::access::*;
+    pub use crate::image::block::*;
     pub use crate::inverse_hyperbolic::*;
     pub use crate::inverse_trig::*;
     pub use crate::log::*;

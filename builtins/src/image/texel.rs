@@ -24,6 +24,16 @@ const fn bytes(channel_type: u32) -> usize {
     }
 }
 
+/// Bytes of an image's texel.
+#[inline(always)]
+pub(super) fn size(image: &ImageDescriptor) -> u32 {
+    let bytes = bytes(image.channel_type) as u32;
+    match image.channel_type {
+        UNORM_SHORT_565 | UNORM_SHORT_555 | UNORM_INT_101010 => bytes,
+        _ => channels(image.channel_order) * bytes,
+    }
+}
+
 /// Evaluates an expression with a channel type as a constant, so that it decides once for all channels of a texel.
 macro_rules! with_constant {
     ($channel_type:expr, $name:ident => $body:expr; $($known:ident)*) => {

@@ -6,6 +6,7 @@
 mod address_space;
 mod async_copy;
 mod atomic;
+mod block;
 mod c11_atomic;
 mod common;
 mod convert;

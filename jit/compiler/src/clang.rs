@@ -52,6 +52,12 @@ __spirula_copies(async_work_group_copy_3D3D, size_t, size_t, size_t, size_t, siz
 #undef __spirula_copies
 ";
 
+/// And cl_intel_subgroups with its siblings. Programs that name none of these are translated without: they take a millisecond.
+const SUB_GROUPS: &str = include_str!("clang/sub_groups.h");
+
+/// What is in the names of [`SUB_GROUPS`].
+const SUB_GROUP: &str = "sub_group";
+
 /// What other compilers of OpenCL C, clang's own earlier versions among them, warn about, and this one takes for errors.
 const RECOVERABLE: &[&str] = &["implicit-int", "incompatible-pointer-types", "int-conversion", "parentheses"];
 
@@ -59,8 +65,11 @@ const RECOVERABLE: &[&str] = &["implicit-int", "incompatible-pointer-types", "in
 /// The limit is on the processor time of the whole request.
 pub fn translate(translation: &Translation, limit: Duration) -> Result<Translated, CompileError> {
     // The lines with a number only name the file in diagnostics.
-    let source =
-        format!("# 1 \"declarations.h\"\n{DECLARATIONS}# 1 \"{SOURCE_NAME}\"\n{}", translation.source);
+    let of_sub_groups = if may_name(translation, SUB_GROUP) { SUB_GROUPS } else { "" };
+    let source = format!(
+        "# 1 \"declarations.h\"\n{DECLARATIONS}{of_sub_groups}# 1 \"{SOURCE_NAME}\"\n{}",
+        translation.source
+    );
     // In time for the failure to be told before the process that waits for it is ended too.
     let limit = limit.mul_f64(0.9);
     let (ended, read) = match spare::translate(translation, source.as_bytes(), limit) {
@@ -77,6 +86,13 @@ pub fn translate(translation: &Translation, limit: Duration) -> Result<Translate
         run::How::Failure => Err(CompileError::Failed(log)),
         run::How::Death(why) => Err(CompileError::Crashed(format!("{log}error: clang {why}\n"))),
     }
+}
+
+/// Whether a text can be in what clang will read. Files that are included may have any.
+fn may_name(translation: &Translation, text: &str) -> bool {
+    let Translation { source, headers, options, .. } = translation;
+    let texts = headers.iter().map(|(_, header)| header).chain(options).chain([source]);
+    texts.into_iter().any(|read| read.contains(text) || read.contains("include"))
 }
 
 /// How a clang ended, and what it read.

@@ -40,8 +40,14 @@ pub const EXTENSIONS: &[Extension] = &[
     Extension { name: "cl_khr_integer_dot_product", version: [2, 0, 0] },
     v1("cl_ext_float_atomics"),
     v1("cl_intel_required_subgroup_size"),
+    v1("cl_intel_subgroups"),
+    v1("cl_intel_subgroups_char"),
+    v1("cl_intel_subgroups_long"),
+    v1("cl_intel_subgroups_short"),
+    v1("cl_intel_subgroup_local_block_io"),
+    v1("cl_intel_spirv_subgroups"),
     v1("cl_intel_unified_shared_memory"),
-    // `cl_khr_subgroups` isn't here: it promises that sub-groups make progress independently of each other.
+    // `cl_khr_subgroups` isn't here: it promises that sub-groups make progress independently of each other, where `cl_intel_subgroups` doesn't.
     v1("cl_khr_subgroup_ballot"),
     v1("cl_khr_subgroup_clustered_reduce"),
     v1("cl_khr_subgroup_extended_types"),

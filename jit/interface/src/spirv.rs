@@ -38,7 +38,6 @@ pub const EXTENSIONS: &[&str] = &[
     "SPV_EXT_relaxed_printf_string_address_space",
     "SPV_INTEL_fp_fast_math_mode",
     "SPV_INTEL_memory_access_aliasing",
-    // Of its capabilities shuffles only.
     "SPV_INTEL_subgroups",
 ];
 
@@ -91,6 +90,8 @@ pub const CAPABILITIES: &[(u32, &str)] = &[
     (5612, "AtomicFloat32MinMaxEXT"),
     (5613, "AtomicFloat64MinMaxEXT"),
     (5568, "SubgroupShuffleINTEL"),
+    (5569, "SubgroupBufferBlockIOINTEL"),
+    (5570, "SubgroupImageBlockIOINTEL"),
     (5629, "ExpectAssumeKHR"),
     (5837, "FPFastMathModeINTEL"),
     (5910, "MemoryAccessAliasingINTEL"),

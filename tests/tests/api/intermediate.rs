@@ -272,8 +272,8 @@ fn built_in_variables_of_old_translators() -> Outcome {
 }
 
 /// What DPC++'s translator writes besides the core: scopes of aliasing, shuffles of Intel's sub-groups, sub-groups of a size that
-/// the kernel asks for, and products of work-groups. 16 work-items read a number each; behind them go the product, the next
-/// one's number within the sub-group of 8, and whether all numbers but the own are odd.
+/// the kernel asks for, blocks that these read and write, and products of work-groups. 16 work-items read a number each; behind them go
+/// the product, the next one's number within the sub-group of 8, whether all numbers but the own are odd, and the first 8 numbers.
 fn groups_as_dpcpp_has_them() -> Outcome {
     let setup = Setup::new();
     let text = |op: u32, text: &str| -> Vec<u32> {
@@ -293,6 +293,7 @@ fn groups_as_dpcpp_has_them() -> Outcome {
         &[op::CAPABILITY, 18],
         &[op::CAPABILITY, 58],
         &[op::CAPABILITY, 5568],
+        &[op::CAPABILITY, 5569],
         &[op::CAPABILITY, 5910],
         &[op::CAPABILITY, 6400],
         &aliasing,
@@ -322,6 +323,7 @@ fn groups_as_dpcpp_has_them() -> Outcome {
         &[op::CONSTANT, 6, 33, 16, 0],
         &[op::CONSTANT, 6, 34, 32, 0],
         &[op::CONSTANT, 6, 35, 48, 0],
+        &[op::CONSTANT, 6, 36, 64, 0],
         &[op::VARIABLE, 8, 20, 1],
         &[op::FUNCTION, 1, 10, 0, 4],
         &[op::FUNCTION_PARAMETER, 3, 11],
@@ -348,13 +350,17 @@ fn groups_as_dpcpp_has_them() -> Outcome {
         &[op::I_ADD, 6, 44, 14, 35],
         &[op::PTR_ACCESS_CHAIN, 3, 45, 11, 44],
         &[op::STORE, 45, 24],
+        // SubgroupBlockReadINTEL and SubgroupBlockWriteINTEL.
+        &[5575, 2, 46, 11],
+        &[op::PTR_ACCESS_CHAIN, 3, 47, 11, 36],
+        &[5576, 47, 46],
         &[op::RETURN],
         &[op::FUNCTION_END],
     ]);
     let program = built(&setup, &il)?;
     let kernel = Kernel::new(&program, "k")?;
     let given: [u32; 16] = [3, 5, 7, 9, 11, 2, 1, 1, 1, 1, 1, 1, 1, 13, 1, 1];
-    let mut numbers = [given.to_vec(), vec![99; 48]].concat();
+    let mut numbers = [given.to_vec(), vec![99; 56]].concat();
     let buffer = Buffer::copy_of(&setup.context, &numbers)?;
     kernel.set_object(0, Some(&buffer))?;
     setup.queue.launch(&kernel, NdRange::new(&[16], &[16]))?;
@@ -364,6 +370,7 @@ fn groups_as_dpcpp_has_them() -> Outcome {
     let next: Vec<u32> = (0..16).map(|i| given[i / 8 * 8 + (i % 8 + 1) % 8]).collect();
     assert_eq!(numbers[32..48], next);
     let are_odd: Vec<u32> = (0..16).map(|i| given[..i].iter().all(|n| n % 2 == 1).into()).collect();
-    assert_eq!(numbers[48..], are_odd);
+    assert_eq!(numbers[48..64], are_odd);
+    assert_eq!(numbers[64..], given[..8]);
     Ok(())
 }

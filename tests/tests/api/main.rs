@@ -2,6 +2,7 @@
 //! forbids.
 
 mod atomics;
+mod blocks;
 mod both_devices;
 mod command_buffers;
 mod commands;
@@ -172,6 +173,7 @@ fn main() -> ExitCode {
         both_devices::on_both(),
         work_groups::tests(),
         sub_groups::tests(),
+        blocks::tests(),
     ];
     let mut tests: Vec<Test> = modules.into_iter().flatten().collect();
     let again: Vec<Test> =

@@ -23,6 +23,8 @@ const CL30: [&str; 2] = [
      +__opencl_c_atomic_order_acq_rel,+__opencl_c_atomic_order_seq_cst,+__opencl_c_atomic_scope_device,\
      +__opencl_c_atomic_scope_all_devices,+__opencl_c_work_group_collective_functions,\
      +__opencl_c_generic_address_space,+__opencl_c_subgroups,\
+     +cl_intel_subgroups,+cl_intel_subgroups_char,+cl_intel_subgroups_short,+cl_intel_subgroups_long,\
+     +cl_intel_subgroup_local_block_io,\
      +cl_khr_subgroup_ballot,+cl_khr_subgroup_clustered_reduce,+cl_khr_subgroup_extended_types,\
      +cl_khr_subgroup_non_uniform_arithmetic,+cl_khr_subgroup_non_uniform_vote,+cl_khr_subgroup_rotate,\
      +cl_khr_subgroup_shuffle,+cl_khr_subgroup_shuffle_relative,+cl_khr_extended_bit_ops,\

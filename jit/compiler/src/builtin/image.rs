@@ -128,7 +128,7 @@ fn accesses(rows: &mut Rows, image: &'static Kind, colour: Colour) {
 }
 
 /// The image's descriptor as the library takes it.
-fn descriptor(e: &mut Emitter, image: &Value) -> Value {
+pub(super) fn descriptor(e: &mut Emitter, image: &Value) -> Value {
     match image.ir.lane {
         Lane::Pointer(0) => image.clone(),
         _ => e.value(POINTER, &format!("addrspacecast {image} to ptr")),

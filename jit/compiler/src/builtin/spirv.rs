@@ -180,7 +180,7 @@ fn core(e: &mut Emitter, call: &Call) -> Option<Value> {
 /// Whether calls of the symbol synchronize work-items.
 pub fn is_barrier(symbol: &str) -> bool {
     source_name(symbol).strip_prefix(PREFIX).is_some_and(|name| {
-        name.starts_with("ControlBarrier") || name.starts_with("Group") || name.starts_with("Subgroup")
+        name.starts_with("ControlBarrier") || name.starts_with("Group") || name.starts_with("SubgroupShuffle")
     })
 }
 

@@ -82,7 +82,7 @@ pub fn rows(rows: &mut Rows) {
     });
 }
 
-fn all_ones(e: &Emitter) -> Value {
+pub(super) fn all_ones(e: &Emitter) -> Value {
     e.int(INT, -1)
 }
 
@@ -118,7 +118,9 @@ fn reductions(rows: &mut Rows) {
     for form in FORMS {
         let names = |op: &str| {
             // Those for which all work-items come have three operations only.
-            let uniform = ["add", "min", "max"].contains(&op).then(|| format!("sub_group_{form}_{op} "));
+            let uniform = ["add", "min", "max"].contains(&op);
+            // The second name is that of cl_intel_subgroups_short and _char.
+            let uniform = uniform.then(|| format!("sub_group_{form}_{op} intel_sub_group_{form}_{op} "));
             uniform.unwrap_or_default() + &format!("sub_group_non_uniform_{form}_{op}")
         };
         combinations(rows, names, types, "", &format!("sub_group_{form}"));
@@ -262,7 +264,7 @@ pub(super) fn query(e: &mut Emitter, name: &str) -> Value {
 }
 
 /// This work-item's number in the sub-group, combined with another.
-fn own_and(e: &mut Emitter, op: &str, other: &Value) -> Value {
+pub(super) fn own_and(e: &mut Emitter, op: &str, other: &Value) -> Value {
     let own = query(e, "sub_group_local_id");
     e.binary(op, &own, other)
 }

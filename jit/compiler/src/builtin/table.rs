@@ -6,8 +6,8 @@ use super::emit::{Emitter, Ir, Lane, Value};
 use super::pattern::Generic;
 use super::types::{Element, Type};
 use super::{
-    address_space, async_copy, atomic, c11_atomic, common, convert, dot_product, geometric, image, integer,
-    math, memory, relational, shuffle, sub_group, work_group, work_item,
+    address_space, async_copy, atomic, block, c11_atomic, common, convert, dot_product, geometric, image,
+    integer, math, memory, relational, shuffle, sub_group, work_group, work_item,
 };
 use spirula_interface::options::MathOptions;
 use std::borrow::Cow;
@@ -223,10 +223,11 @@ pub fn nothing() -> Value {
 pub type Section = (&'static str, fn(&mut Rows));
 
 /// The sections of OpenCL 1.2, in order of the page that documents the table.
-pub const SECTIONS: [Section; 17] = [
+pub const SECTIONS: [Section; 18] = [
     ("Work-items and synchronization (6.12.1, 6.12.8, 6.12.9)", work_item::rows),
     ("Work-group functions (6.13.15)", work_group::rows),
     ("Sub-groups (OpenCL C 3.0, 6.15.19)", sub_group::rows),
+    ("Blocks of sub-groups (cl_intel_subgroups)", block::rows),
     ("Math (6.12.2)", math::rows),
     ("Integer (6.12.3)", integer::rows),
     ("Dot products of integers (cl_khr_integer_dot_product)", dot_product::rows),

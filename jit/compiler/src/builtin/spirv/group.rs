@@ -1,7 +1,7 @@
 //! What the work-items of a work-group or a sub-group do together.
 
-use super::super::emit::{Emitter, Value};
-use super::super::types::{Element, Type};
+use super::super::emit::{Emitter, Lane, Value};
+use super::super::types::{Element, Qualifiers, Type};
 use super::super::work_group::FORMS;
 use super::{
     Call, INT, Ir, LONG, VOID, as_int, as_result, by_number, forward, number, opaque, pointer, resized,
@@ -46,7 +46,7 @@ const BALLOTS: [(&str, &str); 2] =
 
 pub fn call(e: &mut Emitter, call: &Call) -> Option<Value> {
     if let Some(name) = call.op.strip_prefix("Subgroup") {
-        return shuffle(e, name, call);
+        return of_intel(e, name, call);
     }
     let name = call.op.strip_prefix("Group")?;
     if let Some(name) = name.strip_prefix("NonUniform") {
@@ -271,36 +271,54 @@ fn exchange(e: &mut Emitter, function: &str, value: &Value, other: (Type, Value)
     Some(e.gather(&lanes))
 }
 
-/// SPV_INTEL_subgroups: shuffles of one value, and those of two, which lie one behind the other like the work-items of two
-/// sub-groups.
-fn shuffle(e: &mut Emitter, name: &str, call: &Call) -> Option<Value> {
-    let uint = Type::scalar(Element::UInt);
-    let by = |value: &Value| (uint.clone(), value.clone());
-    let values: Vec<&Value> = call.arguments.iter().map(|argument| &argument.value).collect();
-    match (name, values.as_slice()) {
-        ("ShuffleINTEL", [value, index]) => exchange(e, "sub_group_shuffle", value, by(index)),
-        ("ShuffleXorINTEL", [value, mask]) => exchange(e, "sub_group_shuffle_xor", value, by(mask)),
-        ("ShuffleDownINTEL" | "ShuffleUpINTEL", [first, second, delta]) => {
-            let size = forward(e, "get_max_sub_group_size", INT, &[]);
-            let own = forward(e, "get_sub_group_local_id", INT, &[]);
-            // Up counts from the second value's work-items.
-            let start =
-                if name == "ShuffleUpINTEL" { e.binary("sub", &size, delta) } else { (*delta).clone() };
-            let at = e.binary("add", &own, &start);
-            let is_first = e.compare("icmp ult", &at, &size);
-            let one = e.int(INT, 1);
-            let most = e.binary("sub", &size, &one);
-            let index = e.binary("and", &at, &most);
-            let [first, second] =
-                [first, second].map(|value| exchange(e, "sub_group_shuffle", value, by(&index)));
-            let (first, second) = (first?, second?);
-            let lanes = (0..first.ir.width).map(|lane| {
-                let (first, second) = (e.extract(&first, lane), e.extract(&second, lane));
-                e.select(&is_first, &first, &second)
-            });
-            let lanes: Vec<Value> = lanes.collect();
-            Some(e.gather(&lanes))
-        }
-        _ => None,
+/// SPV_INTEL_subgroups.
+fn of_intel(e: &mut Emitter, name: &str, call: &Call) -> Option<Value> {
+    const SHUFFLES: [(&str, &str); 4] = [
+        ("ShuffleINTEL", "shuffle"),
+        ("ShuffleXorINTEL", "shuffle_xor"),
+        ("ShuffleDownINTEL", "shuffle_down"),
+        ("ShuffleUpINTEL", "shuffle_up"),
+    ];
+    if let Some((_, function)) = SHUFFLES.iter().find(|row| row.0 == name) {
+        let (by, values) = call.arguments.split_last()?;
+        let values =
+            values.iter().map(|argument| Some((number(argument.value.ir, true)?, argument.value.clone())));
+        let mut arguments: Vec<(Type, Value)> = values.collect::<Option<_>>()?;
+        arguments.push((Type::scalar(Element::UInt), by.value.clone()));
+        return Some(forward(e, &format!("intel_sub_group_{function}"), call.ir()?, &arguments));
     }
+    let function =
+        match name.strip_suffix("BlockReadINTEL").or_else(|| name.strip_suffix("BlockWriteINTEL"))? {
+            "" | "Image" if name.contains("Read") => "read",
+            "" | "Image" => "write",
+            _ => return None,
+        };
+    let moved = if function == "read" { call.ir()? } else { call.arguments.last()?.value.ir };
+    let ending = match moved.lane {
+        Lane::Int(8) => "_uc",
+        Lane::Int(16) | Lane::Half => "_us",
+        Lane::Int(32) | Lane::Float => "_ui",
+        Lane::Int(64) | Lane::Double => "_ul",
+        _ => return None,
+    };
+    // Blocks are of unsigned integers: other numbers as their bits.
+    let bits = moved.with(Lane::Int(moved.lane.bits()));
+    let Type::Value(element, _) = number(bits, false)? else { return None };
+    let mut arguments = Vec::new();
+    for (index, argument) in call.arguments.iter().enumerate() {
+        let is_data = function == "write" && index + 1 == call.arguments.len();
+        arguments.push(match argument.value.ir.lane {
+            _ if is_data => (number(bits, false)?, e.bits(&argument.value)),
+            Lane::Pointer(_) if name.starts_with("Image") => (opaque("ocl_image2d"), argument.value.clone()),
+            Lane::Pointer(space) => {
+                let qualifiers = Qualifiers { space, constant: function == "read", volatile: false };
+                (Type::Pointer(qualifiers, Box::new(Type::scalar(element))), argument.value.clone())
+            }
+            _ => (number(argument.value.ir, true)?, argument.value.clone()),
+        });
+    }
+    let count = if bits.width == 1 { String::new() } else { bits.width.to_string() };
+    let result = if function == "read" { bits } else { VOID };
+    let read = forward(e, &format!("intel_sub_group_block_{function}{ending}{count}"), result, &arguments);
+    Some(if function == "read" { e.cast("bitcast", &read, moved.lane) } else { read })
 }

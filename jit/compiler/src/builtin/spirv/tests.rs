@@ -190,6 +190,11 @@ fn core_instructions_are_there_with_their_types() {
         ("SubgroupShuffleDownINTEL", (&["i64", "i64", "i32"], "i64")),
         ("SubgroupShuffleUpINTEL", (&["half", "half", "i32"], "half")),
         ("SubgroupShuffleXorINTEL", (&["i8", "i32"], "i8")),
+        ("SubgroupBlockReadINTEL", (&[GLOBAL], I4)),
+        ("SubgroupBlockReadINTEL", (&["ptr addrspace(3)"], "half")),
+        ("SubgroupBlockWriteINTEL", (&[GLOBAL, "<8 x i64>"], "void")),
+        ("SubgroupImageBlockReadINTEL", (&[GLOBAL, "<2 x i32>"], "<16 x i8>")),
+        ("SubgroupImageBlockWriteINTEL", (&[GLOBAL, "<2 x i32>", V4], "void")),
         ("ConvertFToU_Ruchar_sat_rte", (&["float"], "i8")),
         ("ConvertSToF_Rdouble2_rtp", (&["<2 x i64>"], "<2 x double>")),
         ("SatConvertUToS_Rchar", (&["i32"], "i8")),
@@ -281,7 +286,7 @@ fn what_there_is_not_is_not_defined() {
         ("AtomicIAdd", (&[GLOBAL, "i32", "i32", "i8"], "i8")),
         ("ImageQueryLevels", (&[GLOBAL], "i32")),
         ("GroupBitwiseAndKHR", (&["i32", "i32", "float"], "float")),
-        ("SubgroupBlockReadINTEL", (&[GLOBAL], "i32")),
+        ("SubgroupBlockPrefetchINTEL", (&[GLOBAL, "i32"], "void")),
     ] {
         assert!(define(name, form).is_none(), "{name}");
     }
