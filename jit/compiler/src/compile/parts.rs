@@ -13,7 +13,7 @@ use spirula_interface::options::CompileError;
 use spirula_interface::target::Target;
 use spirula_interface::tier::Tier;
 use spirula_kir::analysis::{ControlFlow, LoopId, Loops};
-use spirula_kir::{Function, Module, Type};
+use spirula_kir::{Function, Module, Op, Type};
 use std::cmp::Reverse;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -130,14 +130,22 @@ fn has_many_loops(function: &Function) -> bool {
     loops.count() > MAX_LOOPS || (0..loops.count()).map(blocks).sum::<usize>() > MAX_LOOP_BLOCKS
 }
 
-/// Whether a function is made of vectors: a quarter of what it computes, for half may be the code for what is less than a pack.
+/// Whether a function is made of vectors: a quarter of what it computes, for half may be the code for what is less than a pack. What only
+/// takes lanes apart, moves them and puts them together again, as gathers of bytes do, says nothing of it.
 fn is_of_vectors(function: &Function) -> bool {
     let (mut all, mut vectors) = (0_usize, 0_usize);
-    for result in function.insts().filter_map(|inst| function.result(inst)) {
+    let computed = function.insts().filter(|&inst| computes(function.op(inst)));
+    for result in computed.filter_map(|inst| function.result(inst)) {
         all += 1;
         vectors += usize::from(matches!(function.ty(result), Type::Vector(..)));
     }
     4 * vectors >= all && all > 0
+}
+
+/// Whether an operation is one that packs are made for.
+fn computes(op: &Op) -> bool {
+    use Op::{Binary, Compare, Intrinsic, Select, Unary};
+    matches!(op, Unary { .. } | Binary { .. } | Compare { .. } | Select { .. } | Intrinsic { .. })
 }
 
 /// By Cranelift. Errors: why not.
@@ -287,10 +295,11 @@ b0:
 b0:
   %1: {ty} = load %0, align 4
   %2: i32 = load %0, align 4
+  %5: {ty} = xor %1, %1
   %3: i32 = add %2, %2
   %4: i32 = add %3, %2
   store %0, %4, align 4
-  store %0, %1, align 4
+  store %0, %5, align 4
   return
 }}"
             );
