@@ -74,11 +74,11 @@ pub fn build(
         }
     };
     let Imported { kernels: signatures, module, left_out, .. } = &*imported;
-    let left_out = u32::try_from(*left_out).unwrap_or(u32::MAX);
-    let kernels = std::iter::zip(signatures, &module.kernels);
+    let left_out = left_out.iter().copied().chain(std::iter::repeat(0));
+    let kernels = std::iter::zip(std::iter::zip(signatures, &module.kernels), left_out);
     let kernels: Vec<_> = match &options.specialization {
-        Some(wanted) => kernels.filter_map(|kernel| specialized(kernel, wanted)).collect(),
-        None => kernels.map(|(signature, body)| (signature.clone(), body.clone())).collect(),
+        Some(wanted) => kernels.filter_map(|(kernel, rest)| Some((specialized(kernel, wanted)?, rest))).collect(),
+        None => kernels.map(|((signature, body), rest)| ((signature.clone(), body.clone()), rest)).collect(),
     };
     let scalar = in_scalars(module, &target.facts());
     let mut baseline = Baseline::new(&scalar, inputs.tier);
@@ -91,7 +91,7 @@ pub fn build(
     });
     let (mut infos, mut remarks) = (Vec::new(), Vec::new());
     let (mut lowered, mut rests) = (Vec::new(), Vec::new());
-    for (number, (signature, body)) in kernels.into_iter().enumerate() {
+    for (number, ((signature, body), left_out)) in kernels.into_iter().enumerate() {
         let calls = call_stack(&signature.name, &body, &stack)?;
         let (mut tier, name) = (tier_of(&body, inputs), &signature.name);
         if tier == Tier::Baseline {
@@ -101,7 +101,7 @@ pub fn build(
                     remarks.extend(kernel.remarks);
                     let code = KernelCode {
                         private_size: code.private_size + calls,
-                        operations: code.operations.saturating_add(left_out),
+                        operations: u32::try_from(left_out).map_or(u32::MAX, |rest| code.operations.saturating_add(rest)),
                         ..code
                     };
                     infos.push(KernelInfo { signature, code });
@@ -187,11 +187,12 @@ fn import_for_tier(
 }
 
 /// Whether baseline code can be made of it, if it isn't what optimized code would be made of.
-fn is_for_baseline(Imported { module, left_out, .. }: &Imported, inputs: &Inputs) -> bool {
+fn is_for_baseline(imported: &Imported, inputs: &Inputs) -> bool {
+    let module = &imported.module;
     let stack = module.stack_sizes();
     let fits = |kernel: &Function| kernel.call_stack_size(&stack).is_some_and(|size| size <= MAX_CALL_STACK);
     let mut kernels = module.kernels.iter();
-    *left_out == 0 || kernels.all(|kernel| tier_of(kernel, inputs) == Tier::Baseline && fits(kernel))
+    imported.is_whole() || kernels.all(|kernel| tier_of(kernel, inputs) == Tier::Baseline && fits(kernel))
 }
 
 /// Modules of so many bytes are not read whole for one of their kernels. Of smaller ones all kernels are made ready at once: who asks for

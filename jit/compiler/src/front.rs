@@ -93,8 +93,8 @@ pub struct CleanModule<'s> {
     pub(crate) module: Module<'s>,
     pub(crate) kernels: Vec<KernelSignature>,
     pub(crate) checks: Checks,
-    /// The instructions that full effort would add, about; none if it would yield the same.
-    pub(crate) left_out: u64,
+    /// For each kernel the instructions that full effort would add, about; none for any if it would yield the same.
+    pub(crate) left_out: Vec<u64>,
 }
 
 impl CleanModule<'_> {

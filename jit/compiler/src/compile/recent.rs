@@ -77,7 +77,7 @@ pub fn find(modules: &[&[u8]], inputs: &Inputs) -> Option<Arc<Imported>> {
 /// Keeps what was made of a program, unless optimized code is made of something else; the oldest ones make room.
 pub fn keep(modules: &[&[u8]], inputs: &Inputs, imported: &Arc<Imported>) {
     let size = size(imported);
-    if imported.left_out > 0 || size > MOST {
+    if !imported.is_whole() || size > MOST {
         return;
     }
     let modules = fingerprint(modules);

@@ -26,7 +26,7 @@ pub fn functions(session: &Session, machine: &TargetMachine) -> Result<Vec<Funct
     llvm::set_target(&mut module, machine, AddressBits::Bits64);
     llvm::link_lazily(session, &mut module, builtin::library(llvm::facts(machine).fuses), machine)
         .map_err(|error| wrong(&error))?;
-    let clean = CleanModule { module, kernels: Vec::new(), checks: Checks::NONE, left_out: 0 };
+    let clean = CleanModule { module, kernels: Vec::new(), checks: Checks::NONE, left_out: Vec::new() };
     let mut functions = import(clean)?.module.functions;
     // Names that no function of a program has: those that these call themselves get numbers.
     let mut names: HashMap<String, Arc<str>> = HashMap::new();

@@ -74,13 +74,14 @@ pub fn clean_up<'s>(
     Ok(CleanModule { module, kernels, checks, left_out })
 }
 
-/// Yields the instructions that full effort would add, about; none if it would yield the same.
+/// Yields for each kernel the instructions that full effort would add, about; none for any if it would yield the same.
 fn simplify(
     module: &mut Module,
     (kernels, formats): (&[KernelSignature], Option<&KnownFormats>),
     machine: &TargetMachine,
     effort: Effort,
-) -> Result<u64, LlvmError> {
+) -> Result<Vec<u64>, LlvmError> {
+    let nothing = vec![0; kernels.len()];
     let mut left_out = inlining::mark(module, kernels, machine, effort)?;
     match effort {
         Effort::Checked(checks) => {
@@ -89,11 +90,11 @@ fn simplify(
             if checks.contains(Checks::UNINITIALIZED) {
                 module.edit(undefined::mark);
             }
-            return llvm::run_passes(module, CHECKED_PASSES[1], machine).map(|()| 0);
+            return llvm::run_passes(module, CHECKED_PASSES[1], machine).map(|()| nothing);
         }
         Effort::Least => {
             constants::answer(module, machine)?;
-            return llvm::run_passes(module, FEWEST_PASSES, machine).map(|()| 0);
+            return llvm::run_passes(module, FEWEST_PASSES, machine).map(|()| nothing);
         }
         Effort::Quick | Effort::Full => {}
     }
@@ -106,7 +107,8 @@ fn simplify(
             .edit(|edit| private_arrays::postpone(edit, &bound_to_kernels(*edit, &CallGraph::new(*edit))));
         run_stages(module, &FIRST_PASSES, machine)?;
         tell(module);
-        left_out += private_arrays::unroll(module, kernels, machine, effort == Effort::Quick)?;
+        let loops = private_arrays::unroll(module, kernels, machine, effort == Effort::Quick)?;
+        std::iter::zip(&mut left_out, loops).for_each(|(sum, size)| *sum += size);
         postponed::resume(module, &postponed);
     }
     run_stages(module, &PASSES, machine)?;
@@ -180,7 +182,7 @@ pub(super) mod tests {
         )
         .unwrap();
         llvm::verify(&clean.module).unwrap_or_else(|e| panic!("{e}"));
-        (llvm::print_text(&clean.module), clean.left_out)
+        (llvm::print_text(&clean.module), clean.left_out.iter().sum())
     }
 
     /// A kernel that reaches a barrier and local memory by two functions, one of them `noinline`.

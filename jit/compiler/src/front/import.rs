@@ -38,8 +38,15 @@ pub struct Imported {
     pub module: kir::Module,
     /// Where its variables lie.
     pub variables: Variables,
-    /// About how many instructions more optimized code is made of, where this is for baseline code only.
-    pub left_out: u64,
+    /// About how many instructions more optimized code of each kernel is made of, where this is for baseline code only.
+    pub left_out: Vec<u64>,
+}
+
+impl Imported {
+    /// Whether optimized code is made of the same.
+    pub fn is_whole(&self) -> bool {
+        self.left_out.iter().all(|&size| size == 0)
+    }
 }
 
 /// Why a function can't be imported, to stand behind "it ".

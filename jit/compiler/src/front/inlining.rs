@@ -9,7 +9,7 @@ use super::harden::kernel_symbol;
 use super::import::only_computes;
 use super::{lane_calls, loop_calls};
 use crate::llvm::attribute::Attribute;
-use crate::llvm::{self, Edit, Function, LlvmError, Module, View};
+use crate::llvm::{self, Edit, Function, Instruction, LlvmError, Module, View};
 use inkwell::targets::TargetMachine;
 use spirula_interface::check::Checks;
 use spirula_interface::program::KernelSignature;
@@ -32,22 +32,22 @@ const MAX_PROGRAM_SIZE: usize = 150_000;
 const HUGE_PROGRAM_SIZE: usize = 10 * MAX_PROGRAM_SIZE;
 const SMALLER: usize = 10;
 
-/// Marks what is to be inlined, and what never is. Yields the instructions that are not there only because it's to be
+/// Marks what is to be inlined, and what never is. Yields for each kernel the instructions that are not there only because it's to be
 /// done quickly.
 pub(super) fn mark(
     module: &mut Module,
     kernels: &[KernelSignature],
     machine: &TargetMachine,
     effort: Effort,
-) -> Result<u64, LlvmError> {
+) -> Result<Vec<u64>, LlvmError> {
     let is_full = effort == Effort::Full;
-    let mut left_out = 0;
+    let mut left_out = vec![0; kernels.len()];
     if matches!(effort, Effort::Quick | Effort::Full) {
         module.edit(keep_library);
-        let calls_of_large = calls_of_large_functions(module.view());
+        let calls_of_large = calls_of_large_functions(module.view(), kernels);
         if !is_full {
             left_out = calls_of_large;
-        } else if calls_of_large > 0 {
+        } else if calls_of_large.iter().any(|&size| size > 0) {
             llvm::run_passes(module, SHRINK, machine)?;
         }
     }
@@ -113,16 +113,35 @@ pub(super) fn is_library(function: Function) -> bool {
 /// What Rust's names of the library's functions begin with.
 const LIBRARY_PREFIX: &str = "_ZN16spirula_builtins";
 
-/// The instructions of those functions whose size decides what becomes of them, once for each call that may be inlined.
-fn calls_of_large_functions(module: View) -> u64 {
+/// For each kernel the instructions of those functions whose size decides what becomes of them, once for each call of what it reaches that may
+/// be inlined.
+fn calls_of_large_functions(module: View, kernels: &[KernelSignature]) -> Vec<u64> {
     let mut sizes = Sizes::default();
     let functions = module.defined_functions().into_iter().filter(|function| !is_rare(*function));
     let large = functions.filter(|function| !is_small(*function, &mut sizes, false)).collect::<Vec<_>>();
-    let copied = large.into_iter().map(|f| {
-        let copies = if lane_calls::may_stay(f, &mut sizes) { 1 } else { f.users().len() };
-        sizes.of(f).saturating_mul(copies)
-    });
-    copied.fold(0_usize, usize::saturating_add) as u64
+    let large: Vec<(usize, bool, Vec<Function>)> = large
+        .into_iter()
+        .map(|f| (sizes.of(f), lane_calls::may_stay(f, &mut sizes), callers(f)))
+        .collect();
+    if large.is_empty() {
+        return vec![0; kernels.len()];
+    }
+    let graph = CallGraph::new(module);
+    let of_kernel = |kernel: &KernelSignature| {
+        let reached = graph.reached(module.function_named(&kernel_symbol(&kernel.name)));
+        let copied = large.iter().map(|(size, may_stay, callers)| {
+            let calls = callers.iter().filter(|caller| reached.contains(caller)).count();
+            size.saturating_mul(if *may_stay { calls.min(1) } else { calls })
+        });
+        copied.fold(0_usize, usize::saturating_add) as u64
+    };
+    kernels.iter().map(of_kernel).collect()
+}
+
+/// The functions that a function is used in, one entry for each use.
+fn callers<'m>(function: Function<'m>) -> Vec<Function<'m>> {
+    let users = function.users().into_iter().filter_map(|user| user.as_instruction());
+    users.map(Instruction::parent_function).collect()
 }
 
 /// The functions of those kernels into which everything is inlined, without the ones that other kernels call as well.

@@ -5,6 +5,7 @@
 //! behind this: a sine in a loop is long, but its call is not.
 
 use super::array_loops;
+use super::call_graph::CallGraph;
 use super::cleanup::run_stages;
 use super::harden::kernel_symbol;
 use super::inlining::{Sizes, is_library};
@@ -14,7 +15,7 @@ use crate::llvm::{Edit, Function, LlvmError, Module, Type, View};
 use inkwell::llvm_sys::LLVMTypeKind::LLVMArrayTypeKind;
 use inkwell::targets::TargetMachine;
 use spirula_interface::program::KernelSignature;
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 const UNROLL: [&str; 2] = [
     "function(loop-unroll<O3;no-partial;no-runtime;no-upperbound;no-peeling;no-profile-peeling>,\
@@ -64,16 +65,16 @@ fn unrolled_functions(module: View, kernels: &[KernelSignature]) -> HashSet<Stri
     names
 }
 
-/// Unrolls the loops of kernels with private arrays, and of the functions that stay calls. Yields the instructions that are not there only because it's
-/// to be done quickly.
+/// Unrolls the loops of kernels with private arrays, and of the functions that stay calls. Yields for each kernel the instructions that are not
+/// there only because it's to be done quickly.
 pub(super) fn unroll(
     module: &mut Module,
     kernels: &[KernelSignature],
     machine: &TargetMachine,
     is_quick: bool,
-) -> Result<u64, LlvmError> {
+) -> Result<Vec<u64>, LlvmError> {
     let functions = unrolled_functions(module.view(), kernels);
-    let mut left_out = 0;
+    let mut left_out = HashMap::new();
     // An inner loop that counts from, or to, what an outer one counts has a known length once that is unrolled.
     for _ in 0..MOST_ROUNDS {
         let before = blocks_beside_arrays(module.view(), &functions);
@@ -81,12 +82,28 @@ pub(super) fn unroll(
             break;
         }
         // Loops that stay are met again.
-        left_out = left_out.max(unroll_once(module, &functions, machine, is_quick)?);
+        for (name, size) in unroll_once(module, &functions, machine, is_quick)? {
+            let most: &mut u64 = left_out.entry(name).or_default();
+            *most = size.max(*most);
+        }
         if blocks_beside_arrays(module.view(), &functions) == before {
             break;
         }
     }
-    Ok(left_out)
+    Ok(of_kernels(module.view(), kernels, &left_out))
+}
+
+/// What functions of these names have, for each kernel that reaches them.
+fn of_kernels(module: View, kernels: &[KernelSignature], sizes: &HashMap<String, u64>) -> Vec<u64> {
+    if sizes.is_empty() {
+        return vec![0; kernels.len()];
+    }
+    let graph = CallGraph::new(module);
+    let of_kernel = |kernel: &KernelSignature| {
+        let reached = graph.reached(module.function_named(&kernel_symbol(&kernel.name)));
+        reached.iter().filter_map(|function| sizes.get(&function.name())).sum()
+    };
+    kernels.iter().map(of_kernel).collect()
 }
 
 /// Loops are looked at so many times.
@@ -104,14 +121,17 @@ fn unroll_once(
     functions: &HashSet<String>,
     machine: &TargetMachine,
     is_quick: bool,
-) -> Result<u64, LlvmError> {
-    let mut left_out = 0;
+) -> Result<HashMap<String, u64>, LlvmError> {
+    let mut left_out = HashMap::new();
     let wants = |function: Function| functions.contains(&function.name()) && has_array(function);
     module.edit(|edit| {
         let mut sizes = Sizes::default();
         let wanted = edit.defined_functions().into_iter().filter(|&function| wants(function));
         for function in wanted {
-            left_out += array_loops::mark(edit, function, &mut sizes, is_quick);
+            let size = array_loops::mark(edit, function, &mut sizes, is_quick);
+            if size > 0 {
+                left_out.insert(function.name(), size);
+            }
         }
     });
     unroll_marked(module, machine, wants)?;

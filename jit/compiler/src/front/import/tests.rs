@@ -20,7 +20,7 @@ fn imported(text: &str) -> Result<(String, String), String> {
             edit.use_c_convention(function);
         }
     });
-    let result = import(CleanModule { module, kernels, checks: Default::default(), left_out: 0 })
+    let result = import(CleanModule { module, kernels, checks: Default::default(), left_out: Vec::new() })
         .map_err(|error| error.to_string())?
         .module;
     result.verify().unwrap_or_else(|e| {
