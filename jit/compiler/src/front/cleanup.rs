@@ -232,7 +232,7 @@ pub(super) mod tests {
         for (effort, stays) in [(Effort::Quick, true), (Effort::Full, false)] {
             let (text, left_out) = cleaned_by(&text, effort);
             assert_eq!(
-                (text.contains("define internal i32 @large"), left_out > 4_000),
+                (text.contains("define internal i32 @large"), left_out > 2_000),
                 (stays, stays),
                 "{effort:?}"
             );
