@@ -77,7 +77,9 @@ pub fn build(
     let left_out = left_out.iter().copied().chain(std::iter::repeat(0));
     let kernels = std::iter::zip(std::iter::zip(signatures, &module.kernels), left_out);
     let kernels: Vec<_> = match &options.specialization {
-        Some(wanted) => kernels.filter_map(|(kernel, rest)| Some((specialized(kernel, wanted)?, rest))).collect(),
+        Some(wanted) => {
+            kernels.filter_map(|(kernel, rest)| Some((specialized(kernel, wanted)?, rest))).collect()
+        }
         None => kernels.map(|((signature, body), rest)| ((signature.clone(), body.clone()), rest)).collect(),
     };
     let scalar = in_scalars(module, &target.facts());
@@ -101,7 +103,8 @@ pub fn build(
                     remarks.extend(kernel.remarks);
                     let code = KernelCode {
                         private_size: code.private_size + calls,
-                        operations: u32::try_from(left_out).map_or(u32::MAX, |rest| code.operations.saturating_add(rest)),
+                        operations: u32::try_from(left_out)
+                            .map_or(u32::MAX, |rest| code.operations.saturating_add(rest)),
                         ..code
                     };
                     infos.push(KernelInfo { signature, code });

@@ -1,15 +1,19 @@
 //! Work that nobody waits for: code that is made while launches run what there is. A few threads do jobs, and end when there are none.
 //!
 //! What makes a kernel's first optimized code, or code for launches that have none, goes before what finds out whether other code is faster
-//! still, and doesn't wait for such a job that is being done: more is to be won. Of urgent jobs the newest goes first: who asked last runs
-//! now, and what others asked for before may never be run again. One that no launch waits for leaves that a moment to begin ([`PAUSE`]): once
+//! still, and doesn't wait for such a job that is being done: more is to be won. Of urgent jobs the one goes first that saves most for the
+//! time that it takes, as far as can be told: its kernel ran long of late in what it replaces, or the job is new ([`gain`]). What ran long ago
+//! may never be run again. One that no launch waits for leaves that a moment to begin ([`PAUSE`]): once
 //! it is begun it keeps the compiler. One that lasts ([`PATIENCE`]) doesn't keep those back that are expected to be [`SHORT`].
 //!
 //! A process that exits gives them a moment, for what they make is kept on disk, and many processes live no longer than their launches.
 //! What is not done by then another process does ([`finisher`]).
 
+mod gain;
+
 use crate::log;
 use crate::machine::{self, affinity};
+use gain::Gain;
 use spirula_service::per_process::PerProcess;
 use spirula_service::process::pool::at_a_time;
 use spirula_service::process::{Request, finisher, keeper};
@@ -23,6 +27,9 @@ use std::time::{Duration, Instant};
 
 /// What is to be done.
 pub(crate) type Job = Box<dyn FnOnce() + Send>;
+
+/// For how many nanoseconds launches have run in what a job's code replaces.
+pub(crate) type SpentNs = Box<dyn Fn() -> u64 + Send>;
 
 /// What another process can do of a job that this one leaves undone.
 pub(crate) type Will = Box<dyn Fn() -> Option<Request> + Send>;
@@ -57,15 +64,22 @@ static QUEUE: PerProcess<Queue> = PerProcess::new(
     |_| {},
 );
 
-/// Has an urgent job done that is expected to take so long, before those that are there. An exit waits for it for a while, and then leaves
-/// a will. Errors: no thread does any, and the system has none to give.
-pub(crate) fn run_later(takes: Duration, job: Job, will: Will) -> io::Result<()> {
-    run_after(Duration::ZERO, takes, job, will)
+/// Has an urgent job done that is expected to take so long, of code that replaces what launches have run in for so many nanoseconds by then. An
+/// exit waits for it for a while, and then leaves a will. Errors: no thread does any, and the system has none to give.
+pub(crate) fn run_later(takes: Duration, spent_ns: SpentNs, job: Job, will: Will) -> io::Result<()> {
+    run_after(Duration::ZERO, takes, spent_ns, job, will)
 }
 
 /// The same, begun after such a pause.
-pub(crate) fn run_after(pause: Duration, takes: Duration, job: Job, will: Will) -> io::Result<()> {
-    let urgency = Urgency::Urgent { begin: Instant::now() + pause, is_short: takes <= SHORT };
+pub(crate) fn run_after(
+    pause: Duration,
+    takes: Duration,
+    spent_ns: SpentNs,
+    job: Job,
+    will: Will,
+) -> io::Result<()> {
+    let begin = Instant::now() + pause;
+    let urgency = Urgency::Urgent { begin, gain: Gain::new(takes, spent_ns) };
     add(job, urgency, Unfinished { will: Some(will), is_waited_for: true })
 }
 
@@ -154,12 +168,11 @@ fn bequeath(requests: &[Request]) {
 }
 
 /// Which jobs go before others.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Urgency {
     /// Not before then.
     Urgent {
         begin: Instant,
-        is_short: bool,
+        gain: Gain,
     },
     Leisurely,
 }
@@ -167,7 +180,7 @@ enum Urgency {
 /// An urgent job that waits.
 struct Urgent {
     begin: Instant,
-    is_short: bool,
+    gain: Gain,
     number: u64,
     job: Job,
 }
@@ -188,7 +201,6 @@ struct Queue {
 
 #[derive(Default)]
 struct State {
-    /// The last one goes first, of those that may begin.
     urgent: Vec<Urgent>,
     leisurely: VecDeque<(u64, Job)>,
     threads: usize,
@@ -215,9 +227,7 @@ struct Unfinished {
 impl State {
     fn push(&mut self, urgency: Urgency, (number, job): (u64, Job)) {
         match urgency {
-            Urgency::Urgent { begin, is_short } => {
-                self.urgent.push(Urgent { begin, is_short, number, job });
-            }
+            Urgency::Urgent { begin, gain } => self.urgent.push(Urgent { begin, gain, number, job }),
             Urgency::Leisurely => self.leisurely.push_back((number, job)),
         }
     }
@@ -227,9 +237,13 @@ impl State {
     fn pop_urgent(&mut self, most: usize, patience: Duration) -> Result<(u64, Job), Option<Duration>> {
         let now = Instant::now();
         let (all, lasting) = (self.at_work.len(), self.lasting(patience));
-        let is_welcome = |job: &Urgent| all < most || all - lasting < most && all < 2 * most && job.is_short;
-        let ready = self.urgent.iter().rposition(|job| job.begin <= now && is_welcome(job));
-        if let Some(at) = ready {
+        let is_short = |job: &Urgent| job.gain.takes() <= SHORT;
+        let is_welcome = |job: &Urgent| all < most || all - lasting < most && all < 2 * most && is_short(job);
+        self.urgent.iter_mut().for_each(|job| job.gain.look(now));
+        let ready = self.urgent.iter().enumerate().filter(|(_, job)| job.begin <= now && is_welcome(job));
+        // Of equals the newest.
+        let best = ready.max_by(|(_, one), (_, other)| one.gain.rate().total_cmp(&other.gain.rate()));
+        if let Some(at) = best.map(|(at, _)| at) {
             let Urgent { number, job, .. } = self.urgent.remove(at);
             self.at_work.push((number, now));
             return Ok((number, job));
@@ -246,18 +260,18 @@ impl State {
     }
 
     /// Takes back what was pushed last.
-    fn take_back(&mut self, urgency: Urgency) {
-        match urgency {
-            Urgency::Urgent { .. } => drop(self.urgent.pop()),
-            Urgency::Leisurely => drop(self.leisurely.pop_back()),
+    fn take_back(&mut self, is_urgent: bool) {
+        match is_urgent {
+            true => drop(self.urgent.pop()),
+            false => drop(self.leisurely.pop_back()),
         }
     }
 
-    /// Whether a job of that urgency has all the threads that it may have, of so many.
-    fn is_full(&self, urgency: Urgency, (most, patience): (usize, Duration)) -> bool {
-        match urgency {
-            Urgency::Urgent { .. } => self.threads - self.at_leisure >= 2 * most,
-            Urgency::Leisurely => self.threads - self.lasting(patience) >= most,
+    /// Whether an urgent job, or one that isn't, has all the threads that it may have, of so many.
+    fn is_full(&self, is_urgent: bool, (most, patience): (usize, Duration)) -> bool {
+        match is_urgent {
+            true => self.threads - self.at_leisure >= 2 * most,
+            false => self.threads - self.lasting(patience) >= most,
         }
     }
 
@@ -278,16 +292,17 @@ impl Queue {
         let mut state = self.lock();
         let number = state.count;
         state.count += 1;
+        let is_urgent = matches!(urgency, Urgency::Urgent { .. });
         state.push(urgency, (number, job));
         state.unfinished.insert(number, unfinished);
-        if state.is_full(urgency, (self.most, self.patience)) {
+        if state.is_full(is_urgent, (self.most, self.patience)) {
             drop(state);
             self.wanted.notify_all();
             return Ok(());
         }
         match self.begin_thread(&mut state) {
             Err(error) if state.threads == 0 => {
-                state.take_back(urgency);
+                state.take_back(is_urgent);
                 state.unfinished.remove(&number);
                 return Err(error);
             }

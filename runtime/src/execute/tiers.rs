@@ -98,7 +98,7 @@ pub(crate) struct Tiers {
     /// What launches had in common until then.
     common: Common,
     /// In baseline code.
-    spent_ns: AtomicU64,
+    spent_ns: Arc<AtomicU64>,
     /// Whether optimized code was asked for.
     begun: AtomicBool,
     /// Whether it is being made at the moment, or is next.
@@ -144,7 +144,7 @@ impl Tiers {
             maker,
             looked: AtomicBool::new(false),
             common: Common::default(),
-            spent_ns: AtomicU64::new(0),
+            spent_ns: Arc::default(),
             begun: AtomicBool::new(false),
             making: AtomicBool::new(false),
             awaited: Awaited::default(),
@@ -383,7 +383,7 @@ impl Tiers {
                 }
             }
         };
-        if let Err(error) = background::run_after(pause, takes, Box::new(job), Box::new(will)) {
+        if let Err(error) = background::run_after(pause, takes, self.spent(), Box::new(job), Box::new(will)) {
             self.warn(groups, &error);
             let _ = self.optimized.set(None);
             self.making.store(false, Ordering::Relaxed);
@@ -394,6 +394,12 @@ impl Tiers {
     /// What a job that makes code holds on to: nobody needs the code of a program that is gone, but for the next process.
     pub(super) fn owners(self: &Arc<Tiers>) -> (Weak<Tiers>, Option<Arc<Tiers>>) {
         (Arc::downgrade(self), spirula_service::keeps_code().then(|| self.clone()))
+    }
+
+    /// For how many nanoseconds launches have run in baseline code.
+    pub(super) fn spent(&self) -> background::SpentNs {
+        let spent_ns = self.spent_ns.clone();
+        Box::new(move || spent_ns.load(Ordering::Relaxed))
     }
 
     /// What another process is to be asked for, to make optimized code for the next one.

@@ -281,7 +281,12 @@ impl Tuning {
         let left: Vec<Alternative> = state.left.left().to_vec();
         let tell = move || tiers.prefer(groups, lanes, &left);
         // Without a thread they measure again.
-        let _ = background::run_later(std::time::Duration::ZERO, Box::new(tell), Box::new(|| None));
+        let _ = background::run_later(
+            std::time::Duration::ZERO,
+            Box::new(|| 0),
+            Box::new(tell),
+            Box::new(|| None),
+        );
     }
 
     /// What must be spent before that one is made.

@@ -147,7 +147,7 @@ fn begin(tiers: &Arc<Tiers>, groups: Groups) -> bool {
         }
     };
     tiers.asked_for();
-    let begun = background::run_later(tiers.making_time(), Box::new(job), Box::new(will));
+    let begun = background::run_later(tiers.making_time(), tiers.spent(), Box::new(job), Box::new(will));
     let failed = |error: &io::Error| {
         tiers.made();
         tiers.warn(groups, error);

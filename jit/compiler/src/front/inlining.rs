@@ -119,10 +119,8 @@ fn calls_of_large_functions(module: View, kernels: &[KernelSignature]) -> Vec<u6
     let mut sizes = Sizes::default();
     let functions = module.defined_functions().into_iter().filter(|function| !is_rare(*function));
     let large = functions.filter(|function| !is_small(*function, &mut sizes, false)).collect::<Vec<_>>();
-    let large: Vec<(usize, bool, Vec<Function>)> = large
-        .into_iter()
-        .map(|f| (sizes.of(f), lane_calls::may_stay(f, &mut sizes), callers(f)))
-        .collect();
+    let large: Vec<(usize, bool, Vec<Function>)> =
+        large.into_iter().map(|f| (sizes.of(f), lane_calls::may_stay(f, &mut sizes), callers(f))).collect();
     if large.is_empty() {
         return vec![0; kernels.len()];
     }

@@ -15,7 +15,12 @@ fn none() -> Unfinished {
 }
 
 fn after(pause: Duration) -> Urgency {
-    Urgency::Urgent { begin: Instant::now() + pause, is_short: true }
+    urgent(Instant::now() + pause, true)
+}
+
+fn urgent(begin: Instant, is_short: bool) -> Urgency {
+    let takes = if is_short { Duration::ZERO } else { 2 * SHORT };
+    Urgency::Urgent { begin, gain: Gain::new(takes, Box::new(|| 0)) }
 }
 
 const LEISURELY: Urgency = Urgency::Leisurely;
@@ -195,7 +200,7 @@ fn a_job_that_lasts_keeps_no_short_one_back() {
         let lasting = move || {
             let _ = ended.recv_timeout(LONG);
         };
-        let urgency = |is_short| Urgency::Urgent { begin: Instant::now(), is_short };
+        let urgency = |is_short| urgent(Instant::now(), is_short);
         queue.add(Box::new(lasting), urgency(true), none()).unwrap();
         while queue.lock().at_work.is_empty() {
             std::thread::yield_now();
@@ -221,7 +226,7 @@ fn beside_jobs_that_last_only_short_ones_begin_and_as_many_as_else() {
     let next = |at_work: &[Instant], is_short: bool| {
         let at_work = (100..).zip(at_work.iter().copied()).collect();
         let mut state = State { at_work, ..State::default() };
-        state.push(Urgency::Urgent { begin: now, is_short }, (7, Box::new(|| {})));
+        state.push(urgent(now, is_short), (7, Box::new(|| {})));
         match state.pop_urgent(1, PATIENCE) {
             Ok((number, _)) => {
                 assert_eq!((number, state.at_work.last().unwrap().0), (7, 7));
@@ -257,4 +262,27 @@ fn a_panic_costs_its_job_alone() {
         queue.add(Box::new(job), LEISURELY, none()).unwrap();
     }
     assert_eq!(received(&receiver, 2), [0, 2]);
+}
+
+#[test]
+fn what_launches_run_in_most_is_replaced_first() {
+    let queue = queue(1);
+    let (sender, receiver) = channel();
+    let (begin, begun) = channel();
+    let (first, others_are_there) = channel::<()>();
+    let waits = move || {
+        begin.send(()).unwrap();
+        let _ = others_are_there.recv_timeout(LONG);
+    };
+    queue.add(Box::new(waits), after(Duration::ZERO), none()).unwrap();
+    received(&begun, 1);
+    let takes = Duration::from_millis(100);
+    for (number, spent_ns) in [(0, 0), (1, u64::MAX), (2, 1 << 40), (3, 0)] {
+        let sender = sender.clone();
+        let gain = Gain::new(takes, Box::new(move || spent_ns));
+        let urgency = Urgency::Urgent { begin: Instant::now(), gain };
+        queue.add(Box::new(move || sender.send(number).unwrap()), urgency, none()).unwrap();
+    }
+    drop(first);
+    assert_eq!(received(&receiver, 4), [1, 2, 3, 0], "and the newest one of those that are unknown");
 }

@@ -75,7 +75,7 @@ impl Tiers {
             }
         };
         let takes = self.making_time();
-        if let Err(error) = background::run_later(takes, Box::new(job), Box::new(will)) {
+        if let Err(error) = background::run_later(takes, self.spent(), Box::new(job), Box::new(will)) {
             self.warn(GUESSED, &error);
             self.guess_ended(None);
         }
