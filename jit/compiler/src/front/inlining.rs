@@ -219,6 +219,16 @@ pub(super) mod tests {
         effort: Effort,
         of: impl FnOnce(&mut Module, &TargetMachine) -> R,
     ) -> R {
+        marked_and_left_out(text, kernels, effort, of).0
+    }
+
+    /// The same, and what [`mark`] yields.
+    fn marked_and_left_out<R>(
+        text: &str,
+        kernels: &[&str],
+        effort: Effort,
+        of: impl FnOnce(&mut Module, &TargetMachine) -> R,
+    ) -> (R, Vec<u64>) {
         let session = Session::new();
         let machine = llvm::machine(&llvm::host(), true).unwrap();
         let mut module = testing::module(&session, text);
@@ -227,8 +237,24 @@ pub(super) mod tests {
             kernels.iter().map(|name| format!("define spir_kernel void @{name}() {{\n ret void\n}}\n"));
         let named = testing::module(&session, &named.collect::<String>());
         let kernels = crate::front::metadata::kernels(&named).unwrap();
-        mark(&mut module, &kernels, &machine, effort).unwrap();
-        of(&mut module, &machine)
+        let left_out = mark(&mut module, &kernels, &machine, effort).unwrap();
+        (of(&mut module, &machine), left_out)
+    }
+
+    #[test]
+    fn each_kernel_leaves_its_own_calls_out() {
+        let loads: String = (0..2_100).map(|i| format!("%l{i} = load volatile i32, ptr %p\n ")).collect();
+        let text = format!(
+            "define internal void @large(ptr %p) {{\n {loads}ret void\n}}
+            define internal void @between(ptr %p) {{\n call void @large(ptr %p)\n ret void\n}}
+            define void @spirula.kernel.a(ptr %p) {{\n call void @large(ptr %p)\n call void @between(ptr %p)\n ret void\n}}
+            define void @spirula.kernel.b(ptr %p) {{\n call void @between(ptr %p)\n ret void\n}}
+            define void @spirula.kernel.c(ptr %p) {{\n ret void\n}}"
+        );
+        let (_, left_out) = marked_and_left_out(&text, &["a", "b", "c"], Effort::Quick, |_, _| ());
+        assert!(left_out[0] > left_out[1] && left_out[1] > 2_000 && left_out[2] == 0, "{left_out:?}");
+        let (_, left_out) = marked_and_left_out(&text, &["a", "b", "c"], Effort::Full, |_, _| ());
+        assert_eq!(left_out, [0; 3]);
     }
 
     /// Whether a function is to stay a call.

@@ -55,7 +55,8 @@ impl Block {
         // SAFETY: the layout's size isn't zero, which is all that both allocators ask for.
         let allocated = || NonNull::new(unsafe { allocate(layout) });
         let start = allocated().or_else(|| {
-            kept().give_back(usize::MAX);
+            let given_back = kept().give_back(usize::MAX);
+            drop(given_back); // Behind the lock, which others wait for.
             allocated()
         })?;
         Some(Block { start, layout })
@@ -86,7 +87,9 @@ pub(super) fn keep(block: Block) {
     if block.size() < LEAST || block.layout.align() < PAGE {
         return;
     }
-    kept().keep(block, Instant::now(), *LIMIT.get_or_init(part));
+    let limit = *LIMIT.get_or_init(part);
+    let given_back = kept().keep(block, Instant::now(), limit);
+    drop(given_back); // Behind the lock, which others wait for.
 }
 
 fn kept() -> MutexGuard<'static, Kept> {
@@ -110,27 +113,34 @@ impl Kept {
         Some(block)
     }
 
-    /// Keeps it from now on, and no more than so many bytes in all.
-    fn keep(&mut self, block: Block, now: Instant, most: usize) {
+    /// Keeps it from now on, and no more than so many bytes in all. Yields what is to be given back.
+    #[must_use]
+    fn keep(&mut self, block: Block, now: Instant, most: usize) -> Vec<Block> {
         let old = |(_, since): &&(Block, Instant)| now.duration_since(*since) > A_WHILE;
         let old_bytes = self.blocks.iter().take_while(old).map(|(block, _)| block.size()).sum();
-        self.give_back(old_bytes);
+        let mut given_back = self.give_back(old_bytes);
         if block.size() > most {
-            return;
+            given_back.push(block);
+            return given_back;
         }
-        self.give_back((self.bytes + block.size()).saturating_sub(most));
+        given_back.extend(self.give_back((self.bytes + block.size()).saturating_sub(most)));
         self.bytes += block.size();
         self.blocks.push_back((block, now));
+        given_back
     }
 
-    /// Gives so many bytes back at least, or all.
-    fn give_back(&mut self, bytes: usize) {
+    /// Yields so many bytes at least, or all.
+    #[must_use]
+    fn give_back(&mut self, bytes: usize) -> Vec<Block> {
         let goal = self.bytes.saturating_sub(bytes);
+        let mut given_back = Vec::new();
         while self.bytes > goal
             && let Some((oldest, _)) = self.blocks.pop_front()
         {
             self.bytes -= oldest.size();
+            given_back.push(oldest);
         }
+        given_back
     }
 }
 
@@ -150,9 +160,8 @@ mod tests {
             [2, 2, 2, 3].map(|parts| Block::new(layout(parts * LEAST)).unwrap());
         let [at_second, at_third] = [&second, &third].map(Block::start);
         let now = Instant::now();
-        for block in [first, second, other, third] {
-            kept.keep(block, now, 7 * LEAST);
-        }
+        let given_back = [first, second, other, third].map(|block| kept.keep(block, now, 7 * LEAST).len());
+        assert_eq!(given_back, [0, 0, 0, 1]);
         assert_eq!((kept.blocks.len(), kept.bytes), (3, 7 * LEAST), "the first had to go");
         assert!(kept.take(layout(4 * LEAST)).is_none());
         assert!(kept.take(Layout::from_size_align(2 * LEAST, 2 * PAGE).unwrap()).is_none());
@@ -160,12 +169,12 @@ mod tests {
         assert_eq!(taken.each_ref().map(Block::start), [at_third, at_second]);
         assert!(kept.take(layout(2 * LEAST)).is_none());
         let in_time = now + A_WHILE;
-        kept.keep(Block::new(layout(8 * LEAST)).unwrap(), in_time, 7 * LEAST);
+        assert_eq!(kept.keep(Block::new(layout(8 * LEAST)).unwrap(), in_time, 7 * LEAST).len(), 1);
         let what = "nothing is given back for what is too large";
         assert_eq!((kept.blocks.len(), kept.bytes), (1, 3 * LEAST), "{what}");
-        kept.keep(Block::new(layout(LEAST)).unwrap(), in_time + A_WHILE, 7 * LEAST);
+        assert_eq!(kept.keep(Block::new(layout(LEAST)).unwrap(), in_time + A_WHILE, 7 * LEAST).len(), 1);
         assert_eq!((kept.blocks.len(), kept.bytes), (1, LEAST), "nobody took the other in time");
-        kept.give_back(usize::MAX);
+        assert_eq!(kept.give_back(usize::MAX).len(), 1);
         assert_eq!((kept.blocks.len(), kept.bytes), (0, 0));
     }
 
