@@ -24,6 +24,8 @@ struct State {
     making: u32,
     /// Since that was asked for last.
     since: Option<Instant>,
+    /// How long launches have waited for it.
+    waited: Duration,
 }
 
 impl Awaited {
@@ -37,6 +39,7 @@ impl Awaited {
         let mut state = self.lock();
         state.making += 1;
         state.since = Some(Instant::now());
+        state.waited = Duration::ZERO;
     }
 
     /// It is there, or will not come.
@@ -50,11 +53,13 @@ impl Awaited {
         self.is_timed.load(Ordering::Relaxed) && self.lock().has_to_wait()
     }
 
-    /// Waits for what is being made, for a while, but so long at most.
+    /// Waits for what is being made, for a while, but so long at most, with what others have waited for it: of a thousand launches each would
+    /// wait in vain.
     pub(super) fn wait(&self, most: Duration) {
-        let since = self.lock().since;
-        let most = Instant::now() + most.min(MOST_WAITED);
-        since.iter().for_each(|&since| self.wait_until(most.min(since + MOST_WAITED)));
+        let begun = Instant::now();
+        let end = self.lock().end_of_wait(begun, most);
+        end.into_iter().for_each(|end| self.wait_until(end));
+        self.lock().waited += begun.elapsed();
     }
 
     /// Waits for what is being made, until then.
@@ -76,7 +81,38 @@ impl Awaited {
 }
 
 impl State {
+    /// Until when a launch waits that may wait so long from now on; None where nothing was asked for.
+    fn end_of_wait(&self, now: Instant, most: Duration) -> Option<Instant> {
+        let most = most.min(MOST_WAITED).saturating_sub(self.waited);
+        Some((now + most).min(self.since? + MOST_WAITED))
+    }
+
     fn has_to_wait(&self) -> bool {
         self.making > 0 && self.since.is_some_and(|since| since.elapsed() < MOST_WAITED)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn launches_wait_no_longer_together_than_one_may() {
+        const MOST: Duration = Duration::from_millis(3);
+        let awaited = Awaited::default();
+        let now = Instant::now();
+        assert_eq!(awaited.lock().end_of_wait(now, MOST), None);
+        awaited.begin();
+        let now = Instant::now();
+        assert_eq!(awaited.lock().end_of_wait(now, MOST), Some(now + MOST));
+        awaited.wait(MOST);
+        assert!(awaited.lock().waited >= MOST, "in vain");
+        assert_eq!(awaited.lock().end_of_wait(now, MOST), Some(now), "the next one doesn't");
+        awaited.lock().waited = MOST;
+        assert_eq!(awaited.lock().end_of_wait(now, 3 * MOST), Some(now + 2 * MOST), "a longer one does");
+        awaited.begin();
+        assert_eq!(awaited.lock().end_of_wait(now, MOST), Some(now + MOST), "for other code");
+        awaited.lock().waited = Duration::ZERO;
+        assert!(awaited.lock().end_of_wait(now, Duration::MAX) <= Some(Instant::now() + MOST_WAITED));
     }
 }
