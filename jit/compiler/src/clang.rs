@@ -42,8 +42,10 @@ const OPTIONS: &[&str] = &[
     "-cl-kernel-arg-info",
 ];
 
-/// What clang 22 does not declare of the device's extensions: cl_khr_extended_async_copies.
+/// What clang 22 does not declare of the device's extensions: cl_khr_extended_async_copies. And `half` may be used by who doesn't say that he
+/// will, as other runtimes have it.
 const DECLARATIONS: &str = "\
+#pragma OPENCL EXTENSION cl_khr_fp16 : enable
 #define __spirula_copies(name, ...) \\
   event_t __attribute__((overloadable, convergent, nothrow)) name(local void *, size_t, const global void *, __VA_ARGS__, event_t); \\
   event_t __attribute__((overloadable, convergent, nothrow)) name(global void *, size_t, const local void *, __VA_ARGS__, event_t);
@@ -66,10 +68,10 @@ const RECOVERABLE: &[&str] = &["implicit-int", "incompatible-pointer-types", "in
 pub fn translate(translation: &Translation, limit: Duration) -> Result<Translated, CompileError> {
     // The lines with a number only name the file in diagnostics.
     let of_sub_groups = if may_name(translation, SUB_GROUP) { SUB_GROUPS } else { "" };
-    let source = format!(
-        "# 1 \"declarations.h\"\n{DECLARATIONS}{of_sub_groups}# 1 \"{SOURCE_NAME}\"\n{}",
-        translation.source
-    );
+    // Clang skips a byte order mark at the start of a file, which this no longer is.
+    let text = translation.source.strip_prefix('\u{feff}').unwrap_or(&translation.source);
+    let source =
+        format!("# 1 \"declarations.h\"\n{DECLARATIONS}{of_sub_groups}# 1 \"{SOURCE_NAME}\"\n{text}");
     // In time for the failure to be told before the process that waits for it is ended too.
     let limit = limit.mul_f64(0.9);
     let (ended, read) = match spare::translate(translation, source.as_bytes(), limit) {

@@ -7,10 +7,7 @@
 #define __spirula_all(T) __spirula_vectors(T, __spirula_shuffles) __spirula_shuffles(T##16)
 __spirula_all(float) __spirula_all(int) __spirula_all(uint)
 __spirula_all(char) __spirula_all(uchar) __spirula_all(short) __spirula_all(ushort)
-__spirula_shuffles(long) __spirula_shuffles(ulong) __spirula_shuffles(double)
-#pragma OPENCL EXTENSION cl_khr_fp16 : enable
-__spirula_shuffles(half)
-#pragma OPENCL EXTENSION cl_khr_fp16 : disable
+__spirula_shuffles(long) __spirula_shuffles(ulong) __spirula_shuffles(half) __spirula_shuffles(double)
 
 #define __spirula_broadcast(T) __spirula_f(T, broadcast, T, uint)
 #define __spirula_combinations(T, form) \

@@ -49,6 +49,22 @@ fn a_kernel_becomes_spir() {
     assert_eq!(built.kernels[0].signature.name, "k");
 }
 
+/// oneDNN's kernels ask for the extension's macro only, and some editors begin files with a mark.
+#[test]
+fn half_needs_no_pragma_and_a_byte_order_mark_is_skipped() {
+    let source = "\u{feff}#ifdef cl_khr_fp16\nconstant half c = 1.0h;\nkernel void k(global half *a) { half b = *a; *a = b * c; }\n#endif";
+    let Some(mut job) = translation(source) else { return };
+    job.options.push("-Dcl_khr_fp16=1".into());
+    let translated = translate(&job, LIMIT).unwrap();
+    assert_eq!(translated.log, "");
+    assert_eq!(built(&translated.module).unwrap().kernels.len(), 1);
+    job.source = format!("{source}\n\u{feff}");
+    assert!(
+        log_of(&job).contains("source.cl:5:1: error: unexpected character"),
+        "within it is one as any other"
+    );
+}
+
 #[test]
 fn diagnostics_name_the_line() {
     let Some(job) = translation("\nkernel void k() { undeclared = 1; }") else { return };
