@@ -75,7 +75,7 @@ fn launches_run_what_won_and_not_code_for_all() {
         told.lock().unwrap().push((groups, lanes));
         Ok(filled(lanes.unwrap_or(64), &[]))
     });
-    run(&kernel, |lanes| contest::TURN_NS * u64::from(lanes));
+    run(&kernel, |lanes| contest::TURN_NS * u64::from(if lanes < 8 { 32 } else { lanes }));
     assert_eq!((lanes(&kernel), kernel.lanes()), (8, 8));
     let mut launched = invocation(&kernel, 1, [0; 2]);
     crate::execute::launch::prepare(&mut launched).launch = Launch::whole(1, [0; 3], [64, 1, 1], [8, 1, 1]);
@@ -92,14 +92,18 @@ fn launches_run_what_won_and_not_code_for_all() {
 
 #[test]
 fn what_won_is_what_later_processes_begin_with() {
+    type Trial = (Option<u32>, &'static [u32]);
     // Behind each trial: what won by then, and what is left.
-    for (others, first, won) in [(&[8, 4][..], Some(8), Some(4)), (&[1, 32], None, None)] {
+    let trials: [(&[u32], &[Trial]); 2] = [
+        (&[8, 4], &[(Some(8), &[4]), (Some(4), &[2]), (Some(4), &[])]),
+        (&[1, 32], &[(None, &[32]), (None, &[])]),
+    ];
+    for (others, expected) in trials {
         let (kernel, preferred) = kernel_and_preferred(others);
-        run(&kernel, |lanes| contest::TURN_NS * u64::from(lanes));
-        wait_until(|| {
-            let left = others.last().copied();
-            *preferred.lock().unwrap() == [(Groups::Any, first, vec![left]), (Groups::Any, won, vec![])]
-        });
+        run(&kernel, |lanes| contest::TURN_NS * u64::from(if lanes < 4 { 32 } else { lanes }));
+        let left = |lanes: &[u32]| lanes.iter().copied().map(Some).collect::<Vec<_>>();
+        let expected: Vec<_> = expected.iter().map(|&(won, lanes)| (Groups::Any, won, left(lanes))).collect();
+        wait_until(|| *preferred.lock().unwrap() == expected);
     }
 }
 

@@ -3,10 +3,12 @@
 //! Over the lanes of packs a kernel's time has one minimum, as a rule: more of them fill registers until there are none left. So who lost to
 //! the champion speaks for those beyond it, and who won against those on the other side; behind one that was no worse, but gains too
 //! little, the other side goes first. Scalar code is another kind of code, of which packs' times say nothing.
+//!
+//! Where the narrowest that was thought of wins, the estimates were wrong about what lies beyond as well: it is halved for as long as that pays.
 
 use spirula_interface::program::Alternative;
 
-/// Alternatives that are tried at most; scalar code beside that many packs, for they say nothing of it. (Its loops may be vectors that packs
+/// Alternatives that are tried at most without gain; scalar code beside that many packs, for they say nothing of it. (Its loops may be vectors that packs
 /// have nothing of: a matrix's row by a vector.)
 const MOST_TRIED: usize = 3;
 /// Of two on the same side of the champion the nearer one goes first, unless the other is thought to be so much faster.
@@ -17,6 +19,8 @@ const MUCH_FASTER: f64 = 0.9;
 pub(super) struct Untried {
     left: Vec<Alternative>,
     tried: usize,
+    /// Whether scalar code was among them.
+    has_tried_scalar: bool,
 }
 
 /// Two that were compared: their lanes, and how long the challenger was thought to take, in percent of the champion.
@@ -40,7 +44,7 @@ pub(super) enum Outcome {
 impl Untried {
     /// All of them; the likeliest come first.
     pub(super) fn new(alternatives: &[Alternative]) -> Untried {
-        Untried { left: alternatives.to_vec(), tried: 0 }
+        Untried { left: alternatives.to_vec(), tried: 0, has_tried_scalar: false }
     }
 
     /// The next one to be tried against a champion of so many lanes.
@@ -52,6 +56,7 @@ impl Untried {
     pub(super) fn take(&mut self, champion: u32) -> Option<Alternative> {
         let next = self.left.remove(self.place(champion)?);
         self.tried += 1;
+        self.has_tried_scalar |= next.lanes == Some(1);
         if self.tried >= MOST_TRIED {
             self.left.retain(|other| other.lanes == Some(1));
         }
@@ -62,8 +67,9 @@ impl Untried {
     pub(super) fn learn(&mut self, Compared { champion, challenger, percent }: Compared, outcome: Outcome) {
         let is_wider = challenger > champion;
         let speaks_for = |other: &Alternative| match other.lanes {
+            // (As many lanes in all regions, where the champion has fewer in some, are the farthest from who won.)
             Some(lanes @ 2..) if outcome == Outcome::Won => {
-                lanes != champion && (lanes > champion) != is_wider
+                lanes == champion || (lanes > champion) != is_wider
             }
             Some(lanes @ 2..) if challenger > 1 && outcome == Outcome::Lost => {
                 (lanes > champion) == is_wider && f64::from(other.percent) > MUCH_FASTER * f64::from(percent)
@@ -71,12 +77,29 @@ impl Untried {
             _ => false,
         };
         self.left.retain(|other| !speaks_for(other));
+        if outcome == Outcome::Won {
+            self.tried = self.tried.saturating_sub(1);
+        }
+        if outcome == Outcome::Won && challenger < champion {
+            self.halve(challenger);
+        }
         if challenger > 1 && outcome == Outcome::NoWorse {
             let is_beyond = |other: &Alternative| {
                 other.lanes.is_some_and(|lanes| lanes > 1 && (lanes > champion) == is_wider)
             };
             self.left.sort_by_key(is_beyond);
         }
+    }
+
+    /// Has half of these lanes tried, if nothing else is beyond them.
+    fn halve(&mut self, lanes: u32) {
+        let half = lanes / 2;
+        let is_there =
+            |other: &Alternative| other.lanes.is_some_and(|other| other < lanes && (other > 1 || half == 1));
+        if half == 0 || half == 1 && self.has_tried_scalar || self.left.iter().any(is_there) {
+            return;
+        }
+        self.left.insert(0, Alternative { lanes: Some(half), percent: 100 });
     }
 
     /// All that is left, the likeliest first.
@@ -136,7 +159,7 @@ mod tests {
     #[test]
     fn who_lost_speaks_for_those_beyond() {
         let all = [(64, 90), (32, 93), (8, 121), (1, 175)];
-        assert_eq!(order(&all, |lanes| lanes), [32, 8, 1]);
+        assert_eq!(order(&all, |lanes| lanes), [32, 8, 4, 2, 1]);
         assert_eq!(order(&all, |lanes| lanes.abs_diff(16)), [32, 8, 1], "packs say nothing of scalar code");
         assert_eq!(order(&all, |lanes| 100 - lanes), [32, 64, 1], "nor of those on the other side");
         // What is thought to be much faster goes first, and is not spoken for by the nearer one.
@@ -145,15 +168,29 @@ mod tests {
         assert_eq!(order(&all, |lanes| lanes.abs_diff(64)), [64, 32]);
         // Who is as fast as the champion may stand before a still better one, for which the other side does not wait.
         let all = [(8, 110), (4, 120), (32, 130)];
-        assert_eq!(order(&all, |lanes| if lanes < 8 { 1 } else { 2 }), [8, 32, 4]);
+        assert_eq!(order(&all, |lanes| if lanes < 8 { 1 } else { 2 }), [8, 32, 4, 2]);
         let all = [(64, 90), (32, 93), (8, 121), (1, 175)];
-        assert_eq!(order(&all, |lanes| if lanes < 16 { 1 } else { 2 }), [32, 8, 1]);
+        assert_eq!(order(&all, |lanes| if lanes < 16 { 1 } else { 2 }), [32, 8, 4, 1]);
     }
 
     #[test]
     fn scalar_code_speaks_for_nobody_on_its_own_side() {
         assert_eq!(order(&[(1, 90), (8, 110), (32, 110)], |lanes| 64 - lanes), [1, 8, 32]);
         assert_eq!(order(&[(1, 90), (8, 110), (32, 110)], |lanes| lanes), [1, 8]);
+    }
+
+    #[test]
+    fn who_wins_where_nothing_else_was_thought_of_is_halved() {
+        assert_eq!(order(&[(8, 198)], |lanes| lanes), [8, 4, 2, 1]);
+        assert_eq!(order(&[(8, 198)], |lanes| lanes.abs_diff(4)), [8, 4, 2]);
+        assert_eq!(order(&[(8, 198)], |lanes| 64 - lanes), [8]);
+        assert_eq!(
+            order(&[(8, 118), (16, 176), (4, 230)], |lanes| lanes),
+            [8, 4, 2, 1],
+            "nor is it all of 16 lanes"
+        );
+        assert_eq!(order(&[(1, 105), (8, 198)], |lanes| if lanes == 1 { 99 } else { lanes }), [1, 8, 4, 2]);
+        assert_eq!(order(&[(32, 90)], |lanes| 64 - lanes), [32], "the other way registers are full");
     }
 
     #[test]

@@ -119,6 +119,8 @@ pub fn choose(
         (None, true) => (widest / 2).max(2),
         (None, false) => 2,
     };
+    // Who has measured may want fewer than are thought of.
+    let least = wanted.preferred.filter(|preferred| (2..least).contains(preferred)).unwrap_or(least);
     // Of rows that are known those packs are enough that fill them.
     let most = match row {
         _ if forced_lanes.is_some() || size(&region.body) > MAX_CHAINED => widest,
@@ -457,6 +459,10 @@ mod tests {
 
     /// Of a kernel with this attribute and so many products, each of the one before it.
     fn lanes(required: &str, products: usize) -> Option<u32> {
+        lanes_wanted(required, products, Wanted::default())
+    }
+
+    fn lanes_wanted(required: &str, products: usize, wanted: Wanted) -> Option<u32> {
         let product = |n: usize| format!("  %{}: i32 = mul %{}, %3\n", n + 4, n + 3);
         let text = format!(
             "kernel \"k\"(%0: ptr(global) @ 0) {{\n{required}b0:
@@ -469,9 +475,17 @@ mod tests {
             products + 3
         );
         let group = form_regions(parse(&text).unwrap_or_else(|e| panic!("{e}\n{text}")));
-        choose(&group.regions[0], &group.context, &TargetFacts::with_vectors(512), Wanted::default(), false)
+        choose(&group.regions[0], &group.context, &TargetFacts::with_vectors(512), wanted, false)
             .wide
             .map(|wide| wide.lanes)
+    }
+
+    #[test]
+    fn who_has_measured_gets_fewer_lanes_than_are_thought_of() {
+        for preferred in [2, 4, 8, 16] {
+            let wanted = Wanted { preferred: Some(preferred), ..Wanted::default() };
+            assert_eq!(lanes_wanted("  work_group_size 64 1 1\n", 8, wanted), Some(preferred));
+        }
     }
 
     /// Of lanes that a comparison takes several instructions for, those that leave a loop are what is left of those that were in it.
