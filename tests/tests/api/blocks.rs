@@ -47,11 +47,23 @@ fn kernel(setup: &Setup, size: usize, parameters: &str, body: &str) -> cl::Resul
     Kernel::new(&built(setup, &source, "-cl-std=CL1.2")?, "k")
 }
 
+/// What bytes and words have by names of Intel's, against what integers have.
+const NARROW: &str = "
+    if (intel_sub_group_broadcast(a, 2) != sub_group_broadcast((int)a, 2)) wrong |= 16;
+    if (intel_sub_group_reduce_max(a) != sub_group_reduce_max((int)a)) wrong |= 32;
+    if (intel_sub_group_reduce_min(a) != sub_group_reduce_min((int)a)) wrong |= 64;
+    if (intel_sub_group_scan_inclusive_max(a) != sub_group_scan_inclusive_max((int)a)) wrong |= 128;
+    int least = sub_group_scan_exclusive_min((int)a), own_least = intel_sub_group_scan_exclusive_min(a);
+    if (own && least != own_least) wrong |= 256;
+    if (intel_sub_group_scan_exclusive_add((ushort)1) != own) wrong |= 512;";
+
 /// Whom a value comes from, of the work-items of two sub-groups that lie one behind the other.
 fn shuffles() -> Outcome {
     let setup = setup()?;
     let mut random = Random::new(3);
-    for (number, ty) in ["float", "int3", "uchar16", "ushort", "double", "half", "long"].iter().enumerate() {
+    for (number, ty) in
+        ["float", "int3", "uchar16", "ushort", "double", "half", "long", "char"].iter().enumerate()
+    {
         let size = SIZES[number % SIZES.len()];
         let body = format!(
             "local float at[2][{local}];
@@ -70,8 +82,10 @@ fn shuffles() -> Outcome {
              if ({unequal}) wrong |= 4;
              got = intel_sub_group_shuffle_xor(a, d % most); want = ({ty})at[0][start + (own ^ d % most)];
              if ({unequal}) wrong |= 8;
+             {narrow}
              out[get_global_id(0)] = wrong;",
             local = 2 * size,
+            narrow = if ["char", "ushort"].contains(ty) { NARROW } else { "" },
             unequal = if ty.ends_with(|c: char| c.is_ascii_digit()) { "any(got != want)" } else { "got != want" },
         );
         let kernel = kernel(&setup, size, "global int *out, global const uint *deltas", &body)?;

@@ -21,9 +21,11 @@ pub(super) struct Gain {
 }
 
 impl Gain {
-    /// Of a job that takes so long, where launches have run so long in what it replaces.
+    /// Of a job that takes so long, where launches have run so long in what it replaces. What they ran before they asked for it says nothing: of
+    /// a variant's kernel all baseline code is long behind it.
     pub fn new(takes: Duration, spent_ns: SpentNs) -> Gain {
-        Gain { takes, spent_ns, seen_ns: 0, looked: Instant::now(), recent_ns: NEW_NS }
+        let seen_ns = spent_ns();
+        Gain { takes, spent_ns, seen_ns, looked: Instant::now(), recent_ns: NEW_NS }
     }
 
     /// How long the job takes.
@@ -68,6 +70,9 @@ mod tests {
         gain.look(begin + 5 * HALF_LIFE);
         assert!(gain.rate() < runs / 15.0, "it doesn't run any more");
         let short = Gain::new(Duration::from_millis(10), Box::new(|| 0));
+        let mut old = Gain::new(Duration::from_millis(10), Box::new(|| u64::MAX));
+        old.look(old.looked);
+        assert_eq!(old.rate(), short.rate(), "what ran before the job was asked for");
         assert!(short.rate() > 9.9 * new);
         assert!(Gain::new(Duration::ZERO, Box::new(|| 0)).rate().is_finite());
     }

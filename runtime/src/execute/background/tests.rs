@@ -277,12 +277,14 @@ fn what_launches_run_in_most_is_replaced_first() {
     queue.add(Box::new(waits), after(Duration::ZERO), none()).unwrap();
     received(&begun, 1);
     let takes = Duration::from_millis(100);
+    let runs = Arc::new(AtomicUsize::new(0));
     for (number, spent_ns) in [(0, 0), (1, u64::MAX), (2, 1 << 40), (3, 0)] {
-        let sender = sender.clone();
-        let gain = Gain::new(takes, Box::new(move || spent_ns));
+        let (sender, runs) = (sender.clone(), runs.clone());
+        let gain = Gain::new(takes, Box::new(move || spent_ns * runs.load(SeqCst) as u64));
         let urgency = Urgency::Urgent { begin: Instant::now(), gain };
         queue.add(Box::new(move || sender.send(number).unwrap()), urgency, none()).unwrap();
     }
+    runs.store(1, SeqCst);
     drop(first);
     assert_eq!(received(&receiver, 4), [1, 2, 3, 0], "and the newest one of those that are unknown");
 }

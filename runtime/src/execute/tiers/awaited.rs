@@ -58,8 +58,10 @@ impl Awaited {
     pub(super) fn wait(&self, most: Duration) {
         let begun = Instant::now();
         let end = self.lock().end_of_wait(begun, most);
-        end.into_iter().for_each(|end| self.wait_until(end));
-        self.lock().waited += begun.elapsed();
+        if let Some(end) = end.filter(|end| *end > begun) {
+            self.wait_until(end);
+            self.lock().waited += begun.elapsed();
+        }
     }
 
     /// Waits for what is being made, until then.
