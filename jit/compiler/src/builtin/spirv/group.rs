@@ -273,52 +273,66 @@ fn exchange(e: &mut Emitter, function: &str, value: &Value, other: (Type, Value)
 
 /// SPV_INTEL_subgroups.
 fn of_intel(e: &mut Emitter, name: &str, call: &Call) -> Option<Value> {
-    const SHUFFLES: [(&str, &str); 4] = [
-        ("ShuffleINTEL", "shuffle"),
-        ("ShuffleXorINTEL", "shuffle_xor"),
-        ("ShuffleDownINTEL", "shuffle_down"),
-        ("ShuffleUpINTEL", "shuffle_up"),
-    ];
-    if let Some((_, function)) = SHUFFLES.iter().find(|row| row.0 == name) {
-        let (by, values) = call.arguments.split_last()?;
-        let values =
-            values.iter().map(|argument| Some((number(argument.value.ir, true)?, argument.value.clone())));
-        let mut arguments: Vec<(Type, Value)> = values.collect::<Option<_>>()?;
-        arguments.push((Type::scalar(Element::UInt), by.value.clone()));
-        return Some(forward(e, &format!("intel_sub_group_{function}"), call.ir()?, &arguments));
+    match name {
+        "ShuffleINTEL" => shuffle(e, "shuffle", call),
+        "ShuffleXorINTEL" => shuffle(e, "shuffle_xor", call),
+        "ShuffleDownINTEL" => shuffle(e, "shuffle_down", call),
+        "ShuffleUpINTEL" => shuffle(e, "shuffle_up", call),
+        "BlockReadINTEL" | "ImageBlockReadINTEL" => {
+            let moved = call.ir()?;
+            let read = block(e, call, ("read", moved), &[])?;
+            Some(e.cast("bitcast", &read, moved.lane))
+        }
+        "BlockWriteINTEL" | "ImageBlockWriteINTEL" => {
+            let data = &call.arguments.last()?.value;
+            let bits = e.bits(data);
+            block(e, call, ("write", data.ir), &[bits])
+        }
+        _ => None,
     }
-    let function =
-        match name.strip_suffix("BlockReadINTEL").or_else(|| name.strip_suffix("BlockWriteINTEL"))? {
-            "" | "Image" if name.contains("Read") => "read",
-            "" | "Image" => "write",
-            _ => return None,
-        };
-    let moved = if function == "read" { call.ir()? } else { call.arguments.last()?.value.ir };
-    let ending = match moved.lane {
-        Lane::Int(8) => "_uc",
-        Lane::Int(16) | Lane::Half => "_us",
-        Lane::Int(32) | Lane::Float => "_ui",
-        Lane::Int(64) | Lane::Double => "_ul",
+}
+
+/// One value or two, and by what they go to others.
+fn shuffle(e: &mut Emitter, function: &str, call: &Call) -> Option<Value> {
+    let (by, values) = call.arguments.split_last()?;
+    let values =
+        values.iter().map(|argument| Some((number(argument.value.ir, true)?, argument.value.clone())));
+    let mut arguments: Vec<(Type, Value)> = values.collect::<Option<_>>()?;
+    arguments.push((Type::scalar(Element::UInt), by.value.clone()));
+    Some(forward(e, &format!("intel_sub_group_{function}"), call.ir()?, &arguments))
+}
+
+/// Reads or writes a block: at a pointer, or in an image at a place, and what is written behind that. Blocks are of unsigned integers: other
+/// numbers are moved as their bits.
+fn block(e: &mut Emitter, call: &Call, (function, moved): (&str, Ir), data: &[Value]) -> Option<Value> {
+    number(moved, false)?; // No pointers.
+    let bits = moved.with(Lane::Int(moved.lane.bits()));
+    let Type::Value(element, count) = number(bits, false)? else { return None };
+    let ending = match element {
+        Element::UChar => "_uc",
+        Element::UShort => "_us",
+        Element::UInt => "_ui",
+        Element::ULong => "_ul",
         _ => return None,
     };
-    // Blocks are of unsigned integers: other numbers as their bits.
-    let bits = moved.with(Lane::Int(moved.lane.bits()));
-    let Type::Value(element, _) = number(bits, false)? else { return None };
-    let mut arguments = Vec::new();
-    for (index, argument) in call.arguments.iter().enumerate() {
-        let is_data = function == "write" && index + 1 == call.arguments.len();
-        arguments.push(match argument.value.ir.lane {
-            _ if is_data => (number(bits, false)?, e.bits(&argument.value)),
-            Lane::Pointer(_) if name.starts_with("Image") => (opaque("ocl_image2d"), argument.value.clone()),
-            Lane::Pointer(space) => {
-                let qualifiers = Qualifiers { space, constant: function == "read", volatile: false };
-                (Type::Pointer(qualifiers, Box::new(Type::scalar(element))), argument.value.clone())
-            }
-            _ => (number(argument.value.ir, true)?, argument.value.clone()),
-        });
+    let places = &call.arguments[..call.arguments.len() - data.len()];
+    let mut arguments = match places {
+        [image, place] => {
+            let place = (number(place.value.ir, true)?, place.value.clone());
+            vec![(opaque("ocl_image2d"), image.value.clone()), place]
+        }
+        [base] => {
+            let Lane::Pointer(space) = base.value.ir.lane else { return None };
+            let qualifiers = Qualifiers { space, constant: data.is_empty(), volatile: false };
+            let ty = Type::Pointer(qualifiers, Box::new(Type::scalar(element)));
+            vec![(ty, base.value.clone())]
+        }
+        _ => return None,
+    };
+    for value in data {
+        arguments.push((number(bits, false)?, value.clone()));
     }
-    let count = if bits.width == 1 { String::new() } else { bits.width.to_string() };
-    let result = if function == "read" { bits } else { VOID };
-    let read = forward(e, &format!("intel_sub_group_block_{function}{ending}{count}"), result, &arguments);
-    Some(if function == "read" { e.cast("bitcast", &read, moved.lane) } else { read })
+    let count = if count == 1 { String::new() } else { count.to_string() };
+    let result = if data.is_empty() { bits } else { VOID };
+    Some(forward(e, &format!("intel_sub_group_block_{function}{ending}{count}"), result, &arguments))
 }

@@ -287,6 +287,10 @@ fn what_there_is_not_is_not_defined() {
         ("ImageQueryLevels", (&[GLOBAL], "i32")),
         ("GroupBitwiseAndKHR", (&["i32", "i32", "float"], "float")),
         ("SubgroupBlockPrefetchINTEL", (&[GLOBAL, "i32"], "void")),
+        ("SubgroupBlockReadINTEL", (&[GLOBAL], GLOBAL)),
+        ("SubgroupBlockReadINTEL", (&[GLOBAL], "i1")),
+        ("SubgroupBlockWriteINTEL", (&[GLOBAL], "void")),
+        ("SubgroupBlockWriteINTEL", (&["i32", "i32"], "void")),
     ] {
         assert!(define(name, form).is_none(), "{name}");
     }
