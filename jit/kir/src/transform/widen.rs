@@ -3,7 +3,7 @@
 //! 1. `slots` decides where the lanes' private memory lies,
 //! 2. the analyses say what is uniform, affine or varying, where lanes part, and which blocks share a mask,
 //! 3. `schedule` puts the blocks into a line in which uniform branches remain, and `leaving` says which loops lanes leave seldom,
-//! 4. the widener (here) walks along that line and writes the new body: `instruction`, `division`, `long_division`, `memory`, `wrapping`, `bit_indices`, `interleaved`, `whole`, `aos`, `intrinsic`,
+//! 4. the widener (here) walks along that line and writes the new body: `instruction`, `division`, `long_division`, `memory`, `strided` (with `distance`), `wrapping`, `bit_indices`, `interleaved`, `whole`, `aos`, `intrinsic`,
 //!    `collectives` and `lanes` say
 //!    what becomes of an instruction, `values` of a value, and `variables` turns what changes under masks into SSA form (with `dominance`).
 //!
@@ -24,6 +24,7 @@ mod calls;
 mod choice;
 mod collectives;
 mod cost;
+mod distance;
 mod division;
 mod dominance;
 mod element_calls;
@@ -39,6 +40,7 @@ mod rows;
 mod schedule;
 mod slot_elements;
 mod slots;
+mod strided;
 mod values;
 mod variables;
 mod whole;
@@ -63,6 +65,7 @@ use rows::Walks;
 use schedule::{Schedule, schedule};
 use slots::SlotPlan;
 use std::collections::{HashMap, HashSet};
+use strided::may_be_taken_apart;
 use variables::{Header, Variable, Variables};
 
 /// A region's body for so many neighbouring work-items at once. Block 0 is the group's, as in the region's own body;
@@ -86,6 +89,8 @@ struct Facts {
     walks: Walks,
     aos: AosVectors,
     slots: SlotPlan,
+    /// So few accesses that strided ones are taken apart.
+    is_small: bool,
     seldom_left: SeldomLeft,
     flow: ControlFlow,
     /// Values that some instruction or terminator reads.
@@ -115,7 +120,8 @@ impl Facts {
         };
         let aos = finder.find();
         let used = body.used_values();
-        Some(Facts { loops, shapes, masks, groups, walks, aos, slots, seldom_left, flow, used })
+        let is_small = may_be_taken_apart(body, lanes);
+        Some(Facts { loops, shapes, masks, groups, walks, aos, slots, is_small, seldom_left, flow, used })
     }
 }
 

@@ -248,12 +248,15 @@ mod tests {
     /// How many times as fast 16 lanes are thought to be for a loop whose body this is: %0 and %1 are buffers, %2 a size, %3 the
     /// work-item, %10 its row, %4 the counter, %5 a float that is carried, %6 the next one.
     fn gain(body: &str) -> f64 {
-        let text = format!(
+        gain_of(&kernel(body))
+    }
+
+    fn kernel(body: &str) -> String {
+        format!(
             "kernel \"k\"(%0: ptr(global) @ 0, %1: ptr(global) @ 8, %2: i64 @ 16) {{\nb0:\n  %3: i64 = global_id 0\n  %10: i64 = global_id 1\n  jump b1(0:i64, 0x0:f32)\n\
              b1(%4: i64, %5: f32):\n  %9: i1 = icmp ult %4, %2\n  branch %9, b2, b3\nb2:\n{body}  %8: i64 = add %4, 1:i64\n  jump b1(%8, %6)\n\
              b3:\n  %7: ptr(global) = address %1 + %3*4 + 0\n  store %7, %5, align 4\n  return\n}}"
-        );
-        gain_of(&text)
+        )
     }
 
     /// The same for a kernel's only region.
@@ -308,12 +311,26 @@ mod tests {
     }
 
     #[test]
-    fn rows_that_lanes_go_through_cost_more_than_what_lies_anywhere() {
+    fn rows_that_lanes_go_through_cost_more_than_what_lies_near() {
         // Every other element, of which there are no strips.
         let rows =
             ROWS.replace("add %24, %4", "add %24, %25").replace("  %21", "  %25: i64 = shl %4, 1:i64\n  %21");
-        let [rows, anywhere] = [rows.as_str(), SCATTERED].map(|load| gain(&format!("{load}{LAST}")));
-        assert!(rows < 0.8 * anywhere, "{rows} {anywhere}");
+        let text = kernel(&format!("{rows}{LAST}"));
+        let near =
+            text.replace("%0: ptr(global)", "%0: ptr(local)").replace("%22: ptr(global)", "%22: ptr(local)");
+        let [rows, near] = [text, near].map(|text| gain_of(&text));
+        assert!(rows < 0.7 * near, "{rows} {near}");
+    }
+
+    #[test]
+    fn what_lies_as_far_apart_is_no_gather() {
+        let [strided, scattered] = ["add %25, %10", "mul %25, %25"].map(|sum| {
+            gain(&format!(
+                "  %25: i64 = mul %3, %2\n  %21: i64 = {sum}\n  \
+                           %22: ptr(global) = address %0 + %21*4 + 0\n  %23: f32 = load %22, align 4\n{LAST}"
+            ))
+        });
+        assert!(strided > 1.2 * scattered, "{strided} {scattered}");
     }
 
     #[test]

@@ -124,7 +124,7 @@ impl Widener<'_> {
         self.push(ty.clone(), copy)
     }
 
-    fn with_element(&mut self, vector: Value, element: Value, lane: u32) -> Value {
+    pub(super) fn with_element(&mut self, vector: Value, element: Value, lane: u32) -> Value {
         let index = self.constant(Type::I32, Constant::Int(lane.into()));
         self.push(self.ty(vector), Op::InsertElement { vector, element, index })
     }

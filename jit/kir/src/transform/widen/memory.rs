@@ -3,6 +3,7 @@
 
 use super::Widener;
 use super::slots::access_size;
+use super::strided::Strided;
 use super::values::components;
 use super::whole::goes_in_pieces;
 use super::wrapping::Wrapping;
@@ -19,6 +20,8 @@ pub(super) enum Pattern {
     Planes(Value, i64),
     /// Each lane's element of so many bytes lies in front of that of the lane before.
     Backwards(Value, i64),
+    /// Each lane's element lies as far behind that of the lane before, and all lanes are active.
+    Strided(Strided),
     /// Anywhere: a vector of pointers, bytes to the next component.
     Scattered(Value, i64),
 }
@@ -165,6 +168,9 @@ impl Widener<'_> {
         if let Some(parts) = self.if_bits_are_in_order(pointer, elements, &mut access) {
             return parts;
         }
+        if let Some(parts) = self.by_stride(pointer, elements, &mut access) {
+            return parts;
+        }
         let pattern = self.pattern(pointer, elements);
         access(self, pattern)
     }
@@ -286,6 +292,7 @@ impl Widener<'_> {
                 let loaded = self.load_lanes(wide, last, mask, align);
                 vec![self.reversed(loaded)]
             }
+            Pattern::Strided(at) => (0..count).map(|c| self.load_strided(at, c, scalar, align)).collect(),
             Pattern::Planes(first, plane) | Pattern::Scattered(first, plane) => (0..count)
                 .map(|c| {
                     let pointer = self.offset(first, plane * i64::from(c));
@@ -373,6 +380,11 @@ impl Widener<'_> {
                 let (last, mask) = self.last_lane_first(first, size, mask);
                 let value = self.reversed(lanes[0]);
                 self.store_lanes(value, last, mask, align);
+            }
+            Pattern::Strided(at) => {
+                for (c, &lane) in lanes.iter().enumerate() {
+                    self.store_strided(at, c as u32, lane, align);
+                }
             }
             Pattern::Planes(first, plane) | Pattern::Scattered(first, plane) => {
                 for (c, &lane) in lanes.iter().enumerate() {
@@ -480,6 +492,6 @@ impl Widener<'_> {
     }
 }
 
-fn lowest_bit(bytes: i64) -> u32 {
+pub(super) fn lowest_bit(bytes: i64) -> u32 {
     1 << bytes.trailing_zeros().min(7)
 }

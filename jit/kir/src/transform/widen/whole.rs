@@ -13,13 +13,28 @@ pub(super) const PIECE_BYTES: u64 = 16;
 /// Elements of a piece, if vectors of that type are loaded in pieces by so many lanes.
 pub(super) fn piece_elements(ty: &Type, lanes: u32) -> Option<u32> {
     let Type::Vector(_, count) = *ty else { return None };
-    let elements = (PIECE_BYTES / access_size(ty)?) as u32;
+    elements_of_piece((access_size(ty)?, count), lanes)
+}
+
+fn elements_of_piece((size, count): (u64, u32), lanes: u32) -> Option<u32> {
+    let elements = (PIECE_BYTES / size) as u32;
     (count.is_multiple_of(elements) && lanes.is_multiple_of(elements)).then_some(elements)
 }
 
 /// The same for an access by a pointer.
 pub(super) fn goes_in_pieces(body: &Function, pointer: Value, ty: &Type, lanes: u32) -> Option<u32> {
     piece_elements(ty, lanes).filter(|_| !leads_to_slot(body, pointer))
+}
+
+/// The same of vectors of so many elements of so many bytes.
+pub(super) fn piece_of(
+    body: &Function,
+    pointer: Value,
+    (size, count): (u64, u32),
+    lanes: u32,
+) -> Option<u32> {
+    let several = Some(count).filter(|count| *count > 1)?;
+    elements_of_piece((size, several), lanes).filter(|_| !leads_to_slot(body, pointer))
 }
 
 /// A part of a register that is stored on its own: the lane that it is of, and which of its pieces.
@@ -34,7 +49,7 @@ impl Pattern {
         match self {
             Pattern::Block(..) => count > 2 * piece,
             Pattern::Planes(..) | Pattern::Backwards(..) => false,
-            Pattern::Scattered(..) => true,
+            Pattern::Scattered(..) | Pattern::Strided(..) => true,
         }
     }
 
@@ -44,7 +59,7 @@ impl Pattern {
             Pattern::Block(_, elements) if is_cut(*elements) => count > 2 * piece,
             Pattern::Block(..) => count * lanes > MOST_SHUFFLED,
             Pattern::Planes(..) | Pattern::Backwards(..) => false,
-            Pattern::Scattered(..) => true,
+            Pattern::Scattered(..) | Pattern::Strided(..) => true,
         }
     }
 }

@@ -6,6 +6,7 @@
 use super::Widener;
 use super::interleaved::{LEAST_MASKED_SIZE, MANY_LANES, MOST_APART};
 use super::memory::{Elements, Pattern};
+use super::strided::{Stride, Strided};
 use crate::analysis::{Shape, Shapes};
 use crate::{
     BinaryOp, Block, CastOp, Constant, Flags, Function, IntPredicate, Intrinsic, Op, Scalar, Target,
@@ -222,8 +223,13 @@ impl Widener<'_> {
             return None;
         }
         let way = Wrapping::of(self.body, &self.facts.shapes, pointer, self.user)?;
-        let neighbours = elements.neighbours(way.stride())?;
+        let (neighbours, stride) = (elements.neighbours(way.stride()), way.stride());
+        if neighbours.is_none() && !self.is_one_by_one(pointer, elements, stride) {
+            return None;
+        }
         let (condition, index) = self.in_order(&way)?;
+        let all = if neighbours.is_none() { self.all_active() } else { None };
+        let condition = all.map_or(condition, |all| self.binary(BinaryOp::And, condition, all));
         let base = self.first_lane(way.base);
         let &Wrapping { scale, offset, .. } = &way;
         let address = |index| Op::Address { base, index: Some(index), scale, offset, inbounds: false };
@@ -231,7 +237,14 @@ impl Widener<'_> {
         Some(self.two_ways(condition, |widener, is_near| {
             if is_near {
                 let at = widener.push(widener.ty(base), address(index));
-                return access(widener, neighbours.from(at));
+                let strided = || {
+                    Pattern::Strided(Strided {
+                        first: at,
+                        stride: Stride::Known(stride),
+                        plane: elements.size,
+                    })
+                };
+                return access(widener, neighbours.map_or_else(strided, |near| near.from(at)));
             }
             let first = widener.first_lane(way.index);
             let lanes = widener.affine(first, way.apart);

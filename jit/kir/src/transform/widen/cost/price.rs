@@ -4,6 +4,7 @@ use super::super::Facts;
 use super::super::aos::TRANSPOSE;
 use super::super::bit_indices::BitIndex;
 use super::super::calls::Estimate;
+use super::super::distance::Distance;
 use super::super::division::{is_divisor, is_short};
 use super::super::long_division::is_long_by_constant;
 use super::super::memory::Elements;
@@ -289,7 +290,8 @@ impl Prices<'_> {
     fn access(&self, block: Block, pointer: Value, (value, is_load): (Value, bool)) -> Price {
         let ty = self.body.ty(value);
         let in_order = self.facts.aos.contains(value);
-        let Costs { access, scalar: simple, vector, latency, .. } = self.costs;
+        let Costs { access, scalar: simple, vector, latency, gathered, gathered_slowly: slowly, .. } =
+            self.costs;
         let mut scalar = access * self.scalar_registers(ty);
         let size = access_size(ty).unwrap_or(1) as i64;
         let registers = self.registers(ty);
@@ -320,6 +322,14 @@ impl Prices<'_> {
                 let moves = if in_order { 0.0 } else { TRANSPOSE };
                 ((access + moves * vector) * registers * masking, latency.load + moves * latency.float)
             }
+            _ if self.is_one_by_one(block, pointer, shape) => {
+                scalar *= BESIDE_OTHERS;
+                let longer = if self.is_walked(block, pointer) { slowly - gathered } else { 0.0 };
+                let each = if is_load { access } else { access + vector } + longer;
+                let asking = if masking > 1.0 { 3.0 * simple } else { 0.0 };
+                let elements = f64::from(self.lanes) * f64::from(ty.lanes());
+                (each * elements + asking, latency.load + 2.0 * latency.float)
+            }
             _ => {
                 scalar *= BESIDE_OTHERS;
                 self.anywhere(block, pointer, ty, access * registers * masking)
@@ -349,13 +359,27 @@ impl Prices<'_> {
 
     /// One lane's part of a gather or scatter of elements of so many bits.
     fn gathered(&self, block: Block, pointer: Value, bits: u64) -> f64 {
-        use AddressSpace::{Local, Private};
-        let is_near = matches!(self.body.ty(pointer), Type::Scalar(Scalar::Pointer(Local | Private)));
-        let is_uniform = |value| self.facts.shapes.shape_at(value, block) == Shape::Uniform;
-        match bits < 32 || (!is_near && self.leaps.are_at_one_pace(block, pointer, &is_uniform)) {
+        match bits < 32 || self.is_walked(block, pointer) {
             true => self.costs.gathered_slowly,
             false => self.costs.gathered,
         }
+    }
+
+    /// Whether each lane goes through a place of its own in memory, at the same pace.
+    fn is_walked(&self, block: Block, pointer: Value) -> bool {
+        use AddressSpace::{Local, Private};
+        let is_near = matches!(self.body.ty(pointer), Type::Scalar(Scalar::Pointer(Local | Private)));
+        let is_uniform = |value| self.facts.shapes.shape_at(value, block) == Shape::Uniform;
+        !is_near && self.leaps.are_at_one_pace(block, pointer, &is_uniform)
+    }
+
+    /// Whether what lanes of that shape access is accessed one by one where all are active.
+    fn is_one_by_one(&self, block: Block, pointer: Value, shape: Shape) -> bool {
+        let is_strided = || match shape {
+            Shape::Varying => Distance::of(self.body, &self.facts.shapes, pointer, block).is_some(),
+            _ => true,
+        };
+        self.facts.is_small && !self.facts.slots.is_interleaved(pointer) && is_strided()
     }
 
     /// How a pointer's lanes lie, and what the code asks of an index for it.

@@ -1,0 +1,130 @@
+//! Widening: how far apart neighbouring lanes' numbers are where all are as far apart, which only the running program knows: the rows of
+//! `a[item * width + column]`. (Distances that are known before are shapes, see [`Shape::Affine`].)
+
+use super::Widener;
+use crate::analysis::{Shape, Shapes};
+use crate::{BinaryOp, Block, CastOp, Constant, Flags, Function, Op, Type, Value};
+
+/// Numbers are looked into so deep.
+const MOST_DEPTH: u32 = 8;
+
+/// From a lane's number to the next one's, made of what all lanes have in common.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Distance {
+    Known(i64),
+    Scaled(Box<Distance>, i64),
+    Times(Box<Distance>, Value),
+    Sum(Box<Distance>, Box<Distance>),
+}
+
+impl Distance {
+    /// Between the pointers of active lanes, where `user` uses them.
+    pub fn of(body: &Function, shapes: &Shapes, pointer: Value, user: Block) -> Option<Distance> {
+        Search { body, shapes, user }.distance(pointer, false, 0)
+    }
+
+    fn scaled(self, by: i64) -> Option<Distance> {
+        match self {
+            Distance::Known(distance) => distance.checked_mul(by).map(Distance::Known),
+            other if by == 1 => Some(other),
+            other => Some(Distance::Scaled(other.into(), by)),
+        }
+    }
+
+    fn plus(self, other: Distance) -> Option<Distance> {
+        match (self, other) {
+            (Distance::Known(a), Distance::Known(b)) => a.checked_add(b).map(Distance::Known),
+            (Distance::Known(0), any) | (any, Distance::Known(0)) => Some(any),
+            (a, b) => Some(Distance::Sum(a.into(), b.into())),
+        }
+    }
+}
+
+struct Search<'a> {
+    body: &'a Function,
+    shapes: &'a Shapes,
+    user: Block,
+}
+
+impl Search<'_> {
+    /// In the arithmetic of the value's width; or, if it must be `exact`, as signed numbers of any width.
+    fn distance(&self, value: Value, exact: bool, depth: u32) -> Option<Distance> {
+        // Behind a loop there is of each lane's last iteration the value, and not what it was made of.
+        if depth > MOST_DEPTH || self.shapes.leaves_divergent_loop(value, self.user) {
+            return None;
+        }
+        match self.shapes.shape_at(value, self.user) {
+            Shape::Uniform => return Some(Distance::Known(0)),
+            Shape::Affine { stride, exact: is_exact } => {
+                return (is_exact || !exact).then_some(Distance::Known(stride));
+            }
+            Shape::Varying => {}
+        }
+        let within = |value| self.distance(value, exact, depth + 1);
+        let holds = |flags: Flags| !exact || flags.0 & Flags::NSW != 0;
+        match *self.body.defining_op(value)? {
+            Op::Address { base, index: None, .. } => within(base),
+            Op::Address { base, index: Some(index), scale, .. } if *self.body.ty(index) == Type::I64 => {
+                within(base)?.plus(within(index)?.scaled(scale)?)
+            }
+            Op::Binary { op: BinaryOp::Add, lhs, rhs, flags } if holds(flags) => {
+                within(lhs)?.plus(within(rhs)?)
+            }
+            Op::Binary { op: BinaryOp::Or, lhs, rhs, flags } if flags.0 & Flags::DISJOINT != 0 => {
+                within(lhs)?.plus(within(rhs)?)
+            }
+            Op::Binary { op: BinaryOp::Sub, lhs, rhs, flags } if holds(flags) => {
+                within(lhs)?.plus(within(rhs)?.scaled(-1)?)
+            }
+            Op::Binary { op: BinaryOp::Shl, lhs, rhs, flags } if holds(flags) => {
+                let by = self.body.constant_int(rhs).filter(|by| *by < 32)?;
+                within(lhs)?.scaled(1 << by)
+            }
+            Op::Binary { op: BinaryOp::Mul, lhs, rhs, flags } if holds(flags) => {
+                let is_shared = |value| self.shapes.shape_at(value, self.user) == Shape::Uniform;
+                let (of, by) = [(lhs, rhs), (rhs, lhs)].into_iter().find(|&(_, by)| is_shared(by))?;
+                Some(Distance::Times(within(of)?.into(), by))
+            }
+            Op::Cast { op: CastOp::SExt, value, .. } => self.distance(value, true, depth + 1),
+            Op::Cast { op: CastOp::ZExt, value, flags } if flags.0 & Flags::NNEG != 0 => {
+                self.distance(value, true, depth + 1)
+            }
+            Op::Cast { op: CastOp::Trunc, value, .. } if !exact => self.distance(value, false, depth + 1),
+            _ => None,
+        }
+    }
+}
+
+impl Widener<'_> {
+    /// As a number of 64 bits.
+    pub(super) fn distance(&mut self, distance: &Distance) -> Value {
+        match distance {
+            Distance::Known(distance) => self.constant(Type::I64, Constant::Int(*distance as u64 as u128)),
+            Distance::Scaled(of, by) => {
+                let (of, by) = (self.distance(of), self.distance(&Distance::Known(*by)));
+                self.binary(BinaryOp::Mul, of, by)
+            }
+            Distance::Times(of, by) => {
+                let (of, by) = (self.distance(of), self.first_lane(*by));
+                let by = if self.ty(by) == Type::I64 { by } else { self.cast(CastOp::SExt, Type::I64, by) };
+                self.binary(BinaryOp::Mul, of, by)
+            }
+            Distance::Sum(a, b) => {
+                let (a, b) = (self.distance(a), self.distance(b));
+                self.binary(BinaryOp::Add, a, b)
+            }
+        }
+    }
+
+    /// The first lane's part of a value whose lanes are a distance apart.
+    pub(super) fn first_of(&mut self, value: Value) -> Value {
+        if self.shape(value) != Shape::Varying {
+            return self.first_lane(value);
+        }
+        let Some(mut op) = self.body.defining_op(value).cloned() else { return self.first_lane(value) };
+        for operand in op.operands_mut() {
+            *operand = self.first_of(*operand);
+        }
+        self.push(self.body.ty(value).clone(), op)
+    }
+}
