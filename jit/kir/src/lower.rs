@@ -99,7 +99,7 @@ pub fn lower(group: &WorkGroup, name: &str, how: How) -> WorkGroupFunction {
             leave_to(remainder, &mut out, smaller);
         }
         let filled = rest.as_ref().map(|rest| {
-            let (packs, left) = groups::fill_packs(&mut out, group, &sizes, rest_overlaps);
+            let (packs, left) = groups::fill_packs(&mut out, (group, &parameters), &sizes, rest_overlaps);
             leave_to(rest, &mut out, left);
             if rest_overlaps {
                 sizes.disjoint_buffers = out.int(1);
@@ -107,7 +107,7 @@ pub fn lower(group: &WorkGroup, name: &str, how: How) -> WorkGroupFunction {
             packs
         });
         let memory = Memory::place(&mut out, &parameters, (group, &layout), &sizes);
-        let packs = filled.unwrap_or_else(|| groups::count_packs(&mut out, group, &sizes));
+        let packs = filled.unwrap_or_else(|| groups::count_packs(&mut out, (group, &parameters), &sizes));
         groups::write(out, (group, &parameters), (sizes, memory, Some(packs)));
     }
     let called = body.map_or(Vec::new(), |body| body.callees.called_by(&function));
@@ -173,7 +173,8 @@ fn other_function(group: &WorkGroup, layout: &Layout, name: &str, other: Other) 
     let memory = Memory::place(&mut out, &parameters, (group, layout), &usual);
     let sizes = if other == Other::Remainder { usual.of_remainder(&mut out, &parameters) } else { usual };
     // Smaller groups are few: they do without packs, unless these are sub-groups.
-    let packs = (group.sub_group_size > 1).then(|| groups::count_packs(&mut out, group, &sizes));
+    let packs =
+        (group.sub_group_size > 1).then(|| groups::count_packs(&mut out, (group, &parameters), &sizes));
     groups::write(out, (group, &parameters), (sizes, memory, packs));
     function
 }

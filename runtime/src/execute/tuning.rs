@@ -27,6 +27,8 @@ use untried::{Compared, Outcome, Untried};
 const WORTH_MAKING: u64 = 4;
 /// The same where what is found out is kept for later processes: programs that run for a second begin with it the next time.
 const WORTH_KEEPING: u64 = 2;
+/// What is thought to take longer than so many percent waits no longer for it.
+const MOST_PERCENT: u32 = 400;
 /// Pairs of turns where alternatives take turns in any case.
 const PAIRS_ALWAYS: usize = 6;
 
@@ -292,7 +294,7 @@ impl Tuning {
     /// What must be spent before that one is made.
     fn worth_ns(&self, operations: u32, next: Option<&Alternative>) -> u64 {
         let making_ns = compile_time::HERE.expected_ns(operations);
-        let percent = next.map_or(100, |next| u64::from(next.percent.clamp(100, 1000)));
+        let percent = next.map_or(100, |next| u64::from(next.percent.clamp(100, MOST_PERCENT)));
         let times = if spirula_service::keeps_code() { WORTH_KEEPING } else { WORTH_MAKING };
         if self.always { 0 } else { making_ns.saturating_mul(times * percent * percent) / 10_000 }
     }

@@ -51,7 +51,9 @@ impl Variants {
             (!is_for).then(|| self.code(tiers, Groups::Any, expected_ns, WORTH_BUILDING_NS)).flatten();
         let is_sized =
             info.signature.required_work_group_size.is_some() || is_for && info.code.local_size.is_some();
-        if !info.code.sees_group || is_sized {
+        // (A range of one work-item is a group of one also for who doesn't see that. Its loops may be vectors then.)
+        let is_single = launch.local_size == [1; 3] && info.code.lanes > 1;
+        if !(info.code.sees_group || is_single) || is_sized {
             return general;
         }
         let fits = info.code.lanes < 2 || fills_packs(launch.local_size, info.code.lanes);
@@ -125,10 +127,9 @@ impl Variants {
     }
 }
 
-/// Whether rows end where packs do, as far as groups have several work-items. Those that are one item wide have no rows for code that does
-/// not know it.
+/// Whether rows end where packs do.
 fn fills_packs(local_size: [u64; 3], lanes: u32) -> bool {
-    local_size.iter().all(|&size| size == 1) || local_size[0].is_multiple_of(lanes.into())
+    local_size[0].is_multiple_of(lanes.into())
 }
 
 /// Has a variant made. Whether it can be tried.

@@ -3,8 +3,8 @@
 //! loop has gone through all lines, and often they are gone by then: rows of a power of two lie in few sets. Where each goes on to the next
 //! element, a work-item walks along a row.
 
-use super::{Loop, Loops};
-use crate::{BinaryOp, Block, Function, Op, Value, ValueDef};
+use super::{Loop, Loops, Shape, Shapes};
+use crate::{AddressSpace, BinaryOp, Block, Function, Op, Scalar, Type, Value, ValueDef};
 
 /// Bytes of a line.
 const LINE: i128 = 64;
@@ -78,6 +78,14 @@ impl<'a> Leaps<'a> {
         let Some(id) = self.loops.innermost(block) else { return false };
         let search = Search { body: self.body, around: self.loops.get(id), places: &self.places };
         search.is_inside(pointer) && search.is_at_one_pace(pointer, is_uniform, 0)
+    }
+
+    /// The same of memory that is not near: each lane has lines of its own, and comes back to them for the next element.
+    pub fn is_walked(&self, block: Block, pointer: Value, shapes: &Shapes) -> bool {
+        use AddressSpace::{Local, Private};
+        let is_near = matches!(self.body.ty(pointer), Type::Scalar(Scalar::Pointer(Local | Private)));
+        let is_uniform = |value| shapes.shape_at(value, block) == Shape::Uniform;
+        !is_near && self.are_at_one_pace(block, pointer, &is_uniform)
     }
 
     fn step(&self, block: Block, pointer: Value) -> Option<Step> {

@@ -1,7 +1,7 @@
 //! Lowering: the loop over the work-groups of a range.
 
 use super::Lowering;
-use super::launch::{Memory, NO_WRAP, Parameters, Sizes};
+use super::launch::{self, Memory, NO_WRAP, Parameters, Sizes};
 use super::sub_groups::SubGroups;
 use crate::analysis::ID_LIMIT;
 use crate::builder::Builder;
@@ -24,7 +24,11 @@ fn lanes(group: &WorkGroup) -> BTreeSet<u32> {
 }
 
 /// All that fill one, if ids fit 32-bit arithmetic and buffers are disjoint where packs are made for that.
-pub(super) fn count_packs(out: &mut Builder, group: &WorkGroup, sizes: &Sizes) -> PackCounts {
+pub(super) fn count_packs(
+    out: &mut Builder,
+    (group, parameters): (&WorkGroup, &Parameters),
+    sizes: &Sizes,
+) -> PackCounts {
     let lanes = lanes(group);
     if lanes.is_empty() {
         return PackCounts::default();
@@ -36,6 +40,11 @@ pub(super) fn count_packs(out: &mut Builder, group: &WorkGroup, sizes: &Sizes) -
     if group.regions.iter().filter_map(|region| region.wide.as_ref()).any(|wide| wide.disjoint) {
         let disjoint = out.compare(IntPredicate::Ne, sizes.disjoint_buffers, none);
         fits = out.binary(BinaryOp::And, 0, fits, disjoint);
+    }
+    if let Some(conflict) = rows_conflict(out, group, parameters) {
+        let no = out.function.int(Type::BOOL, 0);
+        let none_conflicts = out.compare(IntPredicate::Eq, conflict, no);
+        fits = out.binary(BinaryOp::And, 0, fits, none_conflicts);
     }
     let mut count = |lanes: u32| {
         let mask = out.int(u64::from(lanes).wrapping_neg());
@@ -50,7 +59,7 @@ pub(super) fn count_packs(out: &mut Builder, group: &WorkGroup, sizes: &Sizes) -
 /// that is not so.
 pub(super) fn fill_packs(
     out: &mut Builder,
-    group: &WorkGroup,
+    (group, parameters): (&WorkGroup, &Parameters),
     sizes: &Sizes,
     wants_disjoint: bool,
 ) -> (PackCounts, Value) {
@@ -68,8 +77,29 @@ pub(super) fn fill_packs(
     }
     let no = out.function.int(Type::BOOL, 0);
     let not_all = out.compare(IntPredicate::Eq, all, no);
+    let conflict = rows_conflict(out, group, parameters);
+    let not_all = conflict.map_or(not_all, |conflict| out.binary(BinaryOp::Or, 0, not_all, conflict));
     let of_lanes = lanes.into_iter().map(|lanes| (lanes, row)).collect();
     (PackCounts { of_lanes, is_all: true }, not_all)
+}
+
+/// Whether packs walk along rows whose lines drive each other out of the first cache. (Where there are several regions, most of the time goes by
+/// in others, which share the packs.)
+fn rows_conflict(out: &mut Builder, group: &WorkGroup, parameters: &Parameters) -> Option<Value> {
+    let [region] = &group.regions[..] else { return None };
+    let conflicts = region.wide.iter().flat_map(|wide| &wide.rows).map(|row| {
+        let value = launch::argument(out, parameters, &region.body, row.parameter as usize);
+        let is_long = *out.function.ty(value) == Type::I64;
+        let value = if is_long { value } else { out.cast(CastOp::SExt, Type::I64, value) };
+        let factor = out.int(row.factor as u64);
+        let stride = out.binary(BinaryOp::Mul, 0, value, factor);
+        let within = out.int(row.span - 1);
+        let left = out.binary(BinaryOp::And, 0, stride, within);
+        let zero = out.int(0);
+        out.compare(IntPredicate::Eq, left, zero)
+    });
+    let conflicts: Vec<Value> = conflicts.collect();
+    conflicts.into_iter().reduce(|one, other| out.binary(BinaryOp::Or, 0, one, other))
 }
 
 /// Whether all ids fit 32-bit arithmetic, and with them the sums of ids and small parameters.
@@ -218,7 +248,7 @@ impl Lowering<'_, '_> {
 mod tests {
     use crate::lower::{How, lower};
     use crate::transform::form_regions;
-    use crate::transform::widen::{Wanted, choose};
+    use crate::transform::widen::{RowStride, Wanted, choose};
     use crate::{parse, verify};
     use spirula_interface::target::TargetFacts;
 
@@ -245,5 +275,33 @@ mod tests {
             (is_for_disjoint, text.contains(&format!("icmp ne {loaded}, ")))
         };
         assert_eq!([lowered(false), lowered(true)], [(false, false), (true, true)]);
+    }
+
+    /// A difference equation along each work-item's row, of as many elements as `length` says.
+    fn rows(length: &str) -> String {
+        format!(
+            "kernel \"k\"(%0: ptr(global) @ 0, %1: i32 @ 8, %2: i32 @ 12) {{\nb0:\n  %3: i64 = global_id 0\n  %4: i32 = trunc %3\n\
+             %5: i32 = mul nsw %4, {length}\n  jump b1(0:i32)\nb1(%6: i32):\n  %7: i32 = add nsw %5, %6\n  %8: i64 = sext %7\n\
+             %9: ptr(global) = address %0 + %8*4 + 0\n  %10: f32 = load %9, align 4\n  %11: f32 = fadd %10, %10\n  store %9, %11, align 4\n\
+             %12: i32 = add nsw %6, 1:i32\n  %13: i1 = icmp slt %12, %2\n  branch %13, b1(%12), b2\nb2:\n  return\n}}"
+        )
+    }
+
+    #[test]
+    fn packs_that_walk_along_rows_ask_how_long_these_are() {
+        let lowered = |length: &str| {
+            let mut group = form_regions(parse(&rows(length)).unwrap());
+            let facts = TargetFacts::with_vectors(512);
+            let wanted = Wanted { preferred: Some(16), ..Wanted::default() };
+            group.regions[0].wide = choose(&group.regions[0], &group.context, &facts, wanted, false).wide;
+            let rows = group.regions[0].wide.as_ref().map_or(Vec::new(), |wide| wide.rows.clone());
+            let function = lower(&group, "k", How::default()).function;
+            verify(&function).unwrap();
+            (rows, function.to_string().contains(", 4095:i64"))
+        };
+        let rows = |parameter| vec![RowStride { parameter, factor: 4, span: 4096 }];
+        assert_eq!(lowered("%1"), (rows(1), true));
+        assert_eq!(lowered("%2"), (rows(2), true));
+        assert_eq!(lowered("1040:i32"), (Vec::new(), false));
     }
 }

@@ -264,7 +264,7 @@ fn stack_slot(out: &mut Builder, size: u64, align: u32) -> Value {
 }
 
 /// A kernel's parameter, from the argument block.
-fn argument(out: &mut Builder, parameters: &Parameters, body: &Function, number: usize) -> Value {
+pub(super) fn argument(out: &mut Builder, parameters: &Parameters, body: &Function, number: usize) -> Value {
     let param = &body.params[number];
     let ty = body.ty(param.value).clone();
     let place = out.offset(parameters.arguments, param.offset.into());

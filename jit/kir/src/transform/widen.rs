@@ -23,6 +23,7 @@ mod bit_indices;
 mod calls;
 mod choice;
 mod collectives;
+mod conflicts;
 mod cost;
 mod distance;
 mod division;
@@ -49,6 +50,7 @@ mod wrapping;
 pub use alternatives::{alternatives, described};
 pub use calls::Callees;
 pub use choice::{Choice, Wanted, choose, choose_sub_groups, usual_sub_groups};
+pub use conflicts::RowStride;
 pub use element_calls::call_for_elements;
 
 pub(super) use quotients::{Divisor, divisor};
@@ -78,6 +80,8 @@ pub struct WideBody {
     pub body: Function,
     /// Whether it is for launches only whose buffers have no memory in common.
     pub disjoint: bool,
+    /// Packs are worth it unless one of these is a multiple of what it says.
+    pub rows: Vec<RowStride>,
 }
 
 /// What is known of a region's body before it is widened.
@@ -149,7 +153,7 @@ pub fn widen(
     let mut widener = new_widener(body, context, lanes, &facts, function);
     widener.return_exit = return_exit;
     widener.run(&plan, None);
-    Some(WideBody { lanes, body: widener.out.finish(), disjoint: false })
+    Some(WideBody { lanes, body: widener.out.finish(), disjoint: false, rows: Vec::new() })
 }
 
 /// The order of a body's blocks in lanes.

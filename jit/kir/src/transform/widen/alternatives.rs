@@ -75,7 +75,9 @@ pub fn alternatives(regions: &[Estimates], preferred: Option<u32>) -> Vec<Altern
         let percent = 100.0 * time / own_time;
         let percent = if gains { percent.min(most) } else { percent };
         let is_new = differ(&made) && seen.insert(made);
-        (is_new && percent <= MOST_PERCENT).then(|| Alternative { lanes, percent: percent.round() as u32 })
+        // Scalar code is another kind of code, of which the model knows least: it is the last to be tried, in any case.
+        let is_tried = percent <= MOST_PERCENT || lanes == Some(1);
+        (is_new && is_tried).then(|| Alternative { lanes, percent: percent.round() as u32 })
     });
     let mut others: Vec<Alternative> = others.collect();
     others.sort_by_key(|other| other.percent);
@@ -111,8 +113,12 @@ mod tests {
     #[test]
     fn what_might_be_as_fast_is_an_alternative_and_the_code_itself_is_none() {
         let one = [region(16, &[(8, 1.5), (16, 1.0), (32, 0.9), (1, 4.5)])];
-        assert_eq!(found(&one, None), [(Some(32), 90), (Some(8), 150)]);
-        assert_eq!(found(&one, Some(32)), [(None, 111), (Some(8), 167)]);
+        assert_eq!(
+            found(&one, None),
+            [(Some(32), 90), (Some(8), 150), (Some(1), 450)],
+            "scalar code in any case"
+        );
+        assert_eq!(found(&one, Some(32)), [(None, 111), (Some(8), 167), (Some(1), 500)]);
         assert_eq!(found(&one, Some(4)), found(&one, None), "nothing to be had");
     }
 
@@ -127,7 +133,7 @@ mod tests {
     fn so_is_scalar_code_that_would_be_if_packs_wait_for_single_lanes() {
         let one = |at_best| Estimates { chosen: 16, of_each: vec![(16, 1.0, 1.0), (1, 9.0, at_best)] };
         assert_eq!(found(&[one(0.6)], None), [(Some(1), 200)]);
-        assert_eq!(found(&[one(9.0)], None), []);
+        assert_eq!(found(&[one(9.0)], None), [(Some(1), 900)]);
     }
 
     #[test]
@@ -142,7 +148,7 @@ mod tests {
         assert_eq!(all.each_ref().map(|region| region.made(Some(16))), [16, 16, 8]);
         // 8 lanes are what is made in the end.
         let same = [region(8, &[(8, 1.0), (1, 5.0)]), region(8, &[(8, 1.0), (1, 5.0)])];
-        assert_eq!(found(&same, None), []);
+        assert_eq!(found(&same, None), [(Some(1), 500)]);
         assert_eq!(found(&[], None), []);
     }
 

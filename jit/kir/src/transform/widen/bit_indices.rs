@@ -213,7 +213,10 @@ impl Widener<'_> {
                 let at = near(widener);
                 access(widener, Pattern::Planes(at, elements.size))
             }
-            false => access(widener, Pattern::Scattered(far, elements.size)),
+            false => match widener.by_stride(pointer, elements, &mut access) {
+                Some(parts) => parts,
+                None => access(widener, Pattern::Scattered(far, elements.size)),
+            },
         }))
     }
 

@@ -2,6 +2,7 @@
 
 use super::adjacent::{Merging, merge_adjacent};
 use super::alternatives::Estimates;
+use super::conflicts::{RowStride, row_strides};
 use super::cost::{Assumed, Cost, cost, cost_if, longest};
 use super::quotients::with_quotients;
 use super::slot_elements::with_common_elements;
@@ -173,17 +174,35 @@ pub fn choose(
     });
     let tail = guarded.and_then(|guarded| widen(&guarded, return_exit(region), context, lanes));
     let known = Facts::new(&region.body, context, lanes);
+    let rows = known.as_ref().map(|known| rows_in_conflict(region, known, context, (lanes, facts)));
     let split = known.and_then(|known| with_quotients(region, &known, context, (lanes, facts)));
     let region = mined(split.as_ref().map_or(region, |(split, _)| split));
     match widen(&region, return_exit(&region), context, lanes) {
         Some(wide) => Choice {
-            wide: Some(WideBody { disjoint, ..wide }),
+            wide: Some(WideBody { disjoint, rows: rows.unwrap_or_default(), ..wide }),
             tail,
             reason: format!("{lanes} lanes, {gain:.1} times as fast by estimate{}", spent(lanes)),
             estimates,
         },
         None => no("a loop with several entries"),
     }
+}
+
+/// The rows that packs walk along, if these are slower than scalar code where rows' lines drive each other out of the cache.
+fn rows_in_conflict(
+    region: &Region,
+    facts: &Facts,
+    context: &[ContextKind],
+    (lanes, target): (u32, &TargetFacts),
+) -> Vec<RowStride> {
+    let body = &region.body;
+    let rows = row_strides(body, facts, lanes);
+    if rows.is_empty() {
+        return rows;
+    }
+    let pack = cost_if(Assumed::Conflicts, body, facts, context, (lanes, target));
+    let scalar = cost(body, facts, context, lanes, target).scalar;
+    if pack > f64::from(lanes) * scalar { rows } else { Vec::new() }
 }
 
 /// With one access for those that follow on each other, if there are such; and whether it is for disjoint buffers only, if these are expected.

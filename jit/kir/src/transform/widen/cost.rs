@@ -9,6 +9,7 @@ mod price;
 mod shares;
 mod ways;
 
+use super::conflicts::Lines;
 use super::{Facts, element_calls};
 use crate::analysis::{Frequencies, Leaps, LoopId};
 use crate::transform::ContextKind;
@@ -60,7 +61,7 @@ pub(super) fn cost(
     lanes: u32,
     target: &TargetFacts,
 ) -> Cost {
-    Model::new(body, facts, context, (lanes, target)).whole()
+    Model::new(body, facts, context, (lanes, target), Assumed::Nothing).whole()
 }
 
 /// What is taken for granted of a pack's lanes.
@@ -72,6 +73,8 @@ pub(super) enum Assumed {
     LoopsAlike,
     /// Lanes happen to go the same ways.
     Together,
+    /// Lines of the rows that lanes walk along drive each other out of the first cache.
+    Conflicts,
 }
 
 /// What a pack costs if that is so.
@@ -82,8 +85,7 @@ pub(super) fn cost_if(
     context: &[ContextKind],
     (lanes, target): (u32, &TargetFacts),
 ) -> f64 {
-    let mut model = Model::new(body, facts, context, (lanes, target));
-    model.assumed = assumed;
+    let mut model = Model::new(body, facts, context, (lanes, target), assumed);
     if assumed == Assumed::Together {
         model.of_pack = Frequencies::new(body, &facts.flow, &facts.loops);
     }
@@ -98,7 +100,7 @@ pub(super) fn longest(
     lanes: u32,
     target: &TargetFacts,
 ) -> Vec<String> {
-    shares::longest(&Model::new(body, facts, context, (lanes, target)))
+    shares::longest(&Model::new(body, facts, context, (lanes, target), Assumed::Nothing))
 }
 
 struct Model<'a> {
@@ -122,11 +124,24 @@ impl<'a> Model<'a> {
         facts: &'a Facts,
         context: &'a [ContextKind],
         (lanes, target): (u32, &TargetFacts),
+        assumed: Assumed,
     ) -> Self {
         let TargetFacts { vector_bits: register_bits, costs, .. } = *target;
         let leaps = Leaps::new(body, &facts.loops);
         let together = element_calls::shares(body);
-        let prices = Prices { body, facts, leaps, together, context, lanes, register_bits, costs };
+        let lines = Lines::new(body, facts, &leaps, lanes);
+        let prices = Prices {
+            body,
+            facts,
+            leaps,
+            together,
+            context,
+            lanes,
+            register_bits,
+            costs,
+            lines,
+            conflicts: assumed == Assumed::Conflicts,
+        };
         let insts: Vec<Price> = (body.blocks.iter().enumerate())
             .flat_map(|(block, data)| data.insts.iter().map(move |&inst| (block, inst)))
             .fold(vec![Price::default(); body.inst_count()], |mut all, (block, inst)| {
@@ -139,7 +154,6 @@ impl<'a> Model<'a> {
         };
         let of_pack = frequencies.of_pack(body, &facts.flow, &facts.loops, lanes, &parts);
         let spills = pressure::spills(&prices);
-        let assumed = Assumed::Nothing;
         Model { body, facts, lanes, costs, prices, insts, frequencies, of_pack, spills, assumed }
     }
 

@@ -128,3 +128,50 @@ impl Widener<'_> {
         self.push(self.body.ty(value).clone(), op)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::parse;
+    use crate::transform::form_regions;
+    use crate::transform::widen::widen;
+
+    /// Gathers, and scalar loads, of a pack that loads a word by %9: %3 is the work-item, %4 a word of its own, %2 a number that all share.
+    fn loads(index: &str) -> (usize, usize) {
+        let text = format!(
+            "kernel \"k\"(%0: ptr(global) @ 0, %1: ptr(global) @ 8, %2: i32 @ 16) {{\nb0:\n  %3: i64 = global_id 0\n  %13: i32 = trunc %3\n  \
+             %5: ptr(global) = address %1 + %3*4 + 0\n  %4: i32 = load %5, align 4\n{index}  \
+             %10: ptr(global) = address %0 + %9*4 + 0\n  %11: i32 = load %10, align 4\n  store %5, %11, align 4\n  return\n}}"
+        );
+        let group = form_regions(parse(&text).unwrap_or_else(|e| panic!("{e}\n{text}")));
+        let body = widen(&group.regions[0], None, &group.context, 8).unwrap().body.to_string();
+        (body.matches("= masked_load").count(), body.matches(": i32 = load").count())
+    }
+
+    #[test]
+    fn distances_that_all_lanes_share_are_no_gathers() {
+        let one_by_one = (0, 8);
+        assert_eq!(
+            loads("  %6: i32 = mul nsw %13, %2\n  %7: i32 = add nsw %6, 3:i32\n  %9: i64 = sext %7\n"),
+            one_by_one
+        );
+        assert_eq!(
+            loads(
+                "  %6: i64 = zext %2\n  %7: i64 = mul %6, %3\n  %8: i64 = mul %7, %6\n  %9: i64 = add %8, %3\n"
+            ),
+            one_by_one
+        );
+        assert_eq!(
+            loads("  %6: i32 = mul nsw %13, %2\n  %7: i32 = sub nsw %6, %13\n  %9: i64 = zext nneg %7\n"),
+            one_by_one
+        );
+        assert_eq!(loads("  %9: i64 = mul %3, 40:i64\n"), one_by_one);
+    }
+
+    #[test]
+    fn others_are() {
+        // A product that may wrap, a number of each lane's own, and what is not linear.
+        assert_eq!(loads("  %6: i32 = mul %13, %2\n  %7: i32 = mul %6, %2\n  %9: i64 = sext %7\n").0, 1);
+        assert_eq!(loads("  %9: i64 = sext %4\n"), (1, 0));
+        assert_eq!(loads("  %9: i64 = mul %3, %3\n"), (1, 0));
+    }
+}

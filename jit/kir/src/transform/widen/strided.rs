@@ -11,7 +11,12 @@ use crate::analysis::Shape;
 use crate::{BinaryOp, Constant, Function, IntPredicate, Op, Scalar, Type, Value};
 
 /// Accesses of a body, each once for every lane, where they are taken apart: each takes LLVM three instructions.
-const MOST_TAKEN_APART: usize = 8_192;
+const MOST_TAKEN_APART: usize = 4_096;
+
+/// Of the longest register.
+const REGISTER_BYTES: u64 = 64;
+/// Lanes that are put together at once.
+const MOST_OF_PART: u32 = 16;
 
 /// Lanes' elements that lie as far apart; component c so many bytes behind component c-1.
 #[derive(Clone, Copy)]
@@ -100,25 +105,42 @@ impl Widener<'_> {
 
     /// One component of all lanes, which are active.
     pub(super) fn load_strided(&mut self, at: Strided, component: u32, scalar: Scalar, align: u32) -> Value {
-        let mut all = self.constant(self.wide(scalar), Constant::Poison);
         let pointers = self.strided_pointers(at, component, align);
-        for (lane, (pointer, align)) in pointers.into_iter().enumerate() {
-            let op = Op::Load { pointer, align, volatile: false, ordering: None };
-            let element = self.push(Type::Scalar(scalar), op);
-            all = self.with_element(all, element, lane as u32);
+        let mut parts = Vec::new();
+        for pointers in pointers.chunks(self.register_lanes(scalar) as usize) {
+            let ty = Type::Vector(scalar, pointers.len() as u32);
+            let mut part = self.constant(ty, Constant::Poison);
+            for (lane, &(pointer, align)) in pointers.iter().enumerate() {
+                let op = Op::Load { pointer, align, volatile: false, ordering: None };
+                let element = self.push(Type::Scalar(scalar), op);
+                part = self.with_element(part, element, lane as u32);
+            }
+            parts.push(part);
         }
-        all
+        self.end_to_end(parts)
+    }
+
+    /// Lanes of a part that fits a register: LLVM takes long to put longer vectors together, or take them apart.
+    fn register_lanes(&self, scalar: Scalar) -> u32 {
+        ((REGISTER_BYTES * 8 / scalar.bits().max(1)) as u32).min(MOST_OF_PART).min(self.lanes)
     }
 
     /// The same to be stored.
     pub(super) fn store_strided(&mut self, at: Strided, component: u32, vector: Value, align: u32) {
         let scalar = self.ty(vector).scalar().unwrap_or(Scalar::Int(8));
         let pointers = self.strided_pointers(at, component, align);
-        for (lane, (pointer, align)) in pointers.into_iter().enumerate() {
-            let index = self.constant(Type::I32, Constant::Int(lane as u128));
-            let value = self.push(Type::Scalar(scalar), Op::ExtractElement { vector, index });
-            let op = Op::Store { pointer, value, align, volatile: false, ordering: None };
-            self.out.function.push_effect(self.at, op);
+        let length = self.register_lanes(scalar);
+        for (number, pointers) in pointers.chunks(length as usize).enumerate() {
+            let places: Vec<i32> = (0..length).map(|lane| (number as u32 * length + lane) as i32).collect();
+            let op = Op::Shuffle { first: vector, second: vector, mask: places.into() };
+            let part =
+                if length == self.lanes { vector } else { self.push(Type::Vector(scalar, length), op) };
+            for (lane, &(pointer, align)) in pointers.iter().enumerate() {
+                let index = self.constant(Type::I32, Constant::Int(lane as u128));
+                let value = self.push(Type::Scalar(scalar), Op::ExtractElement { vector: part, index });
+                let op = Op::Store { pointer, value, align, volatile: false, ordering: None };
+                self.out.function.push_effect(self.at, op);
+            }
         }
     }
 

@@ -4,6 +4,7 @@ use super::super::Facts;
 use super::super::aos::TRANSPOSE;
 use super::super::bit_indices::BitIndex;
 use super::super::calls::Estimate;
+use super::super::conflicts::{Lines, conflict};
 use super::super::distance::Distance;
 use super::super::division::{is_divisor, is_short};
 use super::super::long_division::is_long_by_constant;
@@ -15,9 +16,7 @@ use super::super::wrapping::Wrapping;
 use super::Cost;
 use crate::analysis::{Leaps, Mask, Shape};
 use crate::transform::ContextKind;
-use crate::{
-    AddressSpace, BinaryOp, Block, CastOp, Function, Inst, Intrinsic, Op, Scalar, Type, UnaryOp, Value,
-};
+use crate::{BinaryOp, Block, CastOp, Function, Inst, Intrinsic, Op, Scalar, Type, UnaryOp, Value};
 use spirula_interface::target::Costs;
 use std::collections::HashMap;
 
@@ -49,6 +48,10 @@ pub(super) struct Prices<'a> {
     pub lanes: u32,
     pub register_bits: u32,
     pub costs: Costs,
+    /// That lanes walk along.
+    pub lines: Lines,
+    /// Whether rows that lanes walk along are thought to share few sets of the first cache.
+    pub conflicts: bool,
 }
 
 /// Lanes picked out of two registers, against a plain operation: one unit does it, and where they go is a constant to load.
@@ -290,8 +293,7 @@ impl Prices<'_> {
     fn access(&self, block: Block, pointer: Value, (value, is_load): (Value, bool)) -> Price {
         let ty = self.body.ty(value);
         let in_order = self.facts.aos.contains(value);
-        let Costs { access, scalar: simple, vector, latency, gathered, gathered_slowly: slowly, .. } =
-            self.costs;
+        let Costs { access, scalar: simple, vector, latency, .. } = self.costs;
         let mut scalar = access * self.scalar_registers(ty);
         let size = access_size(ty).unwrap_or(1) as i64;
         let registers = self.registers(ty);
@@ -324,7 +326,14 @@ impl Prices<'_> {
             }
             _ if self.is_one_by_one(block, pointer, shape) => {
                 scalar *= BESIDE_OTHERS;
-                let longer = if self.is_walked(block, pointer) { slowly - gathered } else { 0.0 };
+                let longer = match shape {
+                    _ if !self.leaps.is_walked(block, pointer, &self.facts.shapes) => 0.0,
+                    Shape::Affine { stride, .. } if conflict(stride, self.lines.count) => {
+                        self.lines.in_conflict()
+                    }
+                    Shape::Varying if self.conflicts => self.lines.in_conflict(),
+                    _ => self.lines.expected(),
+                };
                 let each = if is_load { access } else { access + vector } + longer;
                 let asking = if masking > 1.0 { 3.0 * simple } else { 0.0 };
                 let elements = f64::from(self.lanes) * f64::from(ty.lanes());
@@ -359,18 +368,10 @@ impl Prices<'_> {
 
     /// One lane's part of a gather or scatter of elements of so many bits.
     fn gathered(&self, block: Block, pointer: Value, bits: u64) -> f64 {
-        match bits < 32 || self.is_walked(block, pointer) {
+        match bits < 32 || self.leaps.is_walked(block, pointer, &self.facts.shapes) {
             true => self.costs.gathered_slowly,
             false => self.costs.gathered,
         }
-    }
-
-    /// Whether each lane goes through a place of its own in memory, at the same pace.
-    fn is_walked(&self, block: Block, pointer: Value) -> bool {
-        use AddressSpace::{Local, Private};
-        let is_near = matches!(self.body.ty(pointer), Type::Scalar(Scalar::Pointer(Local | Private)));
-        let is_uniform = |value| self.facts.shapes.shape_at(value, block) == Shape::Uniform;
-        !is_near && self.leaps.are_at_one_pace(block, pointer, &is_uniform)
     }
 
     /// Whether what lanes of that shape access is accessed one by one where all are active.

@@ -1,0 +1,160 @@
+//! Widening: conflict misses. Where each lane walks along a row of its own, a pack uses as many lines of memory as there are lanes, again
+//! and again until it has gone through them. If rows are as long as a power of two, these lines share few sets of the first cache, and each is
+//! gone when its next element is asked for; scalar code, which walks along one row at a time, meets none of that. How long rows are the
+//! launch knows, if it is a parameter that says so: it is asked before packs are run.
+
+use super::distance::Distance;
+use super::{Facts, Wrapping};
+use crate::analysis::{Leaps, Shape};
+use crate::{Block, CastOp, Function, Inst, Op, Value, ValueDef};
+use std::collections::BTreeSet;
+
+/// Bytes after which addresses share a set of the first cache, on every x86-64 processor of today.
+const SET_SPAN: u64 = 4096;
+/// Lines of a set.
+const WAYS: u64 = 8;
+/// Bytes of a line.
+const LINE: u64 = 64;
+
+/// Bytes between the rows that neighbouring lanes walk along: a factor for each of a parameter. Where these are a multiple of `span`, lanes'
+/// lines drive each other out of the first cache.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct RowStride {
+    /// The parameter's number.
+    pub parameter: u32,
+    #[allow(missing_docs)]
+    pub factor: i64,
+    /// A power of two.
+    pub span: u64,
+}
+
+/// The lines that a pack walks along with, in loops.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Lines {
+    pub count: u64,
+    /// Whether some are written.
+    stored: bool,
+}
+
+impl Lines {
+    /// Of packs of so many lanes.
+    pub fn new(body: &Function, facts: &Facts, leaps: &Leaps, lanes: u32) -> Lines {
+        let mut roots: BTreeSet<Value> = BTreeSet::new();
+        let mut stored = false;
+        for (_, inst, pointer) in walked(body, facts, leaps) {
+            roots.insert(root(body, pointer));
+            stored |= matches!(body.op(inst), Op::Store { .. });
+        }
+        Lines { count: u64::from(lanes) * roots.len() as u64, stored }
+    }
+
+    /// What an access to one takes besides, in quarters of a cycle, where nothing is known of how rows lie. (As long as one set has room for all,
+    /// nothing drives them out; more are no faster on any machine.)
+    pub fn expected(self) -> f64 {
+        match self.count {
+            0..=WAYS => 2.0,
+            count if count <= 2 * WAYS => 4.0,
+            _ => 8.0,
+        }
+    }
+
+    /// The same where they share a set, as measured on Zen 4.
+    pub fn in_conflict(self) -> f64 {
+        match self.count {
+            0..=WAYS => 0.0,
+            count if count <= 2 * WAYS && !self.stored => 8.0,
+            _ => 24.0,
+        }
+    }
+}
+
+/// The rows that a pack of so many lanes walks along, if these may share too few sets.
+pub(super) fn row_strides(body: &Function, facts: &Facts, lanes: u32) -> Vec<RowStride> {
+    let leaps = Leaps::new(body, &facts.loops);
+    let lines = Lines::new(body, facts, &leaps, lanes).count;
+    if lines <= WAYS {
+        return Vec::new();
+    }
+    let span = (SET_SPAN * WAYS / lines + 1).next_power_of_two().min(SET_SPAN);
+    // All of a strip's line is loaded at once.
+    let is_strip = |inst| body.result(inst).is_some_and(|loaded| facts.walks.serve(loaded));
+    let one_by_one = walked(body, facts, &leaps).into_iter().filter(|(_, inst, _)| !is_strip(*inst));
+    let strides = one_by_one.filter_map(|(block, _, pointer)| {
+        by_parameter(body, &Distance::of(body, &facts.shapes, pointer, block)?)
+    });
+    let strides: BTreeSet<(u32, i64)> = strides.collect();
+    strides.into_iter().map(|(parameter, factor)| RowStride { parameter, factor, span }).collect()
+}
+
+/// Whether lines so many bytes apart share so few sets that so many of them drive each other out.
+pub(super) fn conflict(stride: i64, lines: u64) -> bool {
+    let apart = 1_u64 << stride.unsigned_abs().trailing_zeros().min(12);
+    lines * apart > SET_SPAN * WAYS
+}
+
+/// Loads and stores by which lanes walk along rows, and their pointers.
+fn walked(body: &Function, facts: &Facts, leaps: &Leaps) -> Vec<(Block, Inst, Value)> {
+    let pointers = accesses(body).filter_map(|(block, inst)| {
+        let pointer = strided_pointer(body, facts, (block, inst))?;
+        leaps.is_walked(block, pointer, &facts.shapes).then_some((block, inst, pointer))
+    });
+    pointers.collect()
+}
+
+fn accesses(body: &Function) -> impl Iterator<Item = (Block, Inst)> {
+    let blocks = body.block_ids().filter(|block| block.0 > 0);
+    blocks.flat_map(|block| body.block(block).insts.iter().map(move |&inst| (block, inst)))
+}
+
+/// The pointer of a load or store whose lanes' elements all lie as far apart and are accessed one by one.
+fn strided_pointer(body: &Function, facts: &Facts, (block, inst): (Block, Inst)) -> Option<Value> {
+    let pointer = match *body.op(inst) {
+        Op::Load { pointer, volatile: false, ordering: None, .. } => {
+            facts.groups.of(body.result(inst)?).is_none().then_some(pointer)?
+        }
+        Op::Store { pointer, volatile: false, ordering: None, .. } => pointer,
+        _ => return None,
+    };
+    let is_far = |stride: i64| stride.unsigned_abs() >= LINE;
+    let is_strided = match facts.shapes.shape_at(pointer, block) {
+        Shape::Uniform => false,
+        Shape::Affine { stride, .. } => is_far(stride),
+        Shape::Varying => {
+            let way = Wrapping::of(body, &facts.shapes, pointer, block);
+            way.is_some_and(|way| is_far(way.stride()))
+                || Distance::of(body, &facts.shapes, pointer, block).is_some()
+        }
+    };
+    is_strided.then_some(pointer)
+}
+
+/// What a pointer is counted from.
+fn root(body: &Function, mut pointer: Value) -> Value {
+    while let Some(&Op::Address { base, .. }) = body.defining_op(pointer) {
+        pointer = base;
+    }
+    pointer
+}
+
+/// A distance that is a multiple of a parameter.
+fn by_parameter(body: &Function, distance: &Distance) -> Option<(u32, i64)> {
+    match distance {
+        Distance::Scaled(of, by) => {
+            let (parameter, factor) = by_parameter(body, of)?;
+            Some((parameter, factor.checked_mul(*by)?))
+        }
+        Distance::Times(of, by) => match **of {
+            Distance::Known(factor) => Some((parameter(body, *by)?, factor)),
+            _ => None,
+        },
+        Distance::Known(_) | Distance::Sum(..) => None,
+    }
+}
+
+fn parameter(body: &Function, value: Value) -> Option<u32> {
+    match (body.def(value), body.defining_op(value)) {
+        (ValueDef::Param(number), _) => Some(*number),
+        (_, Some(&Op::Cast { op: CastOp::SExt, value, .. })) => parameter(body, value),
+        _ => None,
+    }
+}
