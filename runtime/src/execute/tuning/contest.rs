@@ -10,8 +10,9 @@ pub(super) const TURN_NS: u64 = 400_000;
 /// The challenger must take so much less: it has other code and other caches to fill, and nobody gains by a change for nothing.
 const WORTHWHILE: f64 = 0.96;
 
-/// A challenger whose first pairs are all that bad is dropped at once.
-const HOPELESS: f64 = 1.5;
+/// A challenger whose first pairs are all that bad is dropped at once; what is worse than any code says that the groups differ, of which
+/// one may have all of the work, and not the codes.
+const HOPELESS: std::ops::Range<f64> = 1.5..64.0;
 const HOPELESS_PAIRS: usize = 2;
 
 /// After so many pairs it is looked who has won; after the last one nobody knows, and all stays as it is.
@@ -36,7 +37,7 @@ pub(super) enum Verdict {
 /// Decides by the ratios so far.
 pub(super) fn verdict(ratios: &[f64]) -> Verdict {
     let count = ratios.len();
-    if count >= HOPELESS_PAIRS && ratios.iter().all(|ratio| *ratio > HOPELESS) {
+    if count >= HOPELESS_PAIRS && ratios.iter().all(|ratio| HOPELESS.contains(ratio)) {
         return Verdict::Lost;
     }
     if !LOOKS.contains(&count) {
@@ -193,6 +194,14 @@ mod tests {
         assert_eq!(play(|side, _| of(side, 1000, 1100)), (Verdict::Lost, 9));
         assert_eq!(play(|side, _| of(side, 1000, 1600)), (Verdict::Lost, HOPELESS_PAIRS));
         assert_eq!(play(|side, _| of(side, 1000, 980)).0, Verdict::Lost, "not worthwhile");
+    }
+
+    #[test]
+    fn groups_that_have_all_of_the_work_say_nothing_of_the_codes() {
+        // Where both codes take as long, the one that comes to the group with the work is the slower one, by lot.
+        let (verdict, pairs) = play(|_, turn| if turn % 2 == 0 { 700_000 } else { 1000 });
+        assert_eq!(verdict, Verdict::Lost);
+        assert!(pairs > HOPELESS_PAIRS, "{pairs}");
     }
 
     #[test]
