@@ -9,7 +9,7 @@
 //!
 //! What bodies call is widened as they are (`calls`), and so is what one work-item calls for each element of a vector (`element_calls`).
 //!
-//! Before that, `choice` may have `slot_elements` give private memory elements of one size, `quotients` write a second way for packs that lie
+//! Before that, `choice` (with `registers`) may have `slot_elements` give private memory elements of one size, `quotients` write a second way for packs that lie
 //! within a row, `rows` load strips of rows, and `adjacent` merge accesses.
 //!
 //! Floating-point results are those of the scalar code: nothing is reassociated. Inactive lanes compute whatever they
@@ -37,6 +37,7 @@ mod leaving;
 mod long_division;
 mod memory;
 mod quotients;
+mod registers;
 mod rows;
 mod schedule;
 mod slot_elements;

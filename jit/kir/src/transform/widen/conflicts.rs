@@ -16,15 +16,15 @@ const WAYS: u64 = 8;
 /// Bytes of a line.
 const LINE: u64 = 64;
 
-/// Bytes between the rows that neighbouring lanes walk along: a factor for each of a parameter. Where these are a multiple of `span`, lanes'
-/// lines drive each other out of the first cache.
+/// The rows that neighbouring lanes walk along lie as many bytes apart as `factor` times a parameter. Where these are a multiple of `span`,
+/// lanes' lines drive each other out of the first cache.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct RowStride {
     /// The parameter's number.
     pub parameter: u32,
-    #[allow(missing_docs)]
+    /// Bytes for each of it.
     pub factor: i64,
-    /// A power of two.
+    /// Bytes, a power of two.
     pub span: u64,
 }
 
