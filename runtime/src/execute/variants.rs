@@ -258,6 +258,27 @@ mod tests {
     }
 
     #[test]
+    fn single_work_items_have_one_also_where_the_kernel_does_not_see_that() {
+        for lanes in [16, 1] {
+            let blind = version(Tier::Optimized, empty, |info| {
+                (info.code.lanes, info.code.sees_group) = (lanes, false);
+            });
+            let kernel = tiers(blind, |groups| {
+                let special = || version(Tier::Optimized, empty, |info| info.code.sees_group = false);
+                (groups == Groups::Sized([1; 3])).then(special).ok_or_else(|| "of the test".into())
+            });
+            let single = launch([1; 3]);
+            assert!(variant(&kernel, &single, WORTH_BUILDING_NS - 1).is_none());
+            if lanes == 1 {
+                assert!(variant(&kernel, &single, WORTH_BUILDING_NS).is_none());
+                assert!(kernel.variants().lock().is_empty(), "its code is scalar already");
+            } else {
+                wait_until(|| variant(&kernel, &single, 1).is_some());
+            }
+        }
+    }
+
+    #[test]
     fn code_for_one_size_gets_company_for_others() {
         let first = version(Tier::Optimized, empty, |info| {
             (info.code.lanes, info.code.local_size) = (16, Some([64, 1, 1]));

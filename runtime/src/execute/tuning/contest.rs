@@ -198,10 +198,9 @@ mod tests {
 
     #[test]
     fn groups_that_have_all_of_the_work_say_nothing_of_the_codes() {
-        // Where both codes take as long, the one that comes to the group with the work is the slower one, by lot.
-        let (verdict, pairs) = play(|_, turn| if turn % 2 == 0 { 700_000 } else { 1000 });
-        assert_eq!(verdict, Verdict::Lost);
-        assert!(pairs > HOPELESS_PAIRS, "{pairs}");
+        // The code that comes to the group with the work is the slower one, by lot.
+        assert_eq!(verdict(&[760.0, 182.0]), Verdict::Open);
+        assert_eq!(verdict(&[2.0, 60.0]), Verdict::Lost, "a code may be that slow");
     }
 
     #[test]

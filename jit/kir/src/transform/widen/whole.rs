@@ -5,7 +5,7 @@ use super::Widener;
 use super::memory::{Pattern, is_cut};
 use super::slots::{access_size, leads_to_slot};
 use crate::analysis::Shape;
-use crate::{Constant, Function, IntPredicate, Op, Scalar, Target, Terminator, Type, Value};
+use crate::{Constant, Function, Op, Scalar, Target, Terminator, Type, Value};
 
 /// Within such a part of a register elements change places by one instruction on every processor.
 pub(super) const PIECE_BYTES: u64 = 16;
@@ -105,11 +105,9 @@ impl Widener<'_> {
         align: u32,
         by_pattern: impl FnOnce(&mut Self),
     ) {
-        if self.mask().is_none() {
+        let Some(condition) = self.all_active() else {
             return self.store_pieces(pointer, (parts, in_order), elements, align);
-        }
-        let (active, all) = (self.active_bits(), self.all_bits());
-        let condition = self.compare(IntPredicate::Eq, active, all);
+        };
         let [whole, partly, done] = std::array::from_fn(|_| self.out.add_block());
         let (then, otherwise) = (Target::to(whole), Target::to(partly));
         self.out.end(self.at, Terminator::Branch { condition, then, otherwise });
