@@ -14,6 +14,7 @@ pub mod enqueue;
 mod erf;
 mod exp;
 mod gamma;
+mod half_turns;
 mod hyperbolic;
 pub mod image;
 mod inverse_hyperbolic;
@@ -64,6 +65,7 @@ mod exports {
     pub use crate::erf::*;
     pub use crate::exp::*;
     pub use crate::gamma::*;
+    pub use crate::half_turns::*;
     pub use crate::hyperbolic::*;
     pub use crate::image::access::*;
     pub use crate::image::block::*;

@@ -112,14 +112,6 @@ impl Single {
         self.turned(self.sin_of_rest(), self.cos_of_rest())
     }
 
-    /// Likewise, of a rest that misses something.
-    #[inline(always)]
-    fn sin_cos_exact(self) -> (f32, f32) {
-        let square = self.rest * self.rest;
-        let sin = self.rest + (self.rest * square).mad(polynomial(square, SIN_SINGLE), self.low);
-        self.turned(sin, self.cos_of_rest())
-    }
-
     /// Sine and cosine from those of the rest.
     #[inline(always)]
     fn turned(self, sin: f32, cos: f32) -> (f32, f32) {
@@ -282,10 +274,6 @@ export! {
     };
     /// tan; 5 ULP allowed.
     spirula_tan_f32(x: f32) -> f32 = tan(x);
-    /// sinpi; 4 ULP allowed. Integers give a zero of their sign.
-    spirula_sinpi_f32(x: f32) -> f32 = odd(half_turns_single(x).0.sin_cos_exact().0 + 0.0, x);
-    /// cospi; 4 ULP allowed. Zeros are positive.
-    spirula_cospi_f32(x: f32) -> f32 = half_turns_single(x).0.sin_cos_exact().1 + 0.0;
     /// tanpi; 6 ULP allowed.
     spirula_tanpi_f32(x: f32) -> f32 = odd(tan_half_turns(x), x);
 }

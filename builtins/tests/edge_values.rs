@@ -2,6 +2,7 @@
 
 use spirula_builtins::{
     spirula_atan2pi_f32 as single, spirula_atan2pi_f64 as double, spirula_atanpi_f32, spirula_atanpi_f64,
+    spirula_cospi_f32, spirula_cospi_f64, spirula_sinpi_f32, spirula_sinpi_f64,
 };
 
 #[test]
@@ -35,4 +36,37 @@ fn atan2pi_along_axes_and_diagonals() {
         assert!(double(y, x).is_nan() && single(y as f32, x as f32).is_nan());
     }
     assert_eq!((spirula_atanpi_f32(f32::INFINITY), spirula_atanpi_f64(infinity)), (0.5, 0.5));
+}
+
+/// Whole and half numbers of half turns: 0 and 1 exactly, with the signs of 7.5.1.
+#[test]
+fn half_turns_at_quarters() {
+    for n in -2000..2000 {
+        let x = f64::from(n);
+        let odd = if n % 2 == 0 { 1.0 } else { -1.0 };
+        for (name, found, expected) in [
+            ("sinpi", spirula_sinpi_f64(x), 0f64.copysign(x)),
+            ("sinpif", f64::from(spirula_sinpi_f32(x as f32)), 0f64.copysign(x)),
+            ("cospi", spirula_cospi_f64(x), odd),
+            ("cospif", f64::from(spirula_cospi_f32(x as f32)), odd),
+            ("sinpi of the half above", spirula_sinpi_f64(x + 0.5), odd),
+            ("sinpif of it", f64::from(spirula_sinpi_f32(x as f32 + 0.5)), odd),
+            ("cospi of it", spirula_cospi_f64(x + 0.5), 0.0),
+            ("cospif of it", f64::from(spirula_cospi_f32(x as f32 + 0.5)), 0.0),
+        ] {
+            assert_eq!(found.to_bits(), expected.to_bits(), "{name} of {n}: {found:e}");
+        }
+    }
+    assert_eq!(spirula_sinpi_f64(-0.0).to_bits(), (-0.0f64).to_bits());
+    // The last odd number, and what is beyond.
+    for (x, cosine) in [(16_777_215.0f32, -1.0), (16_777_216.0, 1.0), (f32::MAX, 1.0)] {
+        assert_eq!((spirula_sinpi_f32(-x).to_bits(), spirula_cospi_f32(x)), ((-0.0f32).to_bits(), cosine));
+    }
+    for (x, cosine) in [(9_007_199_254_740_991.0, -1.0), (9_007_199_254_740_992.0, 1.0), (f64::MAX, 1.0)] {
+        assert_eq!((spirula_sinpi_f64(-x).to_bits(), spirula_cospi_f64(x)), ((-0.0f64).to_bits(), cosine));
+    }
+    for x in [f64::INFINITY, f64::NEG_INFINITY, f64::NAN] {
+        assert!(spirula_sinpi_f64(x).is_nan() && spirula_cospi_f64(x).is_nan());
+        assert!(spirula_sinpi_f32(x as f32).is_nan() && spirula_cospi_f32(x as f32).is_nan());
+    }
 }

@@ -4,8 +4,8 @@
 use super::exp::exp_parts;
 use super::log::{log, log_pair};
 use super::pair::{Pair, sum};
-use super::trig::sin_half_turns;
 use crate::export;
+use crate::half_turns::double::sine as sin_half_turns;
 use crate::polynomial::polynomial;
 use crate::reciprocal::reciprocal;
 use crate::scale::Scale;

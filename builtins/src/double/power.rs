@@ -141,21 +141,28 @@ fn nearer_inverse_root(x: f64, r: f64) -> f64 {
     (r * e).mad(e.mad(e.mad(14.0 / 81.0, 2.0 / 9.0), 1.0 / 3.0), r)
 }
 
-/// √(x² + y²), of large and small numbers by such a power of two that the sum is a normal number or zero; infinity beats NaN.
+/// √(x² + y²); infinity beats NaN. Squares that overflow or of which something is lost below normal numbers are rare.
 #[inline(always)]
 fn hypot(x: f64, y: f64) -> f64 {
+    let square = x.mad(x, y * y);
+    let is_common = square >= power_of_two(-900) && square <= f64::MAX;
+    let rare = if is_common { 0.0 } else { scaled_hypot(x, y) };
+    select_unpredictable(is_common, square.root(), rare)
+}
+
+/// The same of large and small numbers, by such a power of two that the sum is a normal number or zero.
+#[inline(always)]
+fn scaled_hypot(x: f64, y: f64) -> f64 {
     const MANY: f64 = power_of_two(600);
     const FEW: f64 = power_of_two(-600);
-    let (a, b) = (x.abs(), y.abs());
-    let larger = select_unpredictable(a > b, a, b);
-    let (is_large, is_small) = (larger > power_of_two(500), larger < power_of_two(-400));
-    let of = |large, small| select_unpredictable(is_large, large, select_unpredictable(is_small, small, 1.0));
-    let scale = of(FEW, MANY);
-    let (a, b) = (a * scale, b * scale);
+    let (x, y) = (x.abs(), y.abs());
+    let larger = select_unpredictable(x > y, x, y);
+    let (scale, back) = if larger > 1.0 { (FEW, MANY) } else { (MANY, FEW) };
+    let (a, b) = (x * scale, y * scale);
     let square = a.mad(a, b * b);
     let root = select_unpredictable(square == 0.0, square, square.root());
     let is_infinite = x.is_infinite() | y.is_infinite();
-    select_unpredictable(is_infinite, f64::INFINITY, root * of(MANY, FEW))
+    select_unpredictable(is_infinite, f64::INFINITY, root * back)
 }
 
 export! {

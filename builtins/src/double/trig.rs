@@ -182,16 +182,6 @@ impl Angle {
     }
 
     #[inline(always)]
-    fn sin(self) -> f64 {
-        self.sin_cos().0
-    }
-
-    #[inline(always)]
-    fn cos(self) -> f64 {
-        self.sin_cos().1
-    }
-
-    #[inline(always)]
     fn tan(self) -> f64 {
         let (sin, cos) = (self.sin_of_rest(), self.cos_of_rest());
         let (above, below) = if self.quadrant & 1 == 0 { (sin, cos) } else { (-cos, sin) };
@@ -213,12 +203,6 @@ fn odd(value: f64, x: f64) -> f64 {
     f64::from_bits(value.to_bits() ^ (x.to_bits() & (1 << 63)))
 }
 
-/// sin(π |x|).
-#[inline(always)]
-pub(super) fn sin_half_turns(x: f64) -> f64 {
-    half_turns(x).sin()
-}
-
 /// What [`spirula_sincos_f64`] yields.
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
@@ -237,10 +221,6 @@ export! {
     };
     /// tan; 5 ULP allowed.
     spirula_tan_f64(x: f64) -> f64 = odd(radians(x).tan(), x);
-    /// sinpi; 4 ULP allowed. Integers give a zero of their sign.
-    spirula_sinpi_f64(x: f64) -> f64 = odd(half_turns(x).sin() + 0.0, x);
-    /// cospi; 4 ULP allowed. Zeros are positive.
-    spirula_cospi_f64(x: f64) -> f64 = half_turns(x).cos() + 0.0;
     /// tanpi; 6 ULP allowed.
     spirula_tanpi_f64(x: f64) -> f64 = odd(half_turns(x).tan_exact(), x);
 }

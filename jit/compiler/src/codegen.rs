@@ -4,6 +4,7 @@ mod counted_shifts;
 mod index_sums;
 mod masked_accesses;
 mod masked_logic;
+mod shared_bases;
 mod short_vectors;
 mod wide_masks;
 
@@ -108,6 +109,7 @@ pub fn generate<'s>(
     module.edit(masked_logic::keep_apart);
     if effort != Effort::None {
         module.edit(short_vectors::fill);
+        module.edit(shared_bases::hide);
     }
     let facts = target.facts();
     if effort != Effort::None && !facts.avx512 {

@@ -234,6 +234,16 @@ impl<'e> Builder<'e> {
         unsafe { self.built(LLVMBuildFreeze(self.raw, self.operand(value), UNNAMED)) }
     }
 
+    /// The same address, which code generation takes for one that it knows nothing of, and all before it for what it is.
+    pub(crate) fn same_address(&self, address: Value<'e>) -> Value<'e> {
+        assert!(address.ty().is_pointer(), "{address} is no address");
+        // SAFETY: there is one for each type of pointers, which takes one.
+        unsafe {
+            let raw = self.operand(address);
+            self.built(self.call_overloaded("llvm.strip.invariant.group", address.ty(), &mut [raw]))
+        }
+    }
+
     /// Private memory for a value of a sized type. The alignment is a power of two.
     pub(crate) fn alloca(&self, ty: Type<'e>, alignment: u32) -> Value<'e> {
         assert!(ty.is_sized() && alignment.is_power_of_two(), "no memory of type {ty} at {alignment} bytes");

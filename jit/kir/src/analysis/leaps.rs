@@ -72,6 +72,11 @@ impl<'a> Leaps<'a> {
         self.step(block, pointer) == Some(Step::By(size.into()))
     }
 
+    /// Whether each iteration of that loop accesses the same place.
+    pub fn stays_at(&self, block: Block, pointer: Value) -> bool {
+        self.step(block, pointer) == Some(Step::By(0))
+    }
+
     /// Whether a pointer changes within the innermost loop around a block, and only by what `is_uniform`: each lane goes through a place of
     /// its own then, all at the same pace.
     pub fn are_at_one_pace(&self, block: Block, pointer: Value, is_uniform: &dyn Fn(Value) -> bool) -> bool {

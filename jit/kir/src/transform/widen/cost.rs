@@ -4,6 +4,7 @@
 //! the next takes (`latency`), whichever is more. `price` says what each instruction costs.
 
 mod latency;
+mod loop_vectors;
 mod pressure;
 mod price;
 mod shares;
@@ -176,14 +177,23 @@ impl<'a> Model<'a> {
             } else {
                 (chains.longest(self.body, loops.get(id).header, &own[number], &self.insts), self.longer(id))
             };
+            let gain = if has_inner[number] { 1.0 } else { self.gain_of_scalar(id) };
+            let (busy_in_vectors, chain) =
+                (busy[number].times(1.0 / gain, 1.0), chain.times(1.0 / gain, 1.0));
             let parent = loops.get(id).parent;
             let level = parent.map_or(loops.count(), |parent| parent.0);
             has_inner[level] = true;
-            let whole = self.iterate(id, busy[number], self.behind_masks(id, chain)).times(1.0, longer);
+            let whole = self.iterate(id, busy_in_vectors, self.behind_masks(id, chain)).times(1.0, longer);
             busy[level] += whole.times(self.frequencies.entered(id), self.of_pack.entered(id));
         }
         busy[loops.count()] += self.blocks(&own[loops.count()], &mut chains);
         busy[loops.count()]
+    }
+
+    /// How many times as fast scalar code is for a loop's iterations being vectors.
+    fn gain_of_scalar(&self, id: LoopId) -> f64 {
+        let register_bits = self.prices.register_bits;
+        loop_vectors::gain(self.body, &self.facts.loops, &self.prices.leaps, (id, register_bits))
     }
 
     /// A loop's chain, which in a pack goes through the lanes that stay in the loop as well, unless these are seldom asked for.
