@@ -58,7 +58,7 @@ macro_rules! half_turns {
 }
 
 // Relative errors 2^-27 and 2^-60.
-half_turns!(single, f32, -8.742278e-8, [-5.1677108, 2.550_086_3, -0.598_331_33, 0.077_719_04]);
+half_turns!(single, f32, -8.742278e-8, [-5.167_711, 2.550_086_3, -0.598_331_33, 0.077_719_04]);
 half_turns!(
     double,
     f64,
