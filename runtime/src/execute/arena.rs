@@ -6,6 +6,9 @@ use std::cell::Cell;
 
 /// Alignment of what generated code is given.
 pub(crate) const BLOCK_ALIGN: usize = 128;
+/// Bytes that belong to nobody before local memory, behind it and behind scratch: kernels that miss their local arrays by a few elements,
+/// as `counts[vote - 1]` does with a vote of 0, would hit the allocator's own words there.
+const MARGIN: usize = BLOCK_ALIGN;
 /// Scratch of a work-group; larger groups of a kernel that needs more are refused.
 pub(crate) const MAX_SCRATCH: u64 = 64 << 20;
 /// What a thread keeps between launches at most.
@@ -27,7 +30,7 @@ impl Arena {
     /// Takes the thread's arena, one that others have given back to a pool that is shared, or a new one, with room for both. None
     /// without memory.
     pub(crate) fn take(pool: &Pool, local_size: usize, scratch_size: usize) -> Option<Arena> {
-        let size = local_size.checked_next_multiple_of(BLOCK_ALIGN)?.checked_add(scratch_size)?;
+        let size = needed(local_size, scratch_size)?;
         let spare = match pool.is_shared() {
             true => pool.take_spare(size).map(|memory| Arena { memory, pool: pool.clone() }),
             false => SPARE.take().filter(|arena| arena.memory.span().len() >= size),
@@ -44,8 +47,7 @@ impl Arena {
 
     /// Makes room for both, with other memory if it must. Whether there is any.
     pub(crate) fn make_room(&mut self, local_size: usize, scratch_size: usize) -> bool {
-        let needed = local_size.next_multiple_of(BLOCK_ALIGN).saturating_add(scratch_size);
-        if needed <= self.memory.span().len() {
+        if needed(local_size, scratch_size).is_some_and(|needed| needed <= self.memory.span().len()) {
             return true;
         }
         match Arena::take(&self.pool, local_size, scratch_size) {
@@ -67,9 +69,19 @@ impl Arena {
     /// Local memory and scratch, both aligned to 128.
     pub(crate) fn parts(&mut self, local_size: usize, scratch_size: usize) -> (Span<'_>, Span<'_>) {
         let memory = self.memory.span();
-        let behind = local_size.next_multiple_of(BLOCK_ALIGN).min(memory.len());
-        (memory.slice(0, local_size), memory.slice(behind, scratch_size))
+        let behind = scratch_place(local_size).unwrap_or(memory.len()).min(memory.len());
+        (memory.slice(MARGIN, local_size), memory.slice(behind, scratch_size))
     }
+}
+
+/// Where scratch begins.
+fn scratch_place(local_size: usize) -> Option<usize> {
+    local_size.checked_next_multiple_of(BLOCK_ALIGN)?.checked_add(2 * MARGIN)
+}
+
+/// The size of an arena for both.
+fn needed(local_size: usize, scratch_size: usize) -> Option<usize> {
+    scratch_place(local_size)?.checked_add(scratch_size)?.checked_add(MARGIN)
 }
 
 #[cfg(test)]
@@ -88,14 +100,25 @@ mod tests {
         }
     }
 
+    /// What lies before and behind either is nobody's: the arena's first and last bytes aren't handed out, and no two parts touch.
+    #[test]
+    fn parts_have_margins() {
+        for (local, scratch) in [(128, 128), (PAGE - 3 * MARGIN, 0), (PAGE, PAGE)] {
+            let mut arena = Arena::take(&Pool::default(), local, scratch).unwrap();
+            let (start, end) = (arena.memory.span().address() as usize, arena.memory.span().len());
+            let (a, b) = arena.parts(local, scratch);
+            let [a, b] = [a, b].map(|part| part.address() as usize - start);
+            assert!(a >= MARGIN && b >= a + local + MARGIN && b + scratch + MARGIN <= end, "{a} {b} {end}");
+        }
+    }
+
     #[test]
     fn its_pages_are_there() {
-        let size = 40 * PAGE;
-        let mut arena = Arena::take(&Pool::default(), size, 0).unwrap();
-        let mut resident = vec![0_u8; 40];
-        let start = arena.parts(size, 0).0.address();
+        let arena = Arena::take(&Pool::default(), 40 * PAGE, 0).unwrap();
+        let memory = arena.memory.span();
+        let mut resident = vec![0_u8; memory.len() / PAGE];
         // SAFETY: the pages are the arena's, and there is a byte for each.
-        let asked = unsafe { libc::mincore(start.cast(), size, resident.as_mut_ptr()) };
+        let asked = unsafe { libc::mincore(memory.address().cast(), memory.len(), resident.as_mut_ptr()) };
         assert_eq!((asked, resident.iter().all(|page| page & 1 == 1)), (0, true));
     }
 
