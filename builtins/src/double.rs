@@ -9,4 +9,5 @@ pub(crate) mod inverse_trig;
 pub(crate) mod log;
 mod pair;
 pub(crate) mod power;
+pub(crate) mod sine;
 pub(crate) mod trig;

@@ -60,6 +60,7 @@ mod exports {
     pub use crate::double::inverse_trig::*;
     pub use crate::double::log::*;
     pub use crate::double::power::*;
+    pub use crate::double::sine::*;
     pub use crate::double::trig::*;
     pub use crate::enqueue::*;
     pub use crate::erf::*;

@@ -2,7 +2,8 @@
 
 use spirula_builtins::{
     spirula_atan2pi_f32 as single, spirula_atan2pi_f64 as double, spirula_atanpi_f32, spirula_atanpi_f64,
-    spirula_cospi_f32, spirula_cospi_f64, spirula_sinpi_f32, spirula_sinpi_f64,
+    spirula_cos_f64, spirula_cospi_f32, spirula_cospi_f64, spirula_sin_f64, spirula_sincos_f64,
+    spirula_sinpi_f32, spirula_sinpi_f64,
 };
 
 #[test]
@@ -36,6 +37,20 @@ fn atan2pi_along_axes_and_diagonals() {
         assert!(double(y, x).is_nan() && single(y as f32, x as f32).is_nan());
     }
     assert_eq!((spirula_atanpi_f32(f32::INFINITY), spirula_atanpi_f64(infinity)), (0.5, 0.5));
+}
+
+/// C99's F.9.1: exactly 1, and zeros of either sign.
+#[test]
+fn sines_and_cosines_of_zeros() {
+    for zero in [0.0f64, -0.0] {
+        let both = spirula_sincos_f64(zero);
+        for (sine, cosine) in [(both.sine, both.cosine), (spirula_sin_f64(zero), spirula_cos_f64(zero))] {
+            assert_eq!((sine.to_bits(), cosine), (zero.to_bits(), 1.0));
+        }
+    }
+    for x in [f64::INFINITY, f64::NEG_INFINITY, f64::NAN] {
+        assert!(spirula_sin_f64(x).is_nan() && spirula_cos_f64(x).is_nan());
+    }
 }
 
 /// Whole and half numbers of half turns: 0 and 1 exactly, with the signs of 7.5.1.

@@ -160,7 +160,7 @@ fn scaled_hypot(x: f64, y: f64) -> f64 {
     let (scale, back) = if larger > 1.0 { (FEW, MANY) } else { (MANY, FEW) };
     let (a, b) = (x * scale, y * scale);
     let square = a.mad(a, b * b);
-    let root = select_unpredictable(square == 0.0, square, square.root());
+    let root = square.sqrt();
     let is_infinite = x.is_infinite() | y.is_infinite();
     select_unpredictable(is_infinite, f64::INFINITY, root * back)
 }

@@ -41,13 +41,16 @@ struct Angle {
     rest: Pair,
 }
 
+/// From here on a multiple of π/2 is taken off in integers.
+pub(super) const LARGE: f64 = 67108864.0;
+
 /// |x| radians.
 #[inline(always)]
 fn radians(x: f64) -> Angle {
     let x = x.abs();
     // Both ways would be gone under masks; this one is short, and right or replaced.
     let angle = moderate(x);
-    if x < 67108864.0 { angle } else { Angle { quadrant: huge_quadrant(x), rest: huge_rest(x) } }
+    if x < LARGE { angle } else { Angle { quadrant: huge_quadrant(x), rest: huge_rest(x) } }
 }
 
 #[inline(always)]
@@ -108,6 +111,19 @@ fn huge_quadrant(x: f64) -> u32 {
 #[inline(never)]
 fn huge_rest(x: f64) -> Pair {
     huge(x).rest
+}
+
+/// sin x and cos x of such numbers, NaN and infinity.
+#[cold]
+#[inline(never)]
+pub(super) fn huge_sine(x: f64) -> f64 {
+    huge(x).sin_cos().0
+}
+
+#[cold]
+#[inline(never)]
+pub(super) fn huge_cosine(x: f64) -> f64 {
+    huge(x).sin_cos().1
 }
 
 #[inline(always)]

@@ -18,11 +18,11 @@ mod library {
         f32::from_bits((spirula_sincos_f32(x) >> 32) as u32)
     }
 
-    pub fn spirula_sin_f64(x: f64) -> f64 {
+    pub fn sine_of_pair(x: f64) -> f64 {
         spirula_sincos_f64(x).sine
     }
 
-    pub fn spirula_cos_f64(x: f64) -> f64 {
+    pub fn cosine_of_pair(x: f64) -> f64 {
         spirula_sincos_f64(x).cosine
     }
 }
@@ -132,8 +132,11 @@ pub const FUNCTIONS: &[Function] = &[
         .root_i(n.to_f64() as i32)),
 ];
 
-/// Powers again, by exponents that are constants of the program. They have the limits of their names.
-pub const KNOWN_POWERS: [Function; 3] = [
+/// Again those that are computed otherwise where more is known: powers, whose exponents are constants of the program, and sines and cosines
+/// where both are asked for. They have the limits of their names.
+pub const OTHER_WAYS: [Function; 5] = [
+    unary!("sin", spirula_sin_f32, sine_of_pair, |x| x.sin(), f64::sin),
+    unary!("cos", spirula_cos_f32, cosine_of_pair, |x| x.cos(), f64::cos),
     binary!("pow", Constant, spirula_known_pow_f32 as f32, spirula_known_pow_f64 as f64, |x, y| x.pow(&y)),
     binary!("pown", Integer, spirula_known_pown_f32 as i32, spirula_known_pown_f64 as i32, |x, n| x.pow(&n)),
     binary!("powr", Constant, spirula_known_powr_f32 as f32, spirula_known_powr_f64 as f64, powr),

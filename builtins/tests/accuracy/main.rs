@@ -12,7 +12,7 @@ mod measure;
 mod record;
 mod walk;
 
-use functions::{FUNCTIONS, Function, KNOWN_POWERS, Second};
+use functions::{FUNCTIONS, Function, OTHER_WAYS, Second};
 use measure::{DOUBLE, Format, SINGLE, error};
 use rayon::prelude::*;
 use record::Record;
@@ -93,8 +93,8 @@ fn errors_are_within_the_limits() {
 }
 
 #[test]
-fn powers_by_constants_are_within_the_limits_too() {
-    for function in &KNOWN_POWERS {
+fn other_ways_are_within_the_limits_too() {
+    for function in &OTHER_WAYS {
         for format in [SINGLE, DOUBLE] {
             let places = places(function, format).into_par_iter();
             let found =

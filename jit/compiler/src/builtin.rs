@@ -13,7 +13,7 @@ mod convert;
 #[cfg(test)]
 mod coverage;
 mod dot_product;
-mod emit;
+pub(crate) mod emit;
 pub mod enqueue;
 mod geometric;
 mod image;

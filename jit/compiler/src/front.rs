@@ -30,6 +30,7 @@ mod memory_copies;
 mod memory_orders;
 mod metadata;
 mod opaque;
+mod pairs;
 mod postponed;
 mod printf;
 mod private_arrays;

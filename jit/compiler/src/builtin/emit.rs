@@ -161,6 +161,9 @@ pub struct Emitter {
 /// What library functions and primitives that only compute are declared with.
 const PURE: &str = "memory(none) nounwind willreturn";
 
+/// What the question begins with whether both functions of a pair are asked for; see [`Emitter::of_pair`].
+pub(crate) const ASKS_FOR_BOTH: &str = "spirula.asks_for_both.";
+
 impl Emitter {
     /// For a program whose pointers have so many bits.
     pub fn of(addresses: AddressBits) -> Emitter {
@@ -370,23 +373,26 @@ impl Emitter {
         self.cast("fptrunc", &all, lane)
     }
 
-    /// A Rust library function that yields two numbers, lane by lane.
-    pub fn library_pair(&mut self, name: &str, lane: Lane, x: &Value) -> [Value; 2] {
-        let (name, both) = (format!("spirula_{name}"), format!("{{ {lane}, {lane} }}"));
-        self.declarations.insert(format!("declare {both} @{name}({}) {PURE}", Ir::scalar(x.ir.lane)));
-        let lanes: Vec<[Value; 2]> = (0..x.ir.width)
+    /// One of two functions of doubles that one Rust library function yields both of, lane by lane: its part of that, or what a function of
+    /// its own yields if the program doesn't ask for the other one of the same number. That is asked here, and answered when the program's
+    /// functions have been inlined (`front::pairs`).
+    pub fn of_pair(&mut self, both: &str, (name, part): (&str, u32), x: &Value) -> Value {
+        let double = Ir::scalar(Lane::Double);
+        let (both, pair) = (format!("spirula_{both}"), format!("{{ {double}, {double} }}"));
+        self.declarations.insert(format!("declare {pair} @{both}({double}) {PURE}"));
+        let lanes: Vec<Value> = (0..x.ir.width)
             .map(|index| {
                 let scalar = self.extract(x, index);
-                let pair = self.value(Ir::scalar(lane), &format!("call {both} @{name}({scalar})"));
-                [0, 1].map(|part| {
-                    self.value(Ir::scalar(lane), &format!("extractvalue {both} {}, {part}", pair.text))
-                })
+                let question = format!("{ASKS_FOR_BOTH}{}", double.suffix());
+                let asks =
+                    self.call(&question, Ir::scalar(Lane::Int(1)), std::slice::from_ref(&scalar), PURE);
+                let all = self.value(double, &format!("call {pair} @{both}({scalar})"));
+                let own = self.value(double, &format!("extractvalue {pair} {}, {part}", all.text));
+                let alone = self.call(&format!("spirula_{name}"), double, &[scalar], PURE);
+                self.select(&asks, &own, &alone)
             })
             .collect();
-        [0, 1].map(|part| {
-            let lanes: Vec<Value> = lanes.iter().map(|lane| lane[part].clone()).collect();
-            self.gather(&lanes)
-        })
+        self.gather(&lanes)
     }
 
     /// A library function of two arguments, or its sibling `known_NAME` if the second is a constant of the program, lane by lane. That is

@@ -193,8 +193,7 @@ fn second_result(
 fn sine_or_cosine(e: &mut Emitter, call: &Call, name: &str, x: &[Value]) -> Value {
     let function = call.library_function(name);
     if ["sin_f64", "cos_f64"].contains(&function.as_str()) {
-        let [sine, cosine] = e.library_pair("sincos_f64", Lane::Double, &x[0]);
-        return if name == "cos" { cosine } else { sine };
+        return e.of_pair("sincos_f64", (&function, u32::from(name == "cos")), &x[0]);
     }
     if !["sin_f32", "cos_f32"].contains(&function.as_str()) {
         return e.library(&function, call.result.lane, x);

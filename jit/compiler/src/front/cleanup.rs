@@ -7,8 +7,8 @@ use super::harden::kernel_symbol;
 use super::image_formats::KnownFormats;
 use super::inlining::{self, bound_to_kernels};
 use super::{
-    CleanModule, LinkedModule, constants, contraction, index_products, lane_calls, memory_copies, postponed,
-    private_arrays, short_loops, undefined,
+    CleanModule, LinkedModule, constants, contraction, index_products, lane_calls, memory_copies, pairs,
+    postponed, private_arrays, short_loops, undefined,
 };
 use crate::llvm::{self, Function, LlvmError, Module};
 use inkwell::targets::TargetMachine;
@@ -86,6 +86,7 @@ fn simplify(
     match effort {
         Effort::Checked(checks) => {
             constants::answer(module, machine)?;
+            module.edit(pairs::answer);
             llvm::run_passes(module, CHECKED_PASSES[0], machine)?;
             if checks.contains(Checks::UNINITIALIZED) {
                 module.edit(undefined::mark);
@@ -94,6 +95,7 @@ fn simplify(
         }
         Effort::Least => {
             constants::answer(module, machine)?;
+            module.edit(pairs::answer);
             return llvm::run_passes(module, FEWEST_PASSES, machine).map(|()| nothing);
         }
         Effort::Quick | Effort::Full => {}

@@ -2,7 +2,7 @@
 //! if they compute the same ([`share_calls`]), and a loop with them for small (`private_arrays`).
 
 use super::cleanup::is_of_values;
-use super::{constants, element_calls};
+use super::{constants, element_calls, pairs};
 use crate::llvm::attribute::Attribute;
 use crate::llvm::{self, Edit, Function, LlvmError, Module};
 use inkwell::targets::TargetMachine;
@@ -41,7 +41,7 @@ pub(super) fn share_calls(module: &mut Module, machine: &TargetMachine) -> Resul
         let library = edit.defined_functions().into_iter().filter(|&function| is_of_values(function));
         postpone(edit, library)
     });
-    let asks = constants::are_asked_for(module);
+    let asks = constants::are_asked_for(module) || pairs::are_asked_for(module);
     if postponed.is_empty() && !asks {
         return Ok(());
     }
@@ -51,6 +51,7 @@ pub(super) fn share_calls(module: &mut Module, machine: &TargetMachine) -> Resul
     if asks || left.any(|function| function.users().len() > 1) {
         llvm::run_passes(module, SHARE, machine)?;
         constants::answer(module, machine)?;
+        module.edit(pairs::answer);
     }
     module.edit(element_calls::keep);
     resume(module, &postponed);
