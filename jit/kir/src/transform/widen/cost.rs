@@ -482,10 +482,14 @@ mod tests {
             let facts = Facts::new(body, &group.context, 16).unwrap();
             longest(body, &facts, &group.context, 16, &TargetFacts::with_vectors(512))
         };
-        let gathered = told(
-            "  %4: i64 = zext %3\n  %5: ptr(global) = address %0 + %4*4 + 0\n  %9: i32 = load %5, align 4\n",
-        );
+        let of_index = |index: &str| {
+            told(&format!(
+                "  %4: i64 = {index}\n  %5: ptr(global) = address %0 + %4*4 + 0\n  %9: i32 = load %5, align 4\n"
+            ))
+        };
+        let [gathered, strided] = ["zext %3", "mul %1, 100:i64"].map(of_index);
         assert!(gathered[0].starts_with("gather of i32 "), "{gathered:?}");
+        assert!(strided.iter().any(|told| told.starts_with("strided load of i32 ")), "{strided:?}");
         let divided = told("  %9: i32 = udiv 7:i32, %3\n");
         assert!(divided[0].starts_with("udiv of i32 ") && divided[0].ends_with(" %"), "{divided:?}");
     }

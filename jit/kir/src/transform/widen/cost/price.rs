@@ -375,12 +375,17 @@ impl Prices<'_> {
     }
 
     /// Whether what lanes of that shape access is accessed one by one where all are active.
-    fn is_one_by_one(&self, block: Block, pointer: Value, shape: Shape) -> bool {
+    pub(super) fn is_one_by_one(&self, block: Block, pointer: Value, shape: Shape) -> bool {
         let is_strided = || match shape {
             Shape::Varying => Distance::of(self.body, &self.facts.shapes, pointer, block).is_some(),
             _ => true,
         };
         self.facts.is_small && !self.facts.slots.is_interleaved(pointer) && is_strided()
+    }
+
+    /// How a pointer's lanes lie where what the code asks of an index for it is so.
+    pub(super) fn shape_of_access(&self, block: Block, pointer: Value) -> Shape {
+        self.address_shape(block, pointer).0
     }
 
     /// How a pointer's lanes lie, and what the code asks of an index for it.

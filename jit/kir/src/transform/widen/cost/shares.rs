@@ -45,13 +45,15 @@ fn around(model: &Model, block: Block) -> f64 {
 fn kind(model: &Model, block: Block, inst: Inst) -> String {
     let body = model.body;
     let ty = |value| body.ty(value);
-    let is_apart = |pointer, ty: &Type| match model.facts.shapes.shape_at(pointer, block) {
-        Shape::Uniform => false,
-        Shape::Affine { stride, .. } => stride.abs() != ty.size() as i64,
-        _ => !model.facts.slots.is_interleaved(pointer),
-    };
     let access = |pointer, ty: &Type, [near, apart]: [&str; 2]| {
-        format!("{} of {ty}", if is_apart(pointer, ty) { apart } else { near })
+        let how = match model.prices.shape_of_access(block, pointer) {
+            Shape::Uniform => near.to_owned(),
+            Shape::Affine { stride, .. } if stride.abs() == ty.size() as i64 => near.to_owned(),
+            _ if model.facts.slots.is_interleaved(pointer) => near.to_owned(),
+            shape if model.prices.is_one_by_one(block, pointer, shape) => format!("strided {near}"),
+            _ => apart.to_owned(),
+        };
+        format!("{how} of {ty}")
     };
     match (body.op(inst), body.result(inst)) {
         (Op::Load { pointer, .. }, Some(result)) => access(*pointer, ty(result), ["load", "gather"]),
