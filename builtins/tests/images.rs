@@ -196,3 +196,31 @@ fn integers_saturate_and_are_not_scaled() {
         assert_eq!(colour, [largest, 7, 0, 1]);
     }
 }
+
+/// Undefined by the specification, and what programs expect that keep other numbers in images of floats.
+#[test]
+fn integers_of_float_images_are_their_bits() {
+    const RG: u32 = 0x10B2;
+    let bits: [u32; 4] = [0x7ff0_0001, 0x8000_0000, 1, 0x4049_0fdb];
+    for (order, texel) in [(RGBA, 16), (RG, 8)] {
+        let picture = Picture::new([2, 2, 1, 1], order, FLOAT, texel);
+        let (mut signed, mut unsigned) = ([0; 4], [0; 4]);
+        let [r, g, b, a] = bits.map(|bits| bits as i32);
+        // SAFETY: the descriptor is of memory that `picture` owns.
+        unsafe {
+            spirula_write_imagei(&picture.descriptor, IMAGE_2D, 1, 1, 0, r, g, b, a);
+            spirula_read_imagei_int(&picture.descriptor, 0x10, IMAGE_2D, 1, 1, 0, signed.as_mut_ptr());
+            spirula_read_imageui_float(
+                &picture.descriptor,
+                0x12,
+                IMAGE_2D,
+                1.5,
+                1.5,
+                0.0,
+                unsigned.as_mut_ptr(),
+            );
+        }
+        let expected = if order == RGBA { bits } else { [bits[0], bits[1], 0, 1] };
+        assert_eq!((unsigned, signed.map(|number| number as u32)), (expected, expected));
+    }
+}

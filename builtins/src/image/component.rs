@@ -253,7 +253,8 @@ impl Normalized {
     }
 }
 
-/// An integer component, by the channel types that hold it.
+/// An integer component, by the channel types that hold it. What others yield is undefined (OpenCL C, 6.13.14): of 32 bits their bits, which
+/// is what graphics processors have there, and programs that keep doubles in images of pairs of floats need (SHOC's sparse products).
 macro_rules! integer {
     ($int:ident: $int8:ident as $byte:ident, $int16:ident as $short:ident, $int32:ident) => {
         impl Component for $int {
@@ -279,8 +280,7 @@ macro_rules! integer {
                     match channel_type {
                         $int8 => get::<$byte>(texel, index).into(),
                         $int16 => get::<$short>(texel, index).into(),
-                        $int32 => get(texel, index),
-                        // Undefined by the specification.
+                        SIGNED_INT32 | UNSIGNED_INT32 | FLOAT => get(texel, index),
                         _ => 0,
                     }
                 }
@@ -297,7 +297,7 @@ macro_rules! integer {
                         $int16 => {
                             put(texel, index, within(self, $short::MIN.into(), $short::MAX.into()) as $short)
                         }
-                        $int32 => put(texel, index, self),
+                        SIGNED_INT32 | UNSIGNED_INT32 | FLOAT => put(texel, index, self),
                         _ => {}
                     }
                 }
@@ -308,7 +308,7 @@ macro_rules! integer {
                 match channel_type {
                     $int8 => 8,
                     $int16 => 16,
-                    $int32 => 32,
+                    SIGNED_INT32 | UNSIGNED_INT32 | FLOAT => 32,
                     _ => 0,
                 }
             }
