@@ -115,8 +115,8 @@ pub fn of_type(device_type: cl::cl_device_type) -> Status<&'static [Link<Device>
         | cl::CL_DEVICE_TYPE_GPU
         | cl::CL_DEVICE_TYPE_ACCELERATOR
         | cl::CL_DEVICE_TYPE_CUSTOM;
-    let known = device_type == cl::CL_DEVICE_TYPE_ALL || (device_type != 0 && device_type & !KNOWN == 0);
-    fail_if(!known, cl::CL_INVALID_DEVICE_TYPE, "device_type is not a valid value")?;
+    // (Other bits beside those: programs hand an int on that was CL_DEVICE_TYPE_ALL, whose sign fills the upper half.)
+    fail_if(device_type & KNOWN == 0, cl::CL_INVALID_DEVICE_TYPE, "device_type is not a valid value")?;
     let cpu = device_type & (cl::CL_DEVICE_TYPE_DEFAULT | cl::CL_DEVICE_TYPE_CPU);
     fail_if(cpu == 0, cl::CL_DEVICE_NOT_FOUND, "all devices are CPUs")?;
     // The default device is one.

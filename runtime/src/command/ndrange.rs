@@ -366,6 +366,7 @@ fn choose_local(kernel: &Kernel, device: &Device, global: [u64; 3]) -> Result<[u
         return check_local(kernel, device, global, required.map(u64::from));
     }
     let (most, threads) = (kernel.max_group_size() as u64, device.scheduler.threads() as u64);
+    let global = if kernel.info.code.sees_group { group_size::rows_alone(global) } else { global };
     let dividing = group_size::good(global, most, threads);
     Ok(match kernel.info.signature.remainder_groups {
         true => group_size::better(global, dividing, most, threads),

@@ -36,6 +36,16 @@ impl Rows {
     }
 }
 
+/// Shorter rows make too small groups.
+const SHORT_ROW: u64 = 8;
+
+/// The range whose division decides for a kernel that sees its groups: one row, unless that is short. Programs that leave the size to the
+/// runtime number work-items by groups of the first dimension, as darknet's and other kernels for lists do that were
+/// launched in two: right where groups are rows, as other runtimes for processors make them.
+pub(crate) fn rows_alone(global: [u64; 3]) -> [u64; 3] {
+    if global[0] < SHORT_ROW { global } else { [global[0], 1, 1] }
+}
+
 /// Divides `global` into groups of at most `most` work-items for `threads` CPUs.
 pub(crate) fn good(global: [u64; 3], most: u64, threads: u64) -> [u64; 3] {
     let wanted = wanted(global, threads).min(most);

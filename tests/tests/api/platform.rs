@@ -156,6 +156,9 @@ fn device_queries() -> Outcome {
     assert_eq!(get(either, 1, &mut device, null_mut()), "CL_SUCCESS");
     assert_eq!(get(0, 1, &mut device, null_mut()), "CL_INVALID_DEVICE_TYPE");
     assert_eq!(get(1 << 20, 1, &mut device, null_mut()), "CL_INVALID_DEVICE_TYPE");
+    // CL_DEVICE_TYPE_ALL as an int, as TeaLeaf has it.
+    assert_eq!(get(u64::MAX, 1, &mut device, &mut count), "CL_SUCCESS");
+    assert_eq!((device, count), (Device::first().raw(), 1));
     assert_eq!(get(CL_DEVICE_TYPE_ALL, 0, &mut device, null_mut()), "CL_INVALID_VALUE");
     assert_eq!(get(CL_DEVICE_TYPE_ALL, 1, null_mut(), null_mut()), "CL_INVALID_VALUE");
     Ok(())

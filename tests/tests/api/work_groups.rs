@@ -15,6 +15,7 @@ tests![
     work_group_functions,
     many_barriers,
     loops_that_all_do_alike,
+    rows_where_no_size_is_asked_for,
 ];
 
 /// An NDRange of three dimensions.
@@ -444,6 +445,25 @@ fn loops_that_all_do_alike() -> Outcome {
         }
         let model = |&own: &i32| sums ^ if own > 0 { own.wrapping_add(sum) } else { own.wrapping_sub(sums) };
         assert_eq!(got, numbers.iter().map(model).collect::<Vec<_>>(), "{n} {m} {size}");
+    }
+    Ok(())
+}
+
+/// Work-items that number themselves by groups of the first dimension, in a range of two.
+fn rows_where_no_size_is_asked_for() -> Outcome {
+    let setup = setup()?;
+    let source = "kernel void k(global int *x) {
+        size_t group = get_group_id(0) + get_group_id(1) * get_num_groups(0);
+        x[group * get_local_size(0) + get_local_id(0)] += 1; }";
+    let kernel = Kernel::new(&built(&setup, source, "")?, "k")?;
+    for global in [[8, 2704], [64, 30], [1000, 3], [97, 5]] {
+        let count: usize = global.iter().product();
+        let mut numbers = vec![0_i32; count];
+        let x = Buffer::copy_of(&setup.context, &numbers)?;
+        kernel.set_object(0, Some(&x))?;
+        setup.queue.launch(&kernel, NdRange { global: &global, local: None, offset: None })?;
+        setup.queue.read(&x, &mut numbers)?;
+        assert_eq!(numbers, vec![1; count], "{global:?}");
     }
     Ok(())
 }
