@@ -49,14 +49,39 @@ pub fn choose_row_dimension(kernel: &mut Function) {
         kernel.row_dimension = dimension;
         accesses(kernel, &flow, &loops, &frequencies)
     };
-    let mut best = (first, LEAST_PART * cost(first));
+    let costs_of_first = cost(first);
+    let mut best = (first, LEAST_PART * sum(&costs_of_first));
     for dimension in others {
-        let cost = cost(dimension);
-        if cost < best.1 {
-            best = (dimension, cost);
+        let costs = cost(dimension);
+        // What is less in each case is less however rough the estimate is.
+        let part = if is_below(&costs, &costs_of_first) { LEAST_PART } else { 1.0 };
+        if part * sum(&costs) < best.1 {
+            best = (dimension, part * sum(&costs));
         }
     }
     kernel.row_dimension = best.0;
+}
+
+/// An access: how often it is done, and what it costs.
+type Access = (f64, f64);
+
+fn sum(accesses: &[Access]) -> f64 {
+    accesses.iter().map(|(often, cost)| often * cost).sum()
+}
+
+/// Whether of those that are done equally often none costs more than the others' counterpart in the order of costs, and some
+/// cost less: such as stores to neighbours beside loads of which one is of a row of each lane's either way.
+fn is_below(accesses: &[Access], others: &[Access]) -> bool {
+    let in_order = |accesses: &[Access]| {
+        let mut accesses = accesses.to_vec();
+        accesses.sort_by(|a, b| a.0.total_cmp(&b.0).then(a.1.total_cmp(&b.1)));
+        accesses
+    };
+    let (own, others) = (in_order(accesses), in_order(others));
+    let pairs = || own.iter().zip(&others);
+    own.len() == others.len()
+        && pairs().all(|(own, other)| own.0 == other.0 && own.1 <= other.1)
+        && pairs().any(|(own, other)| own.1 < other.1)
 }
 
 /// Whether work-items differ in that dimension, by enough of them.
@@ -69,15 +94,15 @@ fn has_rows(kernel: &Function, dimension: u8) -> bool {
         })
 }
 
-/// What a pack's accesses cost, if it lies in the kernel's row dimension.
-fn accesses(kernel: &Function, flow: &ControlFlow, loops: &Loops, frequencies: &Frequencies) -> f64 {
+/// What each of a pack's accesses costs, if it lies in the kernel's row dimension.
+fn accesses(kernel: &Function, flow: &ControlFlow, loops: &Loops, frequencies: &Frequencies) -> Vec<Access> {
     let interleaved = FixedBitSet::with_capacity(kernel.value_count());
     let memory = MemoryShape { context: &[], slot_strides: &[], interleaved: &interleaved };
     let shapes_of = |kernel: &Function| Shapes::new(kernel, flow, loops, &memory);
     let (body, shapes) = within_lines(kernel, flow, &shapes_of);
     let kernel = body.as_ref().unwrap_or(kernel);
     let leaps = Leaps::new(kernel, loops);
-    let mut cost = 0.0;
+    let mut costs = Vec::new();
     for &block in flow.reverse_post_order() {
         // What stands in a loop counts by it, as often as a loop turns, or is thought to.
         let around = loops.around(loops.innermost(block));
@@ -87,19 +112,21 @@ fn accesses(kernel: &Function, flow: &ControlFlow, loops: &Loops, frequencies: &
         let unless_wrapping = |pointer| Wrapping::of(kernel, &shapes, pointer, block).map(|way| way.stride());
         let stride = |pointer| shapes.shape_at(pointer, block).stride().or_else(|| unless_wrapping(pointer));
         let strips = loops.innermost(block).is_some_and(|id| may_have_strips(kernel, loops.get(id)));
-        let each = kernel.block(block).insts.iter().map(|&inst| match *kernel.op(inst) {
-            Op::Load { pointer, .. } => kernel.result(inst).map_or(0.0, |value| {
+        let each = kernel.block(block).insts.iter().filter_map(|&inst| match *kernel.op(inst) {
+            Op::Load { pointer, .. } => kernel.result(inst).map(|value| {
                 let ty = kernel.ty(value);
                 let is_walked = strips && leaps.walk_at(block, pointer, ty.size());
                 let most = if is_walked { WALKED } else { SCATTERED };
                 access(kernel, pointer, stride(pointer), ty).min(most)
             }),
-            Op::Store { pointer, value, .. } => access(kernel, pointer, stride(pointer), kernel.ty(value)),
-            _ => 0.0,
+            Op::Store { pointer, value, .. } => {
+                Some(access(kernel, pointer, stride(pointer), kernel.ty(value)))
+            }
+            _ => None,
         });
-        cost += often * each.sum::<f64>();
+        costs.extend(each.map(|cost| (often, cost)));
     }
-    cost
+    costs
 }
 
 /// Numbers of a row are divided so many times, one of the other's result.
@@ -220,6 +247,26 @@ mod tests {
         }
         // However groups are one item wide.
         assert_eq!(chosen("  work_group_size 1 64 1\n", "local_id", COLUMNS, ""), 1);
+    }
+
+    /// A product of a matrix and a transposed one: rows are walked along in either dimension, and results lie along one of them.
+    #[test]
+    fn where_loads_are_alike_stores_decide() {
+        let chosen = |[row, column]: [u32; 2]| {
+            let text = format!(
+                "kernel \"k\"(%0: ptr(global) @ 0, %1: ptr(global) @ 8, %2: ptr(global) @ 16, %3: i64 @ 24, %4: i64 @ 32) {{\nb0:\n  \
+                 %5: i64 = global_id 0\n  %6: i64 = global_id 1\n  %7: i64 = mul %5, %3\n  %8: i64 = mul %6, %3\n  jump b1(0:i64, 0x0:f32)\n\
+                 b1(%9: i64, %10: f32):\n  %11: i1 = icmp ult %9, %3\n  branch %11, b2, b3\nb2:\n  %12: i64 = add %7, %9\n  \
+                 %13: ptr(global) = address %0 + %12*4 + 0\n  %14: f32 = load %13, align 4\n  %15: i64 = add %8, %9\n  \
+                 %16: ptr(global) = address %1 + %15*4 + 0\n  %17: f32 = load %16, align 4\n  %18: f32 = fmul %14, %17\n  %19: f32 = fadd %10, %18\n  \
+                 %20: i64 = add %9, 1:i64\n  jump b1(%20, %19)\nb3:\n  %21: i64 = mul %{row}, %4\n  %22: i64 = add %21, %{column}\n  \
+                 %23: ptr(global) = address %2 + %22*4 + 0\n  store %23, %10, align 4\n  return\n}}"
+            );
+            let mut kernel = parse(&text).unwrap_or_else(|e| panic!("{e}\n{text}"));
+            choose_row_dimension(&mut kernel);
+            kernel.row_dimension
+        };
+        assert_eq!([chosen([5, 6]), chosen([6, 5])], [1, 0]);
     }
 
     /// Where an id counts a picture's channels and pictures, or the channels of several: packs that lie within a line are neighbours.
