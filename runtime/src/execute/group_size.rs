@@ -46,6 +46,9 @@ pub(crate) fn rows_alone(global: [u64; 3]) -> [u64; 3] {
     if global[0] < SHORT_ROW { global } else { [global[0], 1, 1] }
 }
 
+/// Rows of scalar code that are shorter become longer ones, as a pack's do.
+const SCALAR_ROW: u64 = 4;
+
 /// Divides `global` into groups of at most `most` work-items for `threads` CPUs.
 pub(crate) fn good(global: [u64; 3], most: u64, threads: u64) -> [u64; 3] {
     let wanted = wanted(global, threads).min(most);
@@ -99,7 +102,9 @@ pub(crate) fn unseen(
     if local == global && local.iter().product::<u64>() <= lanes {
         return local;
     }
-    let filled = filled(global, local, threads, lanes);
+    // Rows of scalar code are loops, which LLVM may have made vectors of, and go through memory in its order: not of one or two work-items.
+    let row = if lanes == 1 && local[0] < SCALAR_ROW { LANES } else { lanes };
+    let filled = filled(global, local, threads, row);
     let local = balanced(global, filled, GROUPS_OF_A_CPU * threads, (lanes, 1));
     if may_get_better {
         balanced(global, local, GROUPS_TO_CHANGE_CODE * threads, (lanes, SMALL_GROUP))
@@ -210,6 +215,16 @@ fn packs_for_all(global: [u64; 3], threads: u64, lanes: u64) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// As for the pack that it was better than: asked for were groups across its rows.
+    #[test]
+    fn scalar_code_has_rows() {
+        for lanes in [1, 16] {
+            assert_eq!(unseen([64, 64, 64], [1, 4, 64], 2, lanes, false), [16, 4, 1], "{lanes}");
+        }
+        // Few work-items, which take long, are shared out.
+        assert_eq!(unseen([8, 1, 1], [8, 1, 1], 2, 1, false), [2, 1, 1]);
+    }
 
     #[test]
     fn chosen_groups_divide_fit_and_fill_vectors() {
