@@ -19,7 +19,8 @@ pub use raw::HostPtr;
 
 use crate::context::Context;
 use crate::error::{Error, Result, Status};
-use raw::{Allocation, PAGE, Placed, Span};
+use pool::Pool;
+use raw::{Allocation, Placed, Span};
 use rect::Placement;
 use spirula_interface::ImageDescriptor;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -113,13 +114,12 @@ impl Storage {
         // The lowest limit of the context's devices: all of them can use it.
         let fits = size as u64 <= context.device().info.max_mem_alloc_size;
         let is_written = flags.contains(MemFlags::USE_HOST_PTR) || flags.contains(MemFlags::COPY_HOST_PTR);
-        let allocate = || match is_written {
-            true => context.memory.allocate(size, PAGE),
-            false => context.memory.allocate_object(size, PAGE),
-        };
-        let memory = fits.then(allocate).flatten().ok_or_else(|| {
+        let memory = fits.then(|| context.memory.allocate_object(size)).flatten().ok_or_else(|| {
             Status::MemObjectAllocationFailure.because(format!("no memory for an object of {size} bytes"))
         })?;
+        if !is_written {
+            Pool::clear_new(&memory);
+        }
         Ok(Arc::new(match used {
             Some(pointer) => {
                 context.device().scheduler.copy(memory.span(), pointer.span(size));

@@ -1,6 +1,6 @@
 //! Where a context's memory comes from that kernels use: this process's own, what its executor has, too, or a linear memory.
 
-use super::raw::{Allocation, Words};
+use super::raw::{Allocation, PAGE, Words};
 use spirula_interface::enqueue::host::Memory;
 use spirula_service::shared::{Region, Shared};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -68,14 +68,20 @@ impl Pool {
         }
     }
 
-    /// Memory for a buffer, an image or SVM. OpenCL leaves it undefined, but what graphics drivers hand out was cleared, and programs that
-    /// were run on those alone count on it where they count.
-    pub(super) fn allocate_object(&self, size: usize, align: usize) -> Option<Allocation> {
-        let memory = self.allocate(size, align)?;
-        if size <= CLEARED {
+    /// Memory for a buffer or an image.
+    pub(super) fn allocate_object(&self, size: usize) -> Option<Allocation> {
+        match self.data() {
+            None => Allocation::of_object(size),
+            Some(data) => data.take(size, PAGE).map(Allocation::shared),
+        }
+    }
+
+    /// What a buffer, an image or SVM begins with that nothing was written to. OpenCL leaves it undefined, but what graphics drivers hand out
+    /// was cleared, and programs that were run on those alone count on it where they count.
+    pub(super) fn clear_new(memory: &Allocation) {
+        if memory.span().len() <= CLEARED {
             memory.span().fill(&[0]);
         }
-        Some(memory)
     }
 
     /// Memory of that size at least that was given back; None if there is none, or this process's own is meant.

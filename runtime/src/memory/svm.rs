@@ -43,7 +43,8 @@ impl Svm {
             return Err(Status::InvalidValue.because(format!("an SVM alignment of {alignment} bytes")));
         }
         let no_memory = || Status::OutOfResources.because(format!("no memory for {size} bytes of SVM"));
-        let memory = self.pool.allocate_object(size, alignment.max(DEFAULT_ALIGN)).ok_or_else(no_memory)?;
+        let memory = self.pool.allocate(size, alignment.max(DEFAULT_ALIGN)).ok_or_else(no_memory)?;
+        Pool::clear_new(&memory);
         let address = memory.span().address();
         self.lock().insert(address as usize, memory);
         Ok(address)
