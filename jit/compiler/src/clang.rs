@@ -40,6 +40,8 @@ const OPTIONS: &[&str] = &[
     "-fdeclare-opencl-builtins",
     "-finclude-default-header",
     "-cl-kernel-arg-info",
+    // `3.14L`, of programs whose constants were C's, is a double, as other compilers have it; SPIR has no wider type.
+    "-mlong-double-64",
 ];
 
 /// What clang 22 does not declare of the device's extensions: cl_khr_extended_async_copies. And `half` may be used by who doesn't say that he

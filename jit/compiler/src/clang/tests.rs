@@ -49,6 +49,18 @@ fn a_kernel_becomes_spir() {
     assert_eq!(built.kernels[0].signature.name, "k");
 }
 
+/// A constant of C's beside numbers that aren't.
+#[test]
+fn long_doubles_are_doubles() {
+    let Some(job) =
+        translation("kernel void k(global float *a, uint n) { a[0] = 3.14159265358979323846264L / n; }")
+    else {
+        return;
+    };
+    let translated = translate(&job, LIMIT).unwrap();
+    assert_eq!(built(&translated.module).unwrap().kernels.len(), 1);
+}
+
 /// oneDNN's kernels ask for the extension's macro only, and some editors begin files with a mark.
 #[test]
 fn half_needs_no_pragma_and_a_byte_order_mark_is_skipped() {
