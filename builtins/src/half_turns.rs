@@ -1,6 +1,5 @@
 //! Sine and cosine of half turns, for both widths. Less the nearest even number of them an angle is exact, and both functions are a sine
-//! within a quarter turn: sin(π a) = sin(π (1 - a)), cos(π a) = sin(π (½ - a)). So that is one polynomial, where radians, whose
-//! remainders are rounded, take two shorter ones.
+//! within a quarter turn: sin(π a) = sin(π (1 - a)), cos(π a) = sin(π (½ - a)). So that is one polynomial.
 
 use crate::export;
 use crate::multiply_add::MultiplyAdd;

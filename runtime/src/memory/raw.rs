@@ -54,7 +54,7 @@ impl HostPtr {
     }
 }
 
-/// Alignment of buffers: a page, so that no kernel's vector type and no `mmap`-minded application can complain.
+/// A page. (Small buffers begin with one, larger ones at a place of one; see [`STAGGER`].)
 pub(crate) const PAGE: usize = 4096;
 /// Buffers and images of some size begin at different places of a page, by so many bytes. Programs keep the fields of what they compute in
 /// buffers of one size and access the same place of each: began all with a page, their lines would drive each other out of the first cache, whose

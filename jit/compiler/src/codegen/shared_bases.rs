@@ -1,6 +1,6 @@
 //! Addresses that others are computed from by distances that only the running program knows, as those of lanes that lie a row apart: code
 //! generation shouldn't look through them. LLVM's loop strength reduction sees sums of all that they were made of instead, in each lane's
-//! address anew, takes its time for what could be shared by which (two thirds of a build of multigrid's kernels with eight lanes), and
+//! address anew, takes its time for what could be shared by which (seven eighths of code generation for multigrid's restriction in eight lanes), and
 //! keeps an address in a register, or on the stack, for each lane where processors add the distances while they load.
 
 use crate::llvm::{Edit, Instruction, Value};
