@@ -173,7 +173,10 @@ impl Scheduler {
         let may_turn = invocation.tiers.first().info.code.any_order;
         let backwards = may_turn && !self.backwards.fetch_xor(true, Ordering::Relaxed);
         let least = invocation.tiers.pace.items_in(LEAST_CHUNK_NS) / invocation.group_items().max(1);
-        let shares = Shares::new(groups.clone(), self.threads(), backwards).of_at_least(least);
+        let items = (groups.end - groups.start).saturating_mul(invocation.group_items());
+        let share_ns = invocation.tiers.pace.estimate_ns(items) / self.threads() as u64;
+        let shares =
+            Shares::new(groups.clone(), self.threads(), backwards).of_at_least(least).that_take(share_ns);
         let help =
             (helpers > 0).then(|| Help { pool: self.pool.clone(), awake: self.awake.clone(), most: helpers });
         let job = Arc::new(Job::new(invocation.clone(), version, groups, shares, help, self.threads()));

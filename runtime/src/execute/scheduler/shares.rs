@@ -1,10 +1,15 @@
 //! Which thread runs which work-groups of a launch.
 
-use std::ops::{Range, RangeInclusive};
+use std::ops::Range;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// A chunk is this part of what its share has left.
-const PART: u64 = 4;
+/// A chunk is this part of what its share has left, or less.
+const LARGEST_PART: u64 = 4;
+/// And not less than this.
+const SMALLEST_PART: u64 = 64;
+/// A share has a part more for each so many nanoseconds that it takes: there are about five chunks of a part, and each costs 100 ns, so
+/// that all cost about a hundredth of the launch.
+const PART_NS: u64 = 50_000;
 
 /// The groups that nobody has taken, in a share for each thread.
 pub(super) struct Shares {
@@ -13,6 +18,8 @@ pub(super) struct Shares {
     backwards: bool,
     /// Groups in a chunk, unless less are left.
     least: u64,
+    /// A chunk is this part of what is left.
+    part: u64,
 }
 
 /// On a cache line of its own.
@@ -36,7 +43,7 @@ impl Shares {
         let (count, threads) = (groups.end - groups.start, threads as u64);
         let border = |number: u64| groups.start + count / threads * number + (count % threads).min(number);
         let share = |number| Share(Mutex::new(border(number)..border(number + 1)));
-        Shares { shares: (0..threads).map(share).collect(), backwards, least: 1 }
+        Shares { shares: (0..threads).map(share).collect(), backwards, least: 1, part: LARGEST_PART }
     }
 
     /// With chunks of so many groups at least, until less are left.
@@ -44,11 +51,16 @@ impl Shares {
         Shares { least: least.max(1), ..self }
     }
 
+    /// With chunks for shares that take about so long each. What takes long may have all its work in its first groups, and nobody takes
+    /// them from who has them in one chunk.
+    pub(super) fn that_take(self, ns: u64) -> Shares {
+        Shares { part: (ns / PART_NS).clamp(LARGEST_PART, SMALLEST_PART), ..self }
+    }
+
     /// A chunk of so many groups at most that nobody else gets: of the thread's own share, or of the far end of the largest.
     pub(super) fn take(&self, own: usize, most: u64) -> Option<Range<u64>> {
         let own = &self.shares[own % self.shares.len()];
-        let sizes = self.least.min(most.max(1))..=most.max(1);
-        if let Some(chunk) = cut(&mut own.lock(), &sizes, self.backwards) {
+        if let Some(chunk) = self.cut(&mut own.lock(), most, self.backwards) {
             return Some(chunk);
         }
         loop {
@@ -57,10 +69,26 @@ impl Shares {
             if left == 0 {
                 return None;
             }
-            if let Some(chunk) = cut(&mut largest.lock(), &sizes, !self.backwards) {
+            if let Some(chunk) = self.cut(&mut largest.lock(), most, !self.backwards) {
                 return Some(chunk);
             }
         }
+    }
+
+    /// Takes a chunk of so many groups at most from one end of what is left of a share.
+    fn cut(&self, left: &mut Range<u64>, most: u64, at_end: bool) -> Option<Range<u64>> {
+        if left.is_empty() {
+            return None;
+        }
+        let Range { start, end } = *left;
+        let most = most.max(1).min(end - start);
+        let size = ((end - start) / self.part).clamp(self.least.min(most), most);
+        let (chunk, rest) = match at_end {
+            true => (end - size..end, start..end - size),
+            false => (start..start + size, start + size..end),
+        };
+        *left = rest;
+        Some(chunk)
     }
 
     /// Groups of that thread's share that nobody has taken.
@@ -72,21 +100,6 @@ impl Shares {
     pub(super) fn are_empty(&self) -> bool {
         self.shares.iter().all(|share| share.lock().is_empty())
     }
-}
-
-/// Takes a chunk of one of these sizes, or the rest, from one end.
-fn cut(left: &mut Range<u64>, sizes: &RangeInclusive<u64>, at_end: bool) -> Option<Range<u64>> {
-    if left.is_empty() {
-        return None;
-    }
-    let Range { start, end } = *left;
-    let size = ((end - start) / PART).clamp(*sizes.start(), *sizes.end()).min(end - start);
-    let (chunk, rest) = match at_end {
-        true => (end - size..end, start..end - size),
-        false => (start..start + size, start + size..end),
-    };
-    *left = rest;
-    Some(chunk)
 }
 
 #[cfg(test)]
@@ -119,6 +132,15 @@ mod tests {
         // Who may not take so many takes what he may.
         let shares = Shares::new(0..1000, 1, false).of_at_least(100);
         assert_eq!(shares.take(0, 7), Some(0..7));
+    }
+
+    #[test]
+    fn long_shares_have_more_and_shorter_chunks() {
+        let first = |ns| Shares::new(0..1024, 2, false).that_take(ns).take(0, u64::MAX);
+        assert_eq!([0, 199_999, 250_000].map(first), [Some(0..128), Some(0..128), Some(0..102)]);
+        assert_eq!([1_000_000, u64::MAX].map(first), [Some(0..25), Some(0..8)]);
+        let long = Shares::new(0..1024, 2, false).that_take(u64::MAX);
+        assert!(std::iter::from_fn(|| long.take(0, u64::MAX)).count() < 1024 / 2);
     }
 
     #[test]
