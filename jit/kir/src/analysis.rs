@@ -1,6 +1,7 @@
 //! Facts about Kernel IR: pieces that change nothing, asked by the transforms.
 
 mod control_flow;
+pub(crate) mod demanded_bits;
 mod divisor;
 mod dominators;
 mod effects;

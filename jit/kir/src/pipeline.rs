@@ -52,7 +52,7 @@ enum Run {
 }
 
 /// The passes in order.
-pub const PASSES: [Pass; 32] = [
+pub const PASSES: [Pass; 33] = [
     Pass {
         name: "spaces",
         reason: "first: what else is decided goes by who may share the memory that a pointer leads to",
@@ -81,6 +81,15 @@ pub const PASSES: [Pass; 32] = [
         name: "demanded-bits",
         reason: "behind `shifted-sums`, which makes two shifts of what cuts a sum; before all that asks whether lanes' indices are neighbours",
         run: Run::Function(|function, _| transform::count_in_demanded_bits(function)),
+    },
+    Pass {
+        name: "narrow-loops",
+        reason: "behind `demanded-bits`, which leaves out extensions; before `widen` and its cost model, for which lanes of 32 bits are cheaper",
+        run: Run::Function(|function, options| {
+            if options.optimize {
+                transform::narrow_loops(function);
+            }
+        }),
     },
     Pass {
         name: "power-divisors",

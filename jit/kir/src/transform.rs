@@ -1,7 +1,8 @@
 //! Passes over Kernel IR, one per file; [`crate::pipeline`] says in which order they run, and why.
 //!
 //! `spaces` finds out where generic pointers lead, `idle_barriers` leaves out barriers that order nothing, `components` takes small vectors apart, `shifted_sums` writes sums that are cut to 32 bits as they were meant,
-//! `demanded_bits` leaves out extensions whose upper bits no counter needs, `equal_ids` has the one work-item that a branch is for go by a number, `power_divisors` makes shifts of divisions by powers of two,
+//! `demanded_bits` leaves out extensions whose upper bits no counter needs, `narrow_loops` computes in 32 bits what loops are asked no more of,
+//! `equal_ids` has the one work-item that a branch is for go by a number, `power_divisors` makes shifts of divisions by powers of two,
 //! `small_parameters` finds out which parameters are added to ids, `loop_load_elimination` keeps
 //! sums in registers, `dead_stores` removes what is stored to private variables for nobody, `uniform_loops` parts loops that are the
 //! same for all work-items. `regions` cuts a kernel into what lies between its barriers: `collectives`
@@ -40,6 +41,7 @@ mod loop_exits;
 mod loop_load_elimination;
 mod minimum;
 mod narrow_conversions;
+mod narrow_loops;
 mod offsets;
 mod power_divisors;
 mod reciprocals;
@@ -74,6 +76,7 @@ pub use loop_exits::split_loop_exits;
 pub use loop_load_elimination::eliminate_loop_loads;
 pub use minimum::expand_minima;
 pub use narrow_conversions::widen_narrow_conversions;
+pub use narrow_loops::narrow_loops;
 pub use power_divisors::shift_by_powers;
 pub use reciprocals::expand_reciprocals;
 pub use regions::form_regions;
