@@ -30,7 +30,7 @@ use spirula_interface::tier::Tier;
 use spirula_kir::analysis::{find_effects, sees_sub_groups};
 use spirula_kir::lower::WorkGroupFunction;
 use spirula_kir::pipeline::{self, Lowered, PASSES, PassError};
-use spirula_kir::transform::widen::Callees;
+use spirula_kir::transform::widen::{Callees, Tables};
 use spirula_kir::{Function, Module, transform};
 use std::cell::LazyCell;
 use std::collections::HashMap;
@@ -87,9 +87,9 @@ pub fn build(
     let stack = module.stack_sizes();
     let is_whole = !settings.checks.any() && !options.addresses.is_linear();
     // The baseline has no lanes.
-    let callees = LazyCell::new(|| match is_whole {
-        true => Callees::new(module, target.facts()),
-        false => Callees::default(),
+    let known = LazyCell::new(|| match is_whole {
+        true => (Callees::new(module, target.facts()), Tables::new(module, target.facts())),
+        false => Default::default(),
     });
     let (mut infos, mut remarks) = (Vec::new(), Vec::new());
     let (mut lowered, mut rests) = (Vec::new(), Vec::new());
@@ -117,7 +117,7 @@ pub fn build(
             }
         }
         let mut body = body;
-        body.callees = Callees::clone(&callees);
+        (body.callees, body.tables) = LazyCell::force(&known).clone();
         let lowered_for = |groups| lower(number, name, body.clone(), (tier, inputs, groups), dump);
         let (mut code, mut kernel) = lowered_for(wanted_groups(inputs))?;
         if let Some(rest) = kernel.group.rest.take() {

@@ -56,7 +56,7 @@ fn regions_and_work_group_functions() {
 
 /// Passes alone: the file in `passes/`, the passes, and whether the processor has AVX-512. `rows` and `overlaps` expect
 /// multiples of 16 work-items, and disjoint buffers.
-const ALONE: [(&str, &[&str], bool); 29] = [
+const ALONE: [(&str, &[&str], bool); 30] = [
     ("backwards", &["regions", "widen"], false),
     ("byte_division", &["byte-division"], false),
     ("components", &["components", "dead-code"], false),
@@ -81,6 +81,7 @@ const ALONE: [(&str, &[&str], bool); 29] = [
     ("scale", &["scale"], true),
     ("shifted_sums", &["shifted-sums", "small-parameters"], false),
     ("demanded_bits", &["demanded-bits"], false),
+    ("lookups", &["lookups"], false),
     ("narrow_loops", &["narrow-loops"], false),
     ("shuffles", &["shuffles", "dead-code"], false),
     ("slot_elements", &["regions", "widen"], false),

@@ -26,6 +26,7 @@ impl Target {
         let avx2 = self.has("avx2") && !["x86-64", "znver"].iter().any(|cpu| self.cpu.starts_with(cpu));
         TargetFacts {
             avx512,
+            permutes_bytes: avx512 && self.has("avx512vbmi"),
             fuses: self.has("fma"),
             gathers: avx512 || avx2,
             scatters: avx512,
@@ -95,6 +96,8 @@ pub struct TargetFacts {
     pub vector_bits: u32,
     /// Whether it has AVX-512: in registers of 512 bits, 1/sqrt(x) to 14 bits and m 2^k are instructions.
     pub avx512: bool,
+    /// Whether it permutes bytes of two registers, and so 16 bits, as AVX-512 does words (VBMI).
+    pub permutes_bytes: bool,
     /// Whether a product and a sum are one instruction, which rounds once.
     pub fuses: bool,
     /// Whether LLVM loads elements of 32 bits and more from addresses of lanes by an instruction, rather than one by one.
@@ -194,6 +197,7 @@ impl TargetFacts {
         TargetFacts {
             vector_bits,
             avx512: false,
+            permutes_bytes: false,
             fuses: vector_bits > 128,
             gathers: vector_bits > 256,
             scatters: vector_bits > 256,

@@ -1,6 +1,6 @@
 //! Kernel IR: a kernel's body and the ways to build and change it.
 
-use super::transform::widen::Callees;
+use super::transform::widen::{Callees, Tables};
 use super::{CastOp, Constant, Effects, Flags, Op, Target, Terminator, Type};
 use fixedbitset::FixedBitSet;
 use serde::{Deserialize, Serialize};
@@ -217,6 +217,9 @@ pub struct Function {
     /// What packs call instead of the functions that it calls.
     #[serde(skip)]
     pub callees: Callees,
+    /// What packs find in registers instead of loading it.
+    #[serde(skip)]
+    pub tables: Tables,
     /// What instructions that are appended get as their place in the source.
     #[serde(skip)]
     pub at_location: Option<LocationId>,

@@ -31,6 +31,13 @@ pub enum Shape {
     /// Two registers of 512 bits of floats, one more with what lanes get that are left out, a constant integer that leaves them
     /// out, and a constant i32, how to round.
     RoundedRegisters,
+    /// A vector of integers, and a constant vector of integers that has elements at these indices; yields as many as there are indices.
+    /// Of an index only as many bits count as the table has indices.
+    Lookup,
+    /// A register of 512 bits of integers, and one of indices.
+    Permutation,
+    /// A register of 512 bits of integers, one of indices, and one more with the elements behind those of the first.
+    PermutationOfTwo,
     /// Two pointers, an integer, and a constant i1 that says whether the access is volatile; no result.
     Copy,
     /// A pointer, an i8, an integer, and a constant i1 as above; no result.
@@ -165,6 +172,19 @@ intrinsics! {
         // AVX-512's m 2^k, of an integer k.
         ScaleFloats "x86.avx512.mask.scalef.ps.512", ScaleDoubles "x86.avx512.mask.scalef.pd.512",
     }
+    Shape::Lookup => {
+        // As `transform::lookups` says.
+        Lookup "spirula.lookup",
+    }
+    Shape::Permutation => {
+        // AVX-512's.
+        PermuteBytes "x86.avx512.permvar.qi.512", PermuteShorts "x86.avx512.permvar.hi.512",
+        PermuteInts "x86.avx512.permvar.si.512", PermuteLongs "x86.avx512.permvar.di.512",
+    }
+    Shape::PermutationOfTwo => {
+        PermuteTwoOfBytes "x86.avx512.vpermi2var.qi.512", PermuteTwoOfShorts "x86.avx512.vpermi2var.hi.512",
+        PermuteTwoOfInts "x86.avx512.vpermi2var.d.512", PermuteTwoOfLongs "x86.avx512.vpermi2var.q.512",
+    }
     Shape::Copy => {
         CopyMemory "memcpy", MoveMemory "memmove",
     }
@@ -216,6 +236,7 @@ impl Intrinsic {
         matches!(self, ReciprocalRoot | ReciprocalRoot14 | ReciprocalRoot14OfDoubles | ReciprocalRootOne14)
             || matches!(self, Reciprocal | Reciprocal14 | Reciprocal14OfDoubles | ReciprocalOne14)
             || matches!(self, Scale | ScaleFloats | ScaleDoubles | IsLocal | IsPrivate)
+            || matches!(self.shape(), Shape::Lookup | Shape::Permutation | Shape::PermutationOfTwo)
     }
 
     /// Whether it only tells the machine something and may be left out.
@@ -242,6 +263,8 @@ impl Intrinsic {
             Type::Vector(scalar, _) => Some(Type::Scalar(*scalar)),
             _ => None,
         };
+        let is_register =
+            |ty: &Type| matches!(ty, Type::Vector(Scalar::Int(bits), lanes) if bits * lanes == 512);
         match (self.shape(), result, operands) {
             (Shape::Integers(n), Some(ty), _) => {
                 is_integer(ty) && operands.len() == n as usize && operands.iter().all(|o| *o == ty)
@@ -277,6 +300,16 @@ impl Intrinsic {
                 let fits = [x, y, rest].iter().all(|operand| **operand == ty);
                 is_register && fits && **mask == Type::int(*lanes) && **how == Type::I32
             }
+            (Shape::Lookup, Some(Type::Vector(scalar, _)), [index, table]) => {
+                let is_table = |ty: &Type| matches!(ty, Type::Vector(of, count) if of == scalar && count.is_power_of_two());
+                is_integer(index) && result == Some(*index) && is_table(table)
+            }
+            (Shape::Permutation, Some(ty), [elements, index]) => {
+                is_register(ty) && *elements == ty && *index == ty
+            }
+            (Shape::PermutationOfTwo, Some(ty), [low, index, high]) => {
+                is_register(ty) && [low, index, high].iter().all(|operand| **operand == ty)
+            }
             (Shape::Copy, None, [to, from, size, volatile]) => {
                 is_pointer(to) && is_pointer(from) && is_size(size) && **volatile == Type::BOOL
             }
@@ -301,7 +334,11 @@ impl Intrinsic {
             Shape::Integers(_) | Shape::Floats(_) | Shape::IntegerAndFlag => [result, None, None],
             Shape::FloatToInteger | Shape::IntegerCompare => [result, operand(0), None],
             Shape::FloatSum => [operand(1), None, None],
-            Shape::MaskedRegister | Shape::RoundedRegisters => [None; 3],
+            Shape::Lookup => [result, operand(1), None],
+            Shape::MaskedRegister
+            | Shape::RoundedRegisters
+            | Shape::Permutation
+            | Shape::PermutationOfTwo => [None; 3],
             Shape::Copy => [operand(0), operand(1), operand(2)],
             Shape::Fill => [operand(0), operand(2), None],
             Shape::FloatClass

@@ -52,7 +52,7 @@ enum Run {
 }
 
 /// The passes in order.
-pub const PASSES: [Pass; 33] = [
+pub const PASSES: [Pass; 34] = [
     Pass {
         name: "spaces",
         reason: "first: what else is decided goes by who may share the memory that a pointer leads to",
@@ -199,6 +199,11 @@ pub const PASSES: [Pass; 33] = [
         name: "scale",
         reason: "behind `widen`, for the same reason",
         run: Run::Function(|function, options| transform::expand_scales(function, &options.facts)),
+    },
+    Pass {
+        name: "lookups",
+        reason: "behind `widen`, which has tables looked up",
+        run: Run::Function(|function, _| transform::expand_lookups(function)),
     },
     Pass {
         name: "high-products",

@@ -10,7 +10,7 @@
 //! `contract` decides which products and sums are one operation, and `local_volatile` has packs access local memory as any other.
 //! `widen` makes a second body for packs of work-items in SIMD lanes, and `streaming` lets stores of packs go past the caches.
 //! [`check`] writes checks into kernels before all of that, where they are asked for.
-//! Behind [`crate::lower`], `local_atomics`, `reciprocals`, `scale`, `high_products`, `byte_division`, `saturation`, `narrow_conversions` and `minimum` replace operations by
+//! Behind [`crate::lower`], `local_atomics`, `reciprocals`, `scale`, `lookups`, `high_products`, `byte_division`, `saturation`, `narrow_conversions` and `minimum` replace operations by
 //! simpler ones, the second and third by the machine's on `registers`; `elements` takes single lanes of indices rather than of addresses,
 //! `shuffles` makes one of several, and `dead_code` removes what is computed for nobody. For devices of 32 bits, `linear_memory` makes
 //! pointers offsets in a block of memory, and `frames` sees to it that called functions' variables lie there.
@@ -37,6 +37,7 @@ pub mod legalize;
 mod linear_memory;
 mod local_atomics;
 mod local_volatile;
+mod lookups;
 mod loop_exits;
 mod loop_load_elimination;
 mod minimum;
@@ -72,6 +73,7 @@ pub use idle_barriers::remove_idle_barriers;
 pub use linear_memory::{check_linear_memory, enter_linear_memory};
 pub use local_atomics::expand_local_atomics;
 pub use local_volatile::access_locals_plainly;
+pub use lookups::expand_lookups;
 pub use loop_exits::split_loop_exits;
 pub use loop_load_elimination::eliminate_loop_loads;
 pub use minimum::expand_minima;

@@ -1,5 +1,5 @@
 //! Tables of bytes and of 16 bits that each work-item looks something up in: by indices that lead to all of a table, which begins at any
-//! byte, and lies between pages that nobody may touch. Against the host, in packs of several widths and in both tiers. Skipped on a device
+//! byte, and lies between pages that nobody may touch; and small constant ones, which packs hold in registers. Against the host, in packs of several widths and in both tiers. Skipped on a device
 //! without a compiler.
 
 use crate::setup::{again, again_with, tests};
@@ -10,7 +10,7 @@ use spirula_tests::create;
 use spirula_tests::isolate::Outcome;
 use std::ptr::null_mut;
 
-tests![tables, tables_in_lanes];
+tests![tables, constants, tables_in_lanes];
 
 /// Bytes of the table, and of what nobody may touch before and behind it.
 const PAGE: usize = 4096;
@@ -108,9 +108,65 @@ fn tables() -> Outcome {
     Ok(())
 }
 
+/// What a constant table has at an index: whole numbers that each type has.
+fn entry(n: usize) -> i32 {
+    ((n * n + 7 * n + 3) % 113) as i32
+}
+
+fn constants() -> Outcome {
+    let setup = setup()?;
+    // Such that they fill one register or several, are a power of two long or end in the middle of one.
+    let kinds = [
+        ("uchar", [1, 64, 100, 256]),
+        ("short", [3, 32, 100, 128]),
+        ("uint", [2, 16, 30, 64]),
+        ("float", [5, 32, 33, 65]),
+        ("long", [4, 8, 17, 32]),
+        ("double", [3, 16, 25, 33]),
+    ];
+    let seeds: Vec<u32> = (0..ITEMS as u32).map(|n| n.wrapping_mul(2_654_435_761) >> 7).collect();
+    let given = Buffer::copy_of(&setup.context, &seeds)?;
+    for (ty, counts) in kinds {
+        for count in counts {
+            let table: Vec<String> = (0..count).map(|n| entry(n).to_string()).collect();
+            let source = format!(
+                "constant {ty} t[{count}] = {{ {} }};
+                kernel void k(global const uint *in, global int *d) {{
+                uint i = get_global_id(0), x = in[i]; uchar near = x % {count}u;
+                int s = t[x % {count}u] * 3 + t[near];
+                if (x & 8) s += 5 * t[(x >> 3) % {count}u];
+                for (uint k = 0; k < (x & 3); k++) s = s * 2 + t[(x + k) % {count}u];
+                int one = x % {count}u + 1; s += 7 * t[one - 1] + t[i % {count}u];
+                d[i] = s; }}",
+                table.join(", ")
+            );
+            let kernel = Kernel::new(&built(&setup, &source, "")?, "k")?;
+            let output = Buffer::copy_of(&setup.context, &[-1_i32; ITEMS])?;
+            kernel.set_object(0, Some(&given))?;
+            kernel.set_object(1, Some(&output))?;
+            setup.queue.launch(&kernel, NdRange::new(&[ITEMS], &[64]))?;
+            let mut found = vec![0_i32; ITEMS];
+            setup.queue.read(&output, &mut found)?;
+            let right = |(i, &x): (usize, &u32)| {
+                let x = x as usize;
+                let at = |n: usize| entry(n % count);
+                let mut s = at(x) * 3 + entry(usize::from((x % count) as u8));
+                s += if x & 8 != 0 { 5 * at(x >> 3) } else { 0 };
+                s = (0..x & 3).fold(s, |s, k| s * 2 + at(x + k));
+                s + 7 * at(x) + at(i)
+            };
+            let right: Vec<i32> = seeds.iter().enumerate().map(right).collect();
+            assert_eq!(found, right, "a table of {count} {ty}");
+        }
+    }
+    Ok(())
+}
+
 fn tables_in_lanes() -> Outcome {
     for width in ["4", "8", "16", "64"] {
-        again_with("tables::tables", &[("SPIRULA_TIER", "optimized"), ("SPIRULA_VECTOR_WIDTH", width)]);
+        for test in ["tables::tables", "tables::constants"] {
+            again_with(test, &[("SPIRULA_TIER", "optimized"), ("SPIRULA_VECTOR_WIDTH", width)]);
+        }
     }
     again("tables::tables", "SPIRULA_TIER", "baseline");
     Ok(())

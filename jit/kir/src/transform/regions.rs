@@ -94,6 +94,7 @@ impl Former {
         body.group_factors = self.kernel.group_factors;
         body.id_factor = self.kernel.id_factor;
         body.callees = self.kernel.callees.clone();
+        body.tables = self.kernel.tables.clone();
         let (group, item) = (body.add_block(), body.add_block());
         body.jump(group, item);
         let mut builder = Builder {

@@ -43,6 +43,7 @@ mod schedule;
 mod slot_elements;
 mod slots;
 mod strided;
+mod tables;
 mod values;
 mod variables;
 mod whole;
@@ -53,6 +54,7 @@ pub use calls::Callees;
 pub use choice::{Choice, Wanted, choose, choose_sub_groups, usual_sub_groups};
 pub use conflicts::RowStride;
 pub use element_calls::call_for_elements;
+pub use tables::Tables;
 
 pub(super) use quotients::{Divisor, divisor};
 pub(super) use wrapping::Wrapping;
@@ -97,6 +99,8 @@ struct Facts {
     /// So few accesses that strided ones are taken apart.
     is_small: bool,
     seldom_left: SeldomLeft,
+    /// What lanes do without, as they find what it leads to in registers.
+    left_out: FixedBitSet,
     flow: ControlFlow,
     /// Values that some instruction or terminator reads.
     used: FixedBitSet,
@@ -126,7 +130,21 @@ impl Facts {
         let aos = finder.find();
         let used = body.used_values();
         let is_small = may_be_taken_apart(body, lanes);
-        Some(Facts { loops, shapes, masks, groups, walks, aos, slots, is_small, seldom_left, flow, used })
+        let left_out = tables::left_out(body, &shapes);
+        Some(Facts {
+            loops,
+            shapes,
+            masks,
+            groups,
+            walks,
+            aos,
+            slots,
+            is_small,
+            seldom_left,
+            left_out,
+            flow,
+            used,
+        })
     }
 }
 

@@ -379,6 +379,10 @@ impl<'f> Scalarizer<'f> {
                 let scale = |(&m, &k): (&Value, &Value)| self.out().intrinsic(Intrinsic::Scale, &[m, k]);
                 Ok(ms.iter().zip(ks.iter()).map(scale).collect())
             }
+            // Of packs on processors that have them.
+            Shape::Lookup | Shape::Permutation | Shape::PermutationOfTwo => {
+                Err(Illegal::new(intrinsic.name()))
+            }
             Shape::IntegerWithOverflow => {
                 let Type::Struct(members) = ty else { return Err(Illegal::new(intrinsic.name())) };
                 let (mut values, mut flags) = (Vec::new(), Vec::new());

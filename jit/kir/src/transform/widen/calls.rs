@@ -8,6 +8,7 @@
 use super::adjacent::{Merging, merge_adjacent};
 use super::cost::{Cost, cost};
 use super::slots::ArgumentAccesses;
+use super::tables::Tables;
 use super::values::components;
 use super::{Facts, Widener, new_widener, scheduled};
 use crate::analysis::{ControlFlow, Loops, Shape};
@@ -123,12 +124,18 @@ impl Callees {
         let private = module.stack_sizes();
         let private = |name: &str| private.get(name).copied().unwrap_or(u64::MAX);
         let shallow = shallow(module);
+        let tables = Tables::new(module, target);
+        let with_tables = |function: &Function| {
+            let mut function = function.clone();
+            function.tables = tables.clone();
+            function
+        };
         let functions = module
             .functions
             .iter()
             .filter(|function| !function.attributes.cold && shallow.contains(function.name.as_str()));
         let functions: HashMap<String, (Function, u64)> = functions
-            .map(|function| (function.name.clone(), (function.clone(), private(&function.name))))
+            .map(|function| (function.name.clone(), (with_tables(function), private(&function.name))))
             .collect();
         if functions.is_empty() {
             return Callees::default();

@@ -180,6 +180,9 @@ impl Widener<'_> {
         let size = access_size(ty)? as i64;
         let count = ty.lanes();
         ty.scalar()?;
+        if let Some(found) = self.look_up(pointer, ty) {
+            return Some(found);
+        }
         // A vector of three may be read with its padding where it is aligned as a whole.
         let padded = (count == 3 && i64::from(align) >= 4 * size).then_some(4);
         let is_apart = || {

@@ -20,7 +20,8 @@ pub(super) fn stays_in_registers(
     let Some(facts) = Facts::new(body, context, lanes) else { return false };
     let bits = |value: Value, block: Block| {
         let is_varying = facts.shapes.shape_at(value, block) == Shape::Varying;
-        let components = is_varying.then(|| components(body.ty(value)));
+        let is_there = is_varying && !facts.left_out.contains(value.index());
+        let components = is_there.then(|| components(body.ty(value)));
         components.into_iter().flatten().map(|scalar| scalar.bits().max(8) * u64::from(lanes))
     };
     let register = u64::from(target.vector_bits.max(1));

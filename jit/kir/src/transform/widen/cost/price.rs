@@ -88,8 +88,10 @@ impl Prices<'_> {
                     self.interleaved(result, self.body.ty(result))
                 }
                 (Some(Shape::Varying), Some(result)) => {
-                    let pieces = self.pieces(block, result, *pointer, self.facts.walks.serve(result));
-                    pieces.unwrap_or_else(|| self.access(block, *pointer, (result, true)))
+                    let price = self.looked_up(block, *pointer, result);
+                    let is_strip = self.facts.walks.serve(result);
+                    let price = price.or_else(|| self.pieces(block, result, *pointer, is_strip));
+                    price.unwrap_or_else(|| self.access(block, *pointer, (result, true)))
                 }
                 _ => Price::new(Cost::both(access), Cost::both(self.costs.latency.load)),
             },
@@ -129,6 +131,10 @@ impl Prices<'_> {
             _ => {
                 let ty = result.map_or(&Type::BOOL, |v| self.body.ty(v));
                 let mut price = Price::new(self.arithmetic(op, ty), self.latency(op, ty));
+                if result.is_some_and(|result| self.facts.left_out.contains(result.index())) {
+                    (price.busy.pack, price.latency.pack) = (0.0, 0.0);
+                    return price;
+                }
                 if shape == Some(Shape::Varying) {
                     price.busy.pack += result.map_or(0.0, |result| self.reordered(block, op, result));
                     return price;
@@ -425,6 +431,17 @@ impl Prices<'_> {
         let wait = latency.load + latency.float * f64::from(elements.ilog2() + 1);
         let busy = Cost { scalar: access * self.scalar_registers(ty), pack: count * of_each + placed };
         Some(Price::new(busy, Cost { scalar: latency.load, pack: wait }))
+    }
+
+    /// A load from a table that registers hold.
+    fn looked_up(&self, block: Block, pointer: Value, loaded: Value) -> Option<Price> {
+        let Costs { access, vector, latency, .. } = self.costs;
+        let shape = self.facts.shapes.shape_at(pointer, block);
+        let ty = self.body.ty(loaded);
+        let lookup = self.body.tables.lookup(self.body, (pointer, shape), ty)?;
+        let pack = lookup.operations() * vector * self.registers(ty);
+        let busy = Cost { scalar: BESIDE_OTHERS * access, pack };
+        Some(Price::new(busy, Cost { scalar: latency.load, pack: 2.0 * latency.float }))
     }
 
     /// A load that shares its pieces with others.
