@@ -10,4 +10,5 @@ pub(crate) mod log;
 mod pair;
 pub(crate) mod power;
 pub(crate) mod sine;
+mod table;
 pub(crate) mod trig;

@@ -35,14 +35,28 @@ pub(crate) fn split(x: f64) -> (f64, f64) {
 /// k - `lift` and m.
 #[inline(always)]
 pub(crate) fn split_lifted(x: f64, lift: f64) -> (f64, f64) {
-    const OFFSET: u64 = FRAC_1_SQRT_2.to_bits();
+    let Split { k, m, .. } = split_from::<{ FRAC_1_SQRT_2.to_bits() }>(x, lift);
+    (k, m)
+}
+
+/// x = 2^(k + lift) m with m in [L, 2 L).
+pub(crate) struct Split {
+    pub k: f64,
+    pub m: f64,
+    /// Which sixteenth of that range m is in, by its bits.
+    pub sixteenth: u64,
+}
+
+/// Of a positive normal number, from the L on that has these bits.
+#[inline(always)]
+pub(crate) fn split_from<const LEAST: u64>(x: f64, lift: f64) -> Split {
     const MANTISSA: u64 = (1 << 52) - 1;
-    // The exponent of x / √½, plus 2048, above the fraction that m is in front of √½.
-    let parts = x.to_bits().wrapping_sub(OFFSET).wrapping_add(2048 << 52);
+    // The exponent of x / L, plus 2048, above the fraction that m is in front of L.
+    let parts = x.to_bits().wrapping_sub(LEAST).wrapping_add(2048 << 52);
     // As the low bits of 2^52 an integer becomes a double by a subtraction: not every processor converts 64 bits in vectors.
     let exponent = f64::from_bits((parts >> 52) | BEYOND_FRACTIONS.to_bits());
-    let mantissa = f64::from_bits((parts & MANTISSA) + OFFSET);
-    (exponent - (BEYOND_FRACTIONS + 2048.0 + lift), mantissa)
+    let m = f64::from_bits((parts & MANTISSA) + LEAST);
+    Split { k: exponent - (BEYOND_FRACTIONS + 2048.0 + lift), m, sixteenth: (parts >> 48) & 15 }
 }
 
 /// 2^52: the doubles from here on are integers.

@@ -2,6 +2,7 @@
 //! (f²/2 + R), the large part f is exact (the arrangement is that of Sun's fdlibm, e_log.c).
 
 use super::pair::{Pair, ordered_sum, product, sum};
+use super::table;
 use crate::export;
 use crate::log::{special, split_lifted};
 use crate::multiply_add::MultiplyAdd;
@@ -46,9 +47,16 @@ const ATANH_TAIL: [f64; 7] = [
 /// k and m of a positive number, denormal ones too.
 #[inline(always)]
 fn parts(x: f64) -> (f64, f64) {
+    let (x, lift) = lifted(x);
+    split_lifted(x, lift)
+}
+
+/// A positive number or, if that is denormal, its product with a power of two, and the power's exponent.
+#[inline(always)]
+fn lifted(x: f64) -> (f64, f64) {
     const LIFT: f64 = 18014398509481984.0;
     let small = x < f64::MIN_POSITIVE;
-    split_lifted(if small { x * LIFT } else { x }, if small { 54.0 } else { 0.0 })
+    (if small { x * LIFT } else { x }, if small { 54.0 } else { 0.0 })
 }
 
 /// Whether a number is normal and positive: of a test for denormal ones as well LLVM makes several.
@@ -124,6 +132,9 @@ pub(super) fn log_pair(x: f64) -> Pair {
 /// log(x) of a finite positive number to 2^-61 or better, whose second part may have a few bits of the first.
 #[inline(always)]
 pub(super) fn log_sum_of_positive(x: f64) -> Pair {
+    if table::is_quick() {
+        return table::log_sum_of_positive(lifted(x));
+    }
     let (k, m) = parts(x);
     // s = f / (2 + f) = hi + lo, by one division, which the many steps around it hide. What it leaves is rounded once: 2 hi is near f.
     let f = m - 1.0;

@@ -3,7 +3,7 @@
 //! 1. `slots` decides where the lanes' private memory lies,
 //! 2. the analyses say what is uniform, affine or varying, where lanes part, and which blocks share a mask,
 //! 3. `schedule` puts the blocks into a line in which uniform branches remain, and `leaving` says which loops lanes leave seldom,
-//! 4. the widener (here) walks along that line and writes the new body: `instruction`, `division`, `long_division`, `memory`, `strided` (with `distance`), `wrapping`, `bit_indices`, `interleaved`, `whole`, `aos`, `intrinsic`,
+//! 4. the widener (here) walks along that line and writes the new body: `instruction`, `division`, `long_division`, `memory`, `strided` (with `distance`), `tables`, `wrapping`, `bit_indices`, `interleaved`, `whole`, `aos`, `intrinsic`,
 //!    `collectives` and `lanes` say
 //!    what becomes of an instruction, `values` of a value, and `variables` turns what changes under masks into SSA form (with `dominance`).
 //!

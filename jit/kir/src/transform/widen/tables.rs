@@ -167,15 +167,28 @@ pub(super) fn left_out(body: &Function, shapes: &Shapes) -> FixedBitSet {
     left_out
 }
 
+/// What an index is the lowest bits of, if permutations take no more of them either.
+fn without_mask(body: &Function, index: Value, lookup: &Lookup) -> Value {
+    let count = u128::from(lookup.in_register * lookup.registers);
+    match body.defining_op(index) {
+        Some(&Op::Binary { op: BinaryOp::And, lhs, rhs, .. })
+            if body.constant_int(rhs).is_some_and(|mask| mask & (count - 1) == count - 1) =>
+        {
+            lhs
+        }
+        _ => index,
+    }
+}
+
 impl Widener<'_> {
     /// What lanes load from a table; none if they don't.
     pub(super) fn look_up(&mut self, pointer: Value, ty: &Type) -> Option<Vec<Value>> {
         let body = self.body;
         let lookup = body.tables.lookup(body, (pointer, self.shape(pointer)), ty)?;
-        let index = self.narrow_index(lookup.index, lookup.bits);
         let index = match lookup.first {
-            0 => index,
+            0 => self.narrow_index(without_mask(body, lookup.index, &lookup), lookup.bits),
             first => {
+                let index = self.narrow_index(lookup.index, lookup.bits);
                 let first = Constant::Int(first as u128 & u128::from(u64::MAX >> (64 - lookup.bits)));
                 let first = self.constant(Type::int(lookup.bits), first);
                 let first = self.splat(first);
@@ -203,5 +216,54 @@ impl Widener<'_> {
             std::cmp::Ordering::Less => self.cast(extension, wide, lanes),
             std::cmp::Ordering::Greater => self.cast(CastOp::Trunc, wide, lanes),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::module::ConstantData;
+    use crate::parse;
+    use crate::transform::widen::Facts;
+
+    /// How many registers a table of so many bytes fills that is accessed by this address and as that type, if it is looked up in
+    /// registers, and how many instructions lanes do without.
+    fn looked_up(size: u64, address: &str, ty: &str) -> (Option<u32>, usize) {
+        let text = format!(
+            "kernel \"k\"(%0: ptr(global) @ 0) {{\nb0:\n  jump b1\nb1:\n  %1: i64 = global_id 0\n  %2: ptr(global) = address %0 + %1*4 + 0\n  \
+             %3: i32 = load %2, align 4\n  %4: i64 = zext %3\n  %5: ptr(constant) = global_address @\"t\"\n  %6: ptr(constant) = {address}\n  \
+             %7: {ty} = load %6, align 1\n  %8: ptr(global) = address %0 + %1*8 + 64\n  store %8, %7, align 1\n  return\n}}"
+        );
+        let mut body = parse(&text).unwrap_or_else(|e| panic!("{e}\n{text}"));
+        let constant =
+            ConstantData { name: "t".into(), align: 1, size, bytes: vec![1, 2], pointers: Vec::new() };
+        let module = Module { constants: vec![constant], ..Module::default() };
+        let target = TargetFacts { avx512: true, permutes_bytes: true, ..TargetFacts::with_vectors(512) };
+        body.tables = Tables::new(&module, target);
+        let facts = Facts::new(&body, &[], 16).unwrap();
+        let loaded = body.insts().find_map(|inst| match body.op(inst) {
+            &Op::Load { pointer, align: 1, .. } => Some((pointer, body.ty(body.result(inst)?).clone())),
+            _ => None,
+        });
+        let (pointer, ty) = loaded.unwrap();
+        let lookup = body.tables.lookup(&body, (pointer, facts.shapes.shape(pointer)), &ty);
+        (lookup.map(|lookup| lookup.registers), facts.left_out.count_ones(..))
+    }
+
+    #[test]
+    fn small_tables_are_looked_up() {
+        assert_eq!(looked_up(256, "address inbounds %5 + %4*1 + 0", "i8"), (Some(4), 2));
+        assert_eq!(looked_up(64, "address inbounds %5 + %4*4 + 0", "f32"), (Some(1), 2));
+        assert_eq!(looked_up(129, "address inbounds %5 + %4*8 + -8", "f64"), (Some(4), 2));
+        assert_eq!(looked_up(65, "address inbounds %5 + %4*2 + 2", "i16"), (Some(2), 2));
+    }
+
+    #[test]
+    fn others_are_gathered() {
+        assert_eq!(looked_up(257, "address inbounds %5 + %4*1 + 0", "i8"), (None, 0), "too large");
+        assert_eq!(looked_up(64, "address inbounds %5 + %4*8 + 0", "f32"), (None, 0), "of structures");
+        assert_eq!(looked_up(64, "address inbounds %5 + %4*4 + 2", "f32"), (None, 0), "between elements");
+        assert_eq!(looked_up(64, "address inbounds %5 + %1*4 + 0", "f32"), (None, 0), "neighbours");
+        assert_eq!(looked_up(64, "address inbounds %5 + 8", "f32"), (None, 0), "the same for all");
     }
 }

@@ -1,0 +1,131 @@
+//! Logarithms and exponentials by tables of sixteen, which AVX-512 has in two registers and looks up by one instruction: what is left is so
+//! small that short polynomials do, and no division is needed (Tang, ACM Transactions on Mathematical Software 15 and 16, 1989 and 1990).
+
+use super::log::{LN_2_HIGH, LN_2_LOW};
+use super::pair::{Pair, ordered_sum, product};
+use crate::log::{Split, split_from};
+use crate::multiply_add::MultiplyAdd;
+use crate::polynomial::polynomial;
+use crate::scale;
+use std::f64::consts::SQRT_2;
+
+/// Whether such tables are looked up by an instruction. (On the host, where tests run, that has fused operations.)
+#[inline(always)]
+pub(super) fn is_quick() -> bool {
+    if cfg!(spirula_bitcode) { scale::is_quick() } else { cfg!(not(feature = "unfused")) }
+}
+
+/// From here on m is in sixteen steps, of which the ninth goes from 1 - 1/64 to 1 + 1/32.
+const LEAST: u64 = 0.734375f64.to_bits();
+
+/// About 1/m of each step, with so few bits that m / M - 1 is exact, and 1 around 1; that is below 0.0342.
+static INVERSE: [f64; 16] = [
+    1.34375, 1.28125, 1.21875, 1.1875, 1.15625, 1.09375, 1.0625, 1.03125, 1.0, 0.9375, 0.890625, 0.84375,
+    0.796875, 0.765625, 0.71875, 0.6875,
+];
+
+/// Their logarithms with the opposite sign, in multiples of 2^-42, which `LN_2_HIGH` is one of, and the rest.
+static LOG_HIGH: [f64; 16] = [
+    -0.2954642128938758,
+    -0.2478361639045943,
+    -0.19782574332998593,
+    -0.17185025692674571,
+    -0.14518200984457508,
+    -0.08961215868976069,
+    -0.06062462181648698,
+    -0.03077165866670839,
+    0.0,
+    0.0645385211375924,
+    0.11583181552509814,
+    0.16989903679541385,
+    0.22705745063535687,
+    0.2670627852489815,
+    0.33024168687052224,
+    0.3746934494413381,
+];
+static LOG_LOW: [f64; 16] = [
+    3.993416384387844e-14,
+    1.3029797173308663e-14,
+    6.604544877082384e-14,
+    8.649239607212071e-14,
+    7.718001336828099e-14,
+    7.355770219435029e-14,
+    5.213620639136504e-14,
+    -4.529814257790929e-14,
+    0.0,
+    -2.1225608044809997e-14,
+    2.3568822182038756e-14,
+    -1.6376276414097503e-14,
+    -1.078736749871691e-14,
+    6.371947269815667e-14,
+    5.4612144489920215e-14,
+    7.260466149925637e-14,
+];
+
+/// (log(1 + z) - z + z²/2) / z³ for |z| <= 0.0342; error 2^-66 / z².
+const LOG: [f64; 9] = [
+    0.3333333333333333,
+    -0.2499999999999832,
+    0.19999999999993798,
+    -0.16666666678329706,
+    0.14285714309215303,
+    -0.12499973133778908,
+    0.11111072884304243,
+    -0.10025235991953169,
+    0.0911902912746171,
+];
+
+/// 2^(n/16).
+static POWERS: [f64; 16] = [
+    1.0,
+    1.0442737824274138,
+    1.0905077326652577,
+    1.1387886347566916,
+    1.189207115002721,
+    1.241857812073484,
+    1.2968395546510096,
+    1.3542555469368927,
+    SQRT_2,
+    1.4768261459394993,
+    1.5422108254079407,
+    1.6104903319492543,
+    1.681792830507429,
+    1.7562521603732995,
+    1.8340080864093424,
+    1.9152065613971474,
+];
+
+/// (e^r - 1 - r) / r² for |r| <= ln 2 / 32; error 2^-56 / r².
+const EXP: [f64; 5] = [
+    0.5000000000000006,
+    0.16666666664416938,
+    0.041666666659650256,
+    0.008333471952512377,
+    0.0013889128951289932,
+];
+
+/// What added to a number below 2^31 leaves its sixteenths in the sum's lowest bits.
+pub(super) const ROUND_TO_SIXTEENTHS: f64 = 6755399441055744.0 / 16.0;
+
+/// log(x) of x / 2^lift to 2^-61 or better, whose second part may have bits of the first.
+#[inline(always)]
+pub(super) fn log_sum_of_positive((x, lift): (f64, f64)) -> Pair {
+    let Split { k, m, sixteenth } = split_from::<LEAST>(x, lift);
+    let at = |table: &[f64; 16]| table[(sixteenth & 15) as usize];
+    let z = m.mad(at(&INVERSE), -1.0);
+    let square = product(z, z);
+    let cubic = z * square.hi * polynomial(z, LOG);
+    // The largest parts, without what rounding takes: the first sum is exact.
+    let Pair { hi, lo } = ordered_sum(k.mad(LN_2_HIGH, at(&LOG_HIGH)), z);
+    let main = square.hi.mad(-0.5, hi);
+    let main_lost = square.hi.mad(-0.5, hi - main);
+    let small = square.lo.mad(-0.5, k.mad(LN_2_LOW, at(&LOG_LOW)));
+    Pair { hi: main, lo: cubic + (small + (lo + main_lost)) }
+}
+
+/// e^r 2^f for |r| <= ln 2 / 32, where f is the fraction, in sixteenths, of what was rounded to `shifted`.
+#[inline(always)]
+pub(super) fn exp_near_sixteenth(r: f64, shifted: f64) -> f64 {
+    let power = POWERS[(shifted.to_bits() & 15) as usize];
+    power.mad((r * r).mad(polynomial(r, EXP), r), power)
+}
