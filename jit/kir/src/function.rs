@@ -214,6 +214,9 @@ pub struct Function {
     pub remainder_groups: bool,
     /// The blocks.
     pub blocks: Vec<BlockData>,
+    /// Where loops begin that the kernel's barriers lie in, of which a region has the ways past all of these: most iterations end at one.
+    #[serde(skip)]
+    pub cut_loops: Vec<Block>,
     /// What packs call instead of the functions that it calls.
     #[serde(skip)]
     pub callees: Callees,

@@ -54,7 +54,8 @@ pub(super) fn mark<'e>(edit: Edit<'e>, function: Function<'e>, sizes: &mut Sizes
         let instructions = found.blocks.iter().flat_map(|block| block.instructions());
         let size = instructions.map(|inst| 1 + inst.called_function().map_or(0, |callee| sizes.of(callee)));
         let size = size.fold(0_u64, |sum, size| sum.saturating_add(size as u64));
-        let iterations = if last <= 2 * count { count } else { last };
+        // (What counts further than to the array's end takes steps.)
+        let iterations = if (count..=2 * count).contains(&last) { count } else { last };
         let most = if latch.has_loop_hint("llvm.loop.unroll.") { MAX_WANTED } else { MAX_UNROLLED };
         let unrolled = size.saturating_mul(iterations);
         if count <= MAX_ELEMENTS && unrolled <= most && together.saturating_add(unrolled) <= MAX_TOGETHER {
@@ -90,6 +91,26 @@ pub(super) fn indexed<'m>(inst: Instruction<'m>) -> Option<(u64, Vec<Value<'m>>)
             _ => return None,
         }
     }
+}
+
+/// By what indices an instruction loads from a table that never changes: in an order of its own, which a permutation's is, each number of
+/// a loop is a constant all the same once it is unrolled.
+fn looked_up<'m>(inst: Instruction<'m>) -> Option<Vec<Value<'m>>> {
+    if inst.opcode() != LLVMOpcode::LLVMLoad {
+        return None;
+    }
+    let mut indices = Vec::new();
+    let mut address = inst.operand(0)?;
+    while let Some(inst) = address.as_instruction() {
+        if inst.opcode() != LLVMOpcode::LLVMGetElementPtr {
+            return None;
+        }
+        let operands = inst.operands();
+        let (&base, rest) = operands.split_first()?;
+        indices.extend(rest.iter().filter(|index| !index.is_constant()));
+        address = base;
+    }
+    address.as_global()?.constant_initializer().map(|_| indices)
 }
 
 /// The scalars of a type.
@@ -128,6 +149,10 @@ pub(super) fn counted_by<'m>(
     while let Some((value, depth)) = rest.pop() {
         let Some(inst) = value.as_instruction() else { continue };
         let opcode = inst.opcode();
+        if let Some(indices) = looked_up(inst) {
+            rest.extend(indices.into_iter().map(|index| (index, depth + 1)));
+            continue;
+        }
         if opcode == LLVMOpcode::LLVMPHI && headers.contains(&inst.block()) {
             found.push(inst.block());
         } else if depth < MAX_DEPTH && operations.iter().any(|some| some.contains(&opcode)) {

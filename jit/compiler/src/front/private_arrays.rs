@@ -207,6 +207,21 @@ mod tests {
         }
     }
 
+    #[test]
+    fn arrays_in_the_order_of_a_table_become_values() {
+        let table = |kind: &str| {
+            let text = kernel(4, SQUARE).replace(
+                "%to = getelementptr float, ptr %a, i64 %i",
+                "%in = getelementptr inbounds [4 x i32], ptr addrspace(2) @order, i64 0, i64 %i\n %n = load i32, ptr addrspace(2) %in
+                 %at = sext i32 %n to i64\n %to = getelementptr float, ptr %a, i64 %at",
+            );
+            let order = "[4 x i32] [i32 2, i32 0, i32 3, i32 1]";
+            cleaned(&format!("@order = internal addrspace(2) {kind} {order}\n{text}"), true)
+        };
+        let text = table("constant");
+        assert!(!text.contains("alloca") && !text.contains("phi") && !text.contains("@order"), "{text}");
+    }
+
     /// A kernel that adds to an array's elements in a loop within another, which counts to what it is given, and stores them all.
     fn tile(size: u32, count: &str) -> String {
         let store = |n: u32| {

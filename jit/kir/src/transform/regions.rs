@@ -8,7 +8,7 @@ use super::context::{Context, crosses_border};
 use super::offsets::sink_offsets;
 use super::{ContextKind, Region, RegionExit, WorkGroup, collectives, remove_dead_code};
 use crate::ContextSlot;
-use crate::analysis::{ControlFlow, Liveness, Uniformity, escaping_slots};
+use crate::analysis::{ControlFlow, Liveness, LoopId, Loops, Uniformity, escaping_slots};
 use crate::{Block, Function, Op, Slot, Target, Terminator, Type, Value, ValueDef};
 use fixedbitset::FixedBitSet;
 use std::collections::{BTreeSet, HashMap, HashSet};
@@ -25,7 +25,9 @@ pub fn form_regions(mut kernel: Function) -> WorkGroup {
     let context = Context::new(collectives, &kernel, &flow, &liveness, &uniformity, &borders);
     let starts: Vec<Block> =
         kernel.block_ids().filter(|&b| borders.contains(b) && flow.is_reachable(b)).collect();
-    let mut former = Former { kernel, uniformity, liveness, borders, context, starts, finished: None };
+    let cut_loops = cut_loops(&flow, &borders);
+    let mut former =
+        Former { kernel, uniformity, liveness, borders, context, starts, cut_loops, finished: None };
     if (0..former.starts.len()).any(|r| former.mixes_return(r)) {
         former.finished = Some(former.context.add(ContextKind::Varying(Type::int(8))));
     }
@@ -43,6 +45,17 @@ pub fn form_regions(mut kernel: Function) -> WorkGroup {
     }
 }
 
+/// Where loops begin that have borders in them.
+fn cut_loops(flow: &ControlFlow, borders: &Borders) -> Vec<Block> {
+    let Some(loops) = Loops::new(flow) else { return Vec::new() };
+    let ids = (0..loops.count()).map(LoopId);
+    let is_cut = |id: &LoopId| {
+        let mut blocks = flow.reverse_post_order().iter().filter(|&&block| loops.contains(*id, block));
+        blocks.any(|&block| borders.contains(block))
+    };
+    ids.filter(is_cut).map(|id| loops.get(id).header).collect()
+}
+
 struct Former {
     kernel: Function,
     uniformity: Uniformity,
@@ -51,6 +64,7 @@ struct Former {
     context: Context,
     /// The block with which each region begins.
     starts: Vec<Block>,
+    cut_loops: Vec<Block>,
     /// Set for a work-item that returned while others go on; only if that can happen.
     finished: Option<ContextSlot>,
 }
@@ -113,7 +127,8 @@ impl Former {
             exits: Vec::new(),
         };
         builder.build();
-        let Builder { mut body, exits, .. } = builder;
+        let Builder { mut body, exits, blocks, .. } = builder;
+        body.cut_loops = self.cut_loops.iter().filter_map(|block| blocks.get(block).copied()).collect();
         remove_dead_code(&mut body);
         let once = self.runs_once(&flow, &body);
         Region { body, exits, once, wide: None, tail: None }

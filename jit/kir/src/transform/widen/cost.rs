@@ -50,6 +50,9 @@ const ITERATIONS: f64 = 32.0;
 /// shorter than what all share.
 const OWN_ITERATIONS: f64 = 8.0;
 
+/// The same of a loop that barriers lie in, of which this is what passes them all: a level of a sort, once its last step is done.
+const PAST_BARRIERS: f64 = 1.0;
+
 /// A pack stays in a loop as long as its longest work-item. (What inner loops make of it evens out: who takes long in one iteration of an
 /// outer loop does not in another.)
 const LONGEST: f64 = 1.3;
@@ -235,6 +238,7 @@ impl<'a> Model<'a> {
         let is_own = self.assumed == Assumed::LoopsAlike || self.facts.shapes.is_divergent_loop(id);
         let guess = match is_own {
             _ if self.frequencies.is_retry(id) => 1.0,
+            _ if self.body.cut_loops.contains(&self.facts.loops.get(id).header) => PAST_BARRIERS,
             true => OWN_ITERATIONS,
             false => ITERATIONS,
         };
@@ -267,7 +271,40 @@ impl<'a> Model<'a> {
 mod tests {
     use super::*;
     use crate::parse;
-    use crate::transform::form_regions;
+    use crate::transform::{Region, form_regions};
+
+    /// A sort's levels, whose steps a barrier ends: regions know that of either loop they have what passes it.
+    #[test]
+    fn loops_with_barriers_are_known_in_regions() {
+        let text = "kernel \"k\"(%0: ptr(global) @ 0, %1: i32 @ 8) {
+b0:
+  %2: i64 = local_id 0
+  %3: i32 = load %0, align 4
+  %4: ptr(global) = address %0 + %2*4 + 0
+  jump b1(1:i32)
+b1(%5: i32):
+  %6: i1 = icmp ult %5, %3
+  branch %6, b2(%5), b5
+b2(%7: i32):
+  %8: i1 = icmp eq %7, 0:i32
+  branch %8, b4, b3
+b3:
+  %9: i32 = load %4, align 4
+  %10: i32 = add %9, %7
+  store %4, %10, align 4
+  %11: i32 = lshr %7, 1:i32
+  barrier b2(%11)
+b4:
+  %12: i32 = shl %5, 1:i32
+  jump b1(%12)
+b5:
+  return
+}";
+        let group = form_regions(parse(text).unwrap());
+        let is_cut = |region: &&Region| !region.body.cut_loops.is_empty();
+        let cut = group.regions.iter().filter(is_cut).count();
+        assert!(0 < cut && cut < group.regions.len(), "{cut} of {} regions", group.regions.len());
+    }
 
     /// How many times as fast 16 lanes are thought to be for a loop whose body this is: %0 and %1 are buffers, %2 a size, %3 the
     /// work-item, %10 its row, %4 the counter, %5 a float that is carried, %6 the next one.
