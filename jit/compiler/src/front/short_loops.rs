@@ -5,10 +5,10 @@
 use super::array_loops::{self, FACTORS, SUMS};
 use super::private_arrays::unroll_marked;
 use crate::llvm::loops::{self, Loop, MAX_BLOCKS};
-use crate::llvm::{Block, Function, Instruction, LlvmError, Module};
+use crate::llvm::{Block, Function, Instruction, LlvmError, Module, Value};
 use inkwell::llvm_sys::LLVMOpcode;
 use inkwell::targets::TargetMachine;
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 /// As many elements as the largest vectors have.
 const MAX_ITERATIONS: u64 = 16;
@@ -36,18 +36,60 @@ fn short_loops<'m>(function: Function<'m>) -> Vec<Instruction<'m>> {
     let short: Vec<&Loop> = short.collect();
     let headers: HashSet<Block> = short.iter().map(|found| found.header).collect();
     let (mut neighbours, mut others) = (HashSet::new(), HashSet::new());
+    // By how much the loop's count is multiplied, and how many addresses are made of it so.
+    let mut groups: HashMap<(Block, u64), u64> = HashMap::new();
     for address in function.instructions().into_iter().filter(is_address) {
         let indices = &address.operands()[1..];
         let last = indices.last().map_or(&[][..], std::slice::from_ref);
         let near = array_loops::counted_by(last, &[SUMS], &headers);
         let all = array_loops::counted_by(indices, &[SUMS, FACTORS], &headers);
-        others.extend(all.into_iter().filter(|header| !near.contains(header)));
+        for header in all.into_iter().filter(|header| !near.contains(header)) {
+            match last.first().and_then(|&index| multiple_of(index, header)) {
+                Some(factor) => {
+                    *groups.entry((header, factor)).or_default() += 1 + behind(address);
+                }
+                None => _ = others.insert(header),
+            }
+        }
         neighbours.extend(near);
+    }
+    // As many elements in an iteration as it goes on by are neighbours, too.
+    for ((header, factor), count) in groups {
+        let of = if count >= factor { &mut neighbours } else { &mut others };
+        of.insert(header);
     }
     let along = &neighbours - &others;
     let wanted = short.iter().filter(|found| along.contains(&found.header));
     let latches = wanted.filter_map(|found| found.latch.terminator());
     latches.filter(|latch| !latch.has_loop_hint("llvm.loop.unroll.disable")).collect()
+}
+
+/// Addresses a constant distance behind one.
+fn behind(address: Instruction) -> u64 {
+    let users = address.users().into_iter().filter_map(|user| user.as_instruction());
+    let addresses = users.filter(|user| user.opcode() == LLVMOpcode::LLVMGetElementPtr);
+    addresses.filter(|user| user.operands()[1..].iter().all(|index| index.is_constant())).count() as u64
+}
+
+/// By what constant the count of a loop is multiplied in an index that is a sum of that and of what has nothing to do with it.
+fn multiple_of<'m>(index: Value<'m>, header: Block<'m>) -> Option<u64> {
+    let mut index = index.as_instruction()?;
+    loop {
+        let operands = index.operands();
+        let constant = || operands.get(1)?.constant_signed();
+        let is_count = || {
+            let headers = HashSet::from([header]);
+            !array_loops::counted_by(&operands[..1], &[SUMS], &headers).is_empty()
+        };
+        match index.opcode() {
+            LLVMOpcode::LLVMShl if is_count() => return 1_u64.checked_shl(constant()?.try_into().ok()?),
+            LLVMOpcode::LLVMMul if is_count() => return constant()?.try_into().ok(),
+            opcode if SUMS.contains(&opcode) && (operands.len() == 1 || constant().is_some()) => {
+                index = operands[0].as_instruction()?;
+            }
+            _ => return None,
+        }
+    }
 }
 
 fn is_short(found: &Loop) -> bool {
@@ -83,6 +125,26 @@ mod tests {
                 assert_eq!(text.matches("store i8").count(), count as usize, "{text}");
             }
         }
+    }
+
+    /// A kernel that goes over four groups of `count` neighbouring bytes each, of which the first is at four times the count.
+    fn groups(count: u32) -> String {
+        let others = (1..count).map(|n| {
+            format!(
+                "%q{n} = getelementptr i8, ptr addrspace(1) %q, i64 {n}\n %x{n} = load i8, ptr addrspace(1) %q{n}
+                 %y{n} = xor i8 %x{n}, %x\n store i8 %y{n}, ptr addrspace(1) %q{n}\n"
+            )
+        });
+        let others: String = others.collect();
+        channels(4, "%k = shl i64 %i, 2", "").replace("%y = xor", &format!("{others} %y = xor"))
+    }
+
+    #[test]
+    fn groups_of_neighbours_are_met_at_once() {
+        let text = cleaned(&groups(4), true);
+        assert!(!text.contains("phi") && text.matches("store i8").count() == 16, "{text}");
+        let text = cleaned(&groups(3), true);
+        assert!(text.contains("phi") && text.matches("store i8").count() == 3, "{text}");
     }
 
     #[test]
