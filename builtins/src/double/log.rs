@@ -77,6 +77,17 @@ fn rest(f: f64) -> f64 {
 
 #[inline(always)]
 pub(super) fn log(x: f64) -> f64 {
+    if !table::is_quick() {
+        return log_of_any(x);
+    }
+    // Only rare numbers take the branch.
+    let is_common = is_positive_normal(x);
+    let rare = if is_common { 0.0 } else { log_of_any(x) };
+    select_unpredictable(is_common, table::log(x), rare)
+}
+
+#[inline(always)]
+fn log_of_any(x: f64) -> f64 {
     let (k, m) = parts(x);
     let f = m - 1.0;
     special(x, k.mad(LN_2_HIGH, f + k.mad(LN_2_LOW, rest(f))))

@@ -75,6 +75,18 @@ const LOG: [f64; 9] = [
     0.0911902912746171,
 ];
 
+/// The same; error 2^-60 / z².
+const LOG_OF_FEW: [f64; 8] = [
+    0.3333333333333259,
+    -0.24999999999997438,
+    0.20000000007935936,
+    -0.16666666682307266,
+    0.1428569135487185,
+    -0.12499967767606573,
+    0.11135993314325841,
+    -0.10027483033356363,
+];
+
 /// 2^(n/16).
 static POWERS: [f64; 16] = [
     1.0,
@@ -107,19 +119,41 @@ const EXP: [f64; 5] = [
 /// What added to a number below 2^31 leaves its sixteenths in the sum's lowest bits.
 pub(super) const ROUND_TO_SIXTEENTHS: f64 = 6755399441055744.0 / 16.0;
 
-/// log(x) of x / 2^lift to 2^-61 or better, whose second part may have bits of the first.
+/// A positive normal number as 2^k M (1 + z), with z and the logarithm of M in two parts.
+struct Reduced {
+    k: f64,
+    z: f64,
+    log: Pair,
+}
+
+/// Of x / 2^lift.
 #[inline(always)]
-pub(super) fn log_sum_of_positive((x, lift): (f64, f64)) -> Pair {
+fn reduced((x, lift): (f64, f64)) -> Reduced {
     let Split { k, m, sixteenth } = split_from::<LEAST>(x, lift);
     let at = |table: &[f64; 16]| table[(sixteenth & 15) as usize];
-    let z = m.mad(at(&INVERSE), -1.0);
+    Reduced { k, z: m.mad(at(&INVERSE), -1.0), log: Pair { hi: at(&LOG_HIGH), lo: at(&LOG_LOW) } }
+}
+
+/// log(x) of a positive normal number, within an ULP.
+#[inline(always)]
+pub(super) fn log(x: f64) -> f64 {
+    let Reduced { k, z, log } = reduced((x, 0.0));
+    let square = z * z;
+    let cubic = (z * square).mad(polynomial(z, LOG_OF_FEW), k.mad(LN_2_LOW, log.lo));
+    k.mad(LN_2_HIGH, log.hi) + (z + square.mad(-0.5, cubic))
+}
+
+/// log(x) of x / 2^lift to 2^-61 or better, whose second part may have bits of the first.
+#[inline(always)]
+pub(super) fn log_sum_of_positive(lifted: (f64, f64)) -> Pair {
+    let Reduced { k, z, log } = reduced(lifted);
     let square = product(z, z);
     let cubic = z * square.hi * polynomial(z, LOG);
     // The largest parts, without what rounding takes: the first sum is exact.
-    let Pair { hi, lo } = ordered_sum(k.mad(LN_2_HIGH, at(&LOG_HIGH)), z);
+    let Pair { hi, lo } = ordered_sum(k.mad(LN_2_HIGH, log.hi), z);
     let main = square.hi.mad(-0.5, hi);
     let main_lost = square.hi.mad(-0.5, hi - main);
-    let small = square.lo.mad(-0.5, k.mad(LN_2_LOW, at(&LOG_LOW)));
+    let small = square.lo.mad(-0.5, k.mad(LN_2_LOW, log.lo));
     Pair { hi: main, lo: cubic + (small + (lo + main_lost)) }
 }
 
