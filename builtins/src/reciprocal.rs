@@ -38,9 +38,10 @@ pub(crate) fn reciprocal_root(x: f64) -> f64 {
     host::reciprocal_root(x)
 }
 
-/// Whether [`reciprocal_root`] begins with an approximation: it does where there is AVX-512, as [`scale`] does.
+/// Whether [`reciprocal_root`] begins with an approximation: it does where there is AVX-512, as [`scale`] does. (On the host, where tests run,
+/// where operations are fused.)
 #[inline(always)]
-fn is_approximated() -> bool {
+pub(crate) fn is_approximated() -> bool {
     if cfg!(spirula_bitcode) { scale::is_quick() } else { cfg!(not(feature = "unfused")) }
 }
 

@@ -3,17 +3,14 @@
 
 use super::log::{LN_2_HIGH, LN_2_LOW};
 use super::pair::{Pair, ordered_sum, product};
+use crate::exp::ROUND;
 use crate::log::{Split, split_from};
 use crate::multiply_add::MultiplyAdd;
 use crate::polynomial::polynomial;
-use crate::scale;
 use std::f64::consts::SQRT_2;
 
-/// Whether such tables are looked up by an instruction. (On the host, where tests run, that has fused operations.)
-#[inline(always)]
-pub(super) fn is_quick() -> bool {
-    if cfg!(spirula_bitcode) { scale::is_quick() } else { cfg!(not(feature = "unfused")) }
-}
+/// Whether such tables are looked up by an instruction: where there are approximations of reciprocals as well.
+pub(super) use crate::reciprocal::is_approximated as is_quick;
 
 /// From here on m is in sixteen steps, of which the ninth goes from 1 - 1/64 to 1 + 1/32.
 const LEAST: u64 = 0.734375f64.to_bits();
@@ -117,7 +114,7 @@ const EXP: [f64; 5] = [
 ];
 
 /// What added to a number below 2^31 leaves its sixteenths in the sum's lowest bits.
-pub(super) const ROUND_TO_SIXTEENTHS: f64 = 6755399441055744.0 / 16.0;
+pub(super) const ROUND_TO_SIXTEENTHS: f64 = ROUND / 16.0;
 
 /// A positive normal number as 2^k M (1 + z), with z and the logarithm of M in two parts.
 struct Reduced {

@@ -88,7 +88,10 @@ pub fn build(
     let is_whole = !settings.checks.any() && !options.addresses.is_linear();
     // The baseline has no lanes.
     let known = LazyCell::new(|| match is_whole {
-        true => (Callees::new(module, target.facts()), Tables::new(module, target.facts())),
+        true => {
+            let tables = Tables::new(module, target.facts());
+            (Callees::new(module, target.facts(), &tables), tables)
+        }
         false => Default::default(),
     });
     let (mut infos, mut remarks) = (Vec::new(), Vec::new());

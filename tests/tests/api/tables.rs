@@ -1,6 +1,6 @@
 //! Tables of bytes and of 16 bits that each work-item looks something up in: by indices that lead to all of a table, which begins at any
-//! byte, and lies between pages that nobody may touch; and small constant ones, which packs hold in registers. Against the host, in packs of several widths and in both tiers. Skipped on a device
-//! without a compiler.
+//! byte, and lies between pages that nobody may touch; and small constant ones, which packs hold in registers. Against the host, in packs of
+//! several widths and in both tiers. Skipped on a device without a compiler.
 
 use crate::setup::{again, again_with, tests};
 use crate::sources::{built, setup};

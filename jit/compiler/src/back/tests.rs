@@ -17,7 +17,7 @@ use spirula_interface::target::TargetFacts;
 use spirula_kir::analysis::find_effects;
 use spirula_kir::pipeline::{self, Lowered, Options};
 use spirula_kir::transform::legalize::legalize;
-use spirula_kir::transform::widen::Callees;
+use spirula_kir::transform::widen::{Callees, Tables};
 use spirula_kir::{Function, Module, parse, parse_module, verify};
 use spirula_service::LoadedProgram;
 use std::cell::RefCell;
@@ -64,7 +64,7 @@ fn lower_calling(mut module: Module, lanes: u32, in_lanes: bool) -> (Lowered, St
     module.verify().unwrap();
     let mut kernel = module.kernels.remove(0);
     if in_lanes {
-        kernel.callees = Callees::new(&module, TargetFacts::with_vectors(512));
+        kernel.callees = Callees::new(&module, TargetFacts::with_vectors(512), &Tables::default());
     }
     let lanes = (lanes != CHOSEN).then_some(lanes);
     let options = Options {

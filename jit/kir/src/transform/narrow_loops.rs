@@ -7,7 +7,7 @@
 use super::demanded_bits::drop_promises;
 use crate::analysis::demanded_bits::{Demanded, asked};
 use crate::builder::{Builder, replace_uses, rewrite};
-use crate::{BinaryOp, Block, CastOp, Flags, Function, Inst, Op, Type, Value, ValueDef};
+use crate::{BinaryOp, CastOp, Flags, Function, Inst, Op, Type, Value, ValueDef};
 use fixedbitset::FixedBitSet;
 use std::collections::{HashMap, HashSet};
 
@@ -24,7 +24,7 @@ pub fn narrow_loops(function: &mut Function) {
     if narrow.is_empty() {
         return;
     }
-    let mut promised = FixedBitSet::with_capacity(function.value_count());
+    let mut extended = FixedBitSet::with_capacity(function.value_count());
     let mut cut = HashMap::new();
     narrow.iter().for_each(|&value| function.retype(value, Type::I32));
     rewrite(function, |builder, inst| {
@@ -39,13 +39,13 @@ pub fn narrow_loops(function: &mut Function) {
             cut.insert(result, value);
             return true;
         }
-        extend_operands(builder, inst, &narrow, &mut promised);
+        extend_operands(builder, inst, &narrow, &mut extended);
         false
     });
     bring_narrowly(function, &narrow);
     replace_uses(function, &cut);
-    promised.grow(function.value_count());
-    drop_promises(function, &Demanded::new(function), promised);
+    extended.grow(function.value_count());
+    drop_promises(function, &Demanded::new(function), extended);
 }
 
 fn is_product(function: &Function, inst: Inst) -> bool {
@@ -154,7 +154,10 @@ fn lowest_bits(builder: &mut Builder, value: Value, narrow: &HashSet<Value>) -> 
 /// Has others, who ask for no more either, take zeros for the upper bits.
 fn extend_operands(builder: &mut Builder, inst: Inst, narrow: &HashSet<Value>, extended: &mut FixedBitSet) {
     let mut op = builder.function.op(inst).clone();
-    if matches!(op, Op::Cast { op: CastOp::Trunc, .. }) {
+    let is_short =
+        |result: Value| builder.function.ty(result).scalar().is_some_and(|to| to.bits() < NARROW.into());
+    if matches!(op, Op::Cast { op: CastOp::Trunc, .. }) && builder.function.result(inst).is_some_and(is_short)
+    {
         return;
     }
     let mut any = false;
@@ -178,7 +181,7 @@ fn bring_narrowly(function: &mut Function, narrow: &HashSet<Value>) {
             let params = function.block(target.block).params.clone();
             for (param, argument) in params.iter().zip(&mut target.arguments) {
                 if narrow.contains(param) && *function.ty(*argument) == Type::I64 {
-                    *argument = lowest_bits(&mut at(function, block), *argument, narrow);
+                    *argument = lowest_bits(&mut Builder { function, at: block }, *argument, narrow);
                     any = true;
                 }
             }
@@ -187,8 +190,4 @@ fn bring_narrowly(function: &mut Function, narrow: &HashSet<Value>) {
             function.set_terminator(block, terminator);
         }
     }
-}
-
-fn at(function: &mut Function, block: Block) -> Builder<'_> {
-    Builder { function, at: block }
 }

@@ -48,12 +48,9 @@ pub fn form_regions(mut kernel: Function) -> WorkGroup {
 /// Where loops begin that have borders in them.
 fn cut_loops(flow: &ControlFlow, borders: &Borders) -> Vec<Block> {
     let Some(loops) = Loops::new(flow) else { return Vec::new() };
-    let ids = (0..loops.count()).map(LoopId);
-    let is_cut = |id: &LoopId| {
-        let mut blocks = flow.reverse_post_order().iter().filter(|&&block| loops.contains(*id, block));
-        blocks.any(|&block| borders.contains(block))
-    };
-    ids.filter(is_cut).map(|id| loops.get(id).header).collect()
+    let starts = flow.reverse_post_order().iter().filter(|&&block| borders.contains(block));
+    let cut: BTreeSet<LoopId> = starts.flat_map(|&start| loops.around(loops.innermost(start))).collect();
+    cut.into_iter().map(|id| loops.get(id).header).collect()
 }
 
 struct Former {

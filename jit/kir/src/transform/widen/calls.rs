@@ -119,12 +119,11 @@ impl Facts {
 }
 
 impl Callees {
-    /// A program's, on this processor.
-    pub fn new(module: &Module, target: TargetFacts) -> Self {
+    /// A program's, on this processor, whose tables are these.
+    pub fn new(module: &Module, target: TargetFacts, tables: &Tables) -> Self {
         let private = module.stack_sizes();
         let private = |name: &str| private.get(name).copied().unwrap_or(u64::MAX);
         let shallow = shallow(module);
-        let tables = Tables::new(module, target);
         let with_tables = |function: &Function| {
             let mut function = function.clone();
             function.tables = tables.clone();

@@ -306,6 +306,24 @@ b5:
         assert!(0 < cut && cut < group.regions.len(), "{cut} of {} regions", group.regions.len());
     }
 
+    #[test]
+    fn what_passes_all_barriers_is_one_iteration() {
+        let group = form_regions(parse(&kernel(&format!("{COLUMNS}{SUM}"))).unwrap());
+        let estimate = |body: &Function| {
+            let facts = Facts::new(body, &group.context, 16).unwrap();
+            cost(body, &facts, &group.context, 16, &TargetFacts::with_vectors(512))
+        };
+        let mut body = group.regions[0].body.clone();
+        let whole = estimate(&body);
+        let flow = crate::analysis::ControlFlow::new(&body);
+        body.cut_loops = vec![crate::analysis::Loops::new(&flow).unwrap().get(LoopId(0)).header];
+        let passed = estimate(&body);
+        assert!(
+            passed.scalar < whole.scalar / 8.0 && passed.pack < whole.pack / 8.0,
+            "{passed:?}, {whole:?}"
+        );
+    }
+
     /// How many times as fast 16 lanes are thought to be for a loop whose body this is: %0 and %1 are buffers, %2 a size, %3 the
     /// work-item, %10 its row, %4 the counter, %5 a float that is carried, %6 the next one.
     fn gain(body: &str) -> f64 {

@@ -224,11 +224,11 @@ mod tests {
     use super::*;
     use crate::module::ConstantData;
     use crate::parse;
-    use crate::transform::widen::Facts;
+    use crate::transform::form_regions;
+    use crate::transform::widen::{Facts, widen};
 
-    /// How many registers a table of so many bytes fills that is accessed by this address and as that type, if it is looked up in
-    /// registers, and how many instructions lanes do without.
-    fn looked_up(size: u64, address: &str, ty: &str) -> (Option<u32>, usize) {
+    /// A kernel that accesses a table of so many bytes by this address and as that type.
+    fn kernel(size: u64, address: &str, ty: &str) -> Function {
         let text = format!(
             "kernel \"k\"(%0: ptr(global) @ 0) {{\nb0:\n  jump b1\nb1:\n  %1: i64 = global_id 0\n  %2: ptr(global) = address %0 + %1*4 + 0\n  \
              %3: i32 = load %2, align 4\n  %4: i64 = zext %3\n  %5: ptr(constant) = global_address @\"t\"\n  %6: ptr(constant) = {address}\n  \
@@ -240,6 +240,12 @@ mod tests {
         let module = Module { constants: vec![constant], ..Module::default() };
         let target = TargetFacts { avx512: true, permutes_bytes: true, ..TargetFacts::with_vectors(512) };
         body.tables = Tables::new(&module, target);
+        body
+    }
+
+    /// How many registers the table fills, if it is looked up in registers, and how many instructions lanes do without.
+    fn looked_up(size: u64, address: &str, ty: &str) -> (Option<u32>, usize) {
+        let body = kernel(size, address, ty);
         let facts = Facts::new(&body, &[], 16).unwrap();
         let loaded = body.insts().find_map(|inst| match body.op(inst) {
             &Op::Load { pointer, align: 1, .. } => Some((pointer, body.ty(body.result(inst)?).clone())),
@@ -256,6 +262,13 @@ mod tests {
         assert_eq!(looked_up(64, "address inbounds %5 + %4*4 + 0", "f32"), (Some(1), 2));
         assert_eq!(looked_up(129, "address inbounds %5 + %4*8 + -8", "f64"), (Some(4), 2));
         assert_eq!(looked_up(65, "address inbounds %5 + %4*2 + 2", "i16"), (Some(2), 2));
+    }
+
+    #[test]
+    fn packs_look_up() {
+        let group = form_regions(kernel(64, "address inbounds %5 + %4*4 + 0", "f32"));
+        let wide = widen(&group.regions[0], None, &group.context, 16).unwrap().body.to_string();
+        assert!(wide.contains("spirula.lookup") && !wide.contains("masked_load"), "{wide}");
     }
 
     #[test]
