@@ -18,7 +18,7 @@ pub(super) const LN_2_LOW: f64 = 5.497923018708371e-14;
 pub(super) const LOG10_2_HIGH: f64 = 0.30102999566395283;
 pub(super) const LOG10_2_LOW: f64 = 2.8363394551044964e-14;
 /// 1 / ln 2 - LOG2_E.
-const LOG2_E_REST: f64 = 2.0355273740931033e-17;
+pub(super) const LOG2_E_REST: f64 = 2.0355273740931033e-17;
 /// 2/3 in two doubles.
 const TWO_THIRDS: Pair = Pair { hi: 0.6666666666666666, lo: 3.700743415417188e-17 };
 
@@ -77,13 +77,19 @@ fn rest(f: f64) -> f64 {
 
 #[inline(always)]
 pub(super) fn log(x: f64) -> f64 {
+    quick_or_any(x, table::log, log_of_any)
+}
+
+/// A logarithm by table where that is quick and x a positive normal number.
+#[inline(always)]
+fn quick_or_any(x: f64, quick: impl Fn(f64) -> f64, any: impl Fn(f64) -> f64) -> f64 {
     if !table::is_quick() {
-        return log_of_any(x);
+        return any(x);
     }
     // Only rare numbers take the branch.
     let is_common = is_positive_normal(x);
-    let rare = if is_common { 0.0 } else { log_of_any(x) };
-    select_unpredictable(is_common, table::log(x), rare)
+    let rare = if is_common { 0.0 } else { any(x) };
+    select_unpredictable(is_common, quick(x), rare)
 }
 
 #[inline(always)]
@@ -95,6 +101,11 @@ fn log_of_any(x: f64) -> f64 {
 
 #[inline(always)]
 fn log2(x: f64) -> f64 {
+    quick_or_any(x, table::log2, log2_of_any)
+}
+
+#[inline(always)]
+fn log2_of_any(x: f64) -> f64 {
     let (k, m) = parts(x);
     let f = m - 1.0;
     let main = product(f, LOG2_E);
@@ -104,6 +115,11 @@ fn log2(x: f64) -> f64 {
 
 #[inline(always)]
 fn log10(x: f64) -> f64 {
+    quick_or_any(x, table::log10, log10_of_any)
+}
+
+#[inline(always)]
+fn log10_of_any(x: f64) -> f64 {
     let (k, m) = parts(x);
     let f = m - 1.0;
     let main = product(f, LOG10_E);
@@ -123,6 +139,10 @@ fn log1p(x: f64) -> f64 {
 #[inline(always)]
 pub(crate) fn log1p_of_sum(x: f64, low: f64, doublings: f64) -> f64 {
     let u = sum(1.0, x);
+    if table::is_quick() {
+        let result = table::log_of_sum(Pair { hi: u.hi, lo: u.lo + low }, doublings);
+        return select_unpredictable(x <= f64::MAX, result, x);
+    }
     let (k, m) = split_lifted(u.hi, 0.0);
     let is_near = k == 0.0;
     let f = select_unpredictable(is_near, x, m - 1.0);
