@@ -157,7 +157,7 @@ pub fn widen(
 ) -> Option<WideBody> {
     let body = &region.body;
     let facts = Facts::new(body, context, lanes)?;
-    let plan = scheduled(body, &facts, context);
+    let plan = schedule(body, &facts, context);
     let mut function = Function::new(&format!("{}.x{lanes}", body.name));
     for param in &body.params {
         function.add_param(body.ty(param.value).clone(), param.offset, param.passing);
@@ -173,11 +173,6 @@ pub fn widen(
     widener.return_exit = return_exit;
     widener.run(&plan, None);
     Some(WideBody { lanes, body: widener.out.finish(), disjoint: false, rows: Vec::new() })
-}
-
-/// The order of a body's blocks in lanes.
-fn scheduled(body: &Function, facts: &Facts, context: &[ContextKind]) -> Schedule {
-    schedule(body, facts, &|block| schedule::wants_all_lanes_guard(body, &facts.shapes, context, block))
 }
 
 /// What writes a body in lanes into a function that has its parameters.

@@ -7,10 +7,11 @@
 
 use super::adjacent::{Merging, merge_adjacent};
 use super::cost::{Cost, cost};
+use super::schedule::schedule;
 use super::slots::ArgumentAccesses;
 use super::tables::Tables;
 use super::values::components;
-use super::{Facts, Widener, new_widener, scheduled};
+use super::{Facts, Widener, new_widener};
 use crate::analysis::{ControlFlow, Loops, Shape};
 use crate::builder::Builder;
 use crate::transform::ContextKind;
@@ -248,7 +249,7 @@ impl Callees {
     fn widen(&self, callee: &Function, form: &Form) -> Option<Function> {
         let Region { body, context } = self.region(callee, form)?;
         let facts = Facts::new(&body, &context, form.lanes)?;
-        let plan = scheduled(&body, &facts, &context);
+        let plan = schedule(&body, &facts, &context);
         let Signature::Function { result } = &callee.signature else { return None };
         let mut function =
             Function::callable(&form.name(), result.as_ref().map(|ty| wide_type(ty, form.lanes)));

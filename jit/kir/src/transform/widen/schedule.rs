@@ -30,12 +30,8 @@ pub(super) struct Schedule {
     pub step_of: Vec<usize>,
 }
 
-/// The order for a body; `wants_all_lanes_guard` says whether a block must not, or had better not run without an active lane.
-pub(super) fn schedule(
-    function: &Function,
-    facts: &Facts,
-    wants_all_lanes_guard: &dyn Fn(Block) -> bool,
-) -> Schedule {
+/// The order for a body, whose blocks' values that cross barriers are of these kinds.
+pub(super) fn schedule(function: &Function, facts: &Facts, context: &[ContextKind]) -> Schedule {
     let Facts { flow, loops, shapes, masks, seldom_left, .. } = facts;
     let order = linear_order(function, flow, loops);
     let mut step_of = vec![order.len(); function.blocks.len()];
@@ -47,13 +43,19 @@ pub(super) fn schedule(
         }
     }
     let size = order.len();
+    let mut cost_before = vec![0];
+    for node in &order {
+        let cost = if let Node::Block(block) = node { block_cost(function, shapes, *block) } else { 0 };
+        cost_before.push(cost_before[cost_before.len() - 1] + cost);
+    }
     let planner = Planner {
         function,
         loops,
         shapes,
         masks,
         seldom_left,
-        wants_all_lanes_guard,
+        context,
+        cost_before,
         order,
         step_of,
         end_of,
@@ -66,14 +68,8 @@ pub(super) fn schedule(
 /// At least that many vector operations are worth a test whether any lane is active.
 const GUARDED_COST: usize = 12;
 
-/// Whether a block wants an all-lanes guard (a branch around it where no lane is active, BOSCC): something in it is done once
-/// for all lanes, or it is long.
-pub(super) fn wants_all_lanes_guard(
-    body: &Function,
-    shapes: &Shapes,
-    context: &[ContextKind],
-    block: Block,
-) -> bool {
+/// Whether something in a block is done once for all lanes: it must not run where no lane is active.
+fn acts_once(body: &Function, shapes: &Shapes, context: &[ContextKind], block: Block) -> bool {
     let data = body.block(block);
     let uniform = |v: Value| shapes.shape_at(v, block) == Shape::Uniform;
     let acts_once = |op: &Op| match op {
@@ -83,10 +79,13 @@ pub(super) fn wants_all_lanes_guard(
         Op::Unary { op: UnaryOp::Freeze, .. } => false,
         op => op.has_effect() || !op.is_speculatable(),
     };
-    let cost: usize = data.insts.iter().map(|&i| weight(body, shapes, block, i)).sum();
-    cost >= GUARDED_COST
-        || matches!(data.terminator, Terminator::Exit(_))
+    matches!(data.terminator, Terminator::Exit(_))
         || data.insts.iter().any(|&i| acts_once(body.op(i)) || loads_vector(body, i))
+}
+
+/// Vector operations of a block, roughly.
+fn block_cost(body: &Function, shapes: &Shapes, block: Block) -> usize {
+    body.block(block).insts.iter().map(|&i| weight(body, shapes, block, i)).sum()
 }
 
 /// Whether it loads vectors: lanes that are not active load what an active one does.
@@ -114,7 +113,9 @@ struct Planner<'a> {
     shapes: &'a Shapes,
     masks: &'a Masks,
     seldom_left: &'a SeldomLeft,
-    wants_all_lanes_guard: &'a dyn Fn(Block) -> bool,
+    context: &'a [ContextKind],
+    /// The vector operations in front of each step.
+    cost_before: Vec<usize>,
     order: Vec<Node>,
     step_of: Vec<usize>,
     end_of: Vec<usize>,
@@ -152,7 +153,10 @@ impl Planner<'_> {
         let mut skip = None;
         if empty
             && let Some(&first) = waiting.first()
-            && (is_header || decides || (self.wants_all_lanes_guard)(block) || self.goes_on_beyond(block))
+            && (is_header
+                || decides
+                || self.wants_all_lanes_guard(at, block, first)
+                || self.goes_on_beyond(block))
         {
             self.maybe_empty[at] = false;
             self.go(at, first, waiting.clone());
@@ -188,6 +192,13 @@ impl Planner<'_> {
                 .collect()
         };
         Step { node: Node::Block(block), skip, ways }
+    }
+
+    /// Whether a block wants an all-lanes guard (a branch around it where no lane is active, BOSCC): something in it is done once for all lanes,
+    /// or what lies in front of the step at which lanes may wait, all of which is skipped, is long.
+    fn wants_all_lanes_guard(&self, at: usize, block: Block, first: usize) -> bool {
+        self.cost_before[first] - self.cost_before[at] >= GUARDED_COST
+            || acts_once(self.function, self.shapes, self.context, block)
     }
 
     /// Whether a block comes behind the question whether its loop goes on, which accesses memory. When the last lanes have left, that memory may
@@ -308,9 +319,55 @@ b2:
   return
 }}"
         );
-        let group = form_regions(parse(&text).unwrap_or_else(|e| panic!("{e}\n{text}")));
+        branches_of(&text)
+    }
+
+    fn branches_of(text: &str) -> usize {
+        let group = form_regions(parse(text).unwrap_or_else(|e| panic!("{e}\n{text}")));
         let body = widen(&group.regions[0], None, &group.context, 16).unwrap().body.to_string();
         body.matches("  branch ").count()
+    }
+
+    /// `each` additions in each of three blocks for some lanes, the second one for fewer of them (whose sum nobody needs).
+    fn branches_around_three_blocks(each: usize) -> usize {
+        let mut last = 4;
+        let mut additions = || {
+            let lines = (0..each).map(|_| {
+                last += 1;
+                format!("  %{last}: i32 = add %{}, %4\n", last - 1)
+            });
+            (lines.collect::<String>(), last)
+        };
+        let (first, at_first) = additions();
+        let (second, at_second) = additions();
+        let (third, at_third) = additions();
+        branches_of(&format!(
+            "kernel \"k\"(%0: ptr(global) @ 0) {{
+b0:
+  %1: i64 = global_id 0
+  %2: ptr(global) = address %0 + %1*4 + 0
+  %4: i32 = load %2, align 4
+  %91: i1 = icmp sgt %4, 7:i32
+  branch %91, b1, b4(%4)
+b1:
+{first}  %92: i1 = icmp sgt %{at_first}, 9:i32
+  branch %92, b2, b3
+b2:
+{second}  jump b3
+b3:
+{}  jump b4(%{at_third})
+b4(%93: i32):
+  store %2, %93, align 4
+  return
+}}",
+            third.replacen(&format!("add %{at_second},"), &format!("add %{at_first},"), 1)
+        ))
+    }
+
+    #[test]
+    fn a_guard_is_worth_all_the_blocks_that_it_skips() {
+        assert_eq!(branches_around_three_blocks(2), 0);
+        assert_eq!(branches_around_three_blocks(8), 1);
     }
 
     #[test]
