@@ -124,9 +124,9 @@ pub(crate) fn remainder(x: f32, inverse: f32, (high, low): (f32, f32)) -> (f32, 
     ((-k).mad(low, (-k).mad(high, x)), shifted)
 }
 
-/// e^r.
+/// e^r for |r| <= 0.347.
 #[inline(always)]
-fn exp_of_rest(r: f32) -> f32 {
+pub(crate) fn exp_of_rest(r: f32) -> f32 {
     // (The square would be a denormal number sooner, and those take a hundred cycles.)
     1.0 + r.mad(r * polynomial(r, EXP_SINGLE), r)
 }
