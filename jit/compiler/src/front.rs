@@ -6,6 +6,7 @@
 //! LLVM's C API is touched in `crate::llvm` only.
 
 mod array_loops;
+mod beyond_arrays;
 mod blocks;
 mod call_graph;
 mod check;

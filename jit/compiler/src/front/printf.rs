@@ -157,7 +157,7 @@ fn constant_place<'m>(address: Value<'m>, layout: Layout<'m>) -> Option<(Global<
         current = match current.operation()? {
             LLVMBitCast | LLVMAddrSpaceCast | LLVMIntToPtr | LLVMPtrToInt => operand,
             LLVMGetElementPtr => {
-                offset = offset.checked_add(constant_offset(current, layout)?)?;
+                offset = offset.checked_add_signed(layout.constant_offset(current)?)?;
                 operand
             }
             // Code without optimization keeps the pointer in a variable.
@@ -166,20 +166,6 @@ fn constant_place<'m>(address: Value<'m>, layout: Layout<'m>) -> Option<(Global<
         };
     }
     None
-}
-
-/// Bytes that a `getelementptr` with constant indices, none below zero, adds.
-fn constant_offset<'m>(pointer: Value<'m>, layout: Layout<'m>) -> Option<u64> {
-    let mut ty = pointer.element_pointer_type().filter(|ty| ty.is_sized())?;
-    let mut offset = 0_u64;
-    for (number, index) in pointer.operands().into_iter().skip(1).enumerate() {
-        let index = u64::try_from(index.constant_signed()?).ok()?;
-        if number > 0 {
-            ty = ty.element()?;
-        }
-        offset = offset.checked_add(index.checked_mul(layout.size(ty))?)?;
-    }
-    Some(offset)
 }
 
 /// What a variable always holds: a constant, or a private variable that is written once.

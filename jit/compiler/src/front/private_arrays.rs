@@ -5,23 +5,25 @@
 //! behind this: a sine in a loop is long, but its call is not.
 
 use super::array_loops;
+use super::beyond_arrays;
 use super::call_graph::CallGraph;
 use super::cleanup::run_stages;
 use super::harden::kernel_symbol;
 use super::inlining::{Sizes, is_library};
 use super::postponed;
 use crate::llvm::attribute::Attribute;
-use crate::llvm::{Edit, Function, LlvmError, Module, Type, View};
+use crate::llvm::{self, Edit, Function, LlvmError, Module, Type, View};
 use inkwell::llvm_sys::LLVMTypeKind::LLVMArrayTypeKind;
 use inkwell::targets::TargetMachine;
 use spirula_interface::program::KernelSignature;
 use std::collections::{HashMap, HashSet};
 
-const UNROLL: [&str; 2] = [
-    "function(loop-unroll<O3;no-partial;no-runtime;no-upperbound;no-peeling;no-profile-peeling>,\
-        sroa<modify-cfg>,early-cse<memssa>,simplifycfg)",
-    "function(instcombine<no-verify-fixpoint>)",
-];
+const UNROLL: &str =
+    "function(loop-unroll<O3;no-partial;no-runtime;no-upperbound;no-peeling;no-profile-peeling>)";
+
+/// Arrays that nothing indexes any more become values.
+const TO_VALUES: [&str; 2] =
+    ["function(sroa<modify-cfg>,early-cse<memssa>,simplifycfg)", "function(instcombine<no-verify-fixpoint>)"];
 
 /// A function that is inlined only later has at most so many instructions: it may be copied for each iteration.
 const MAX_POSTPONED_SIZE: usize = 400;
@@ -151,7 +153,12 @@ pub(super) fn unroll_marked(
         let mark = |function| edit.add_attributes(function, &[Attribute::OptimizeForSize]);
         others.map(|function| (mark(function), function.name()).1).collect::<Vec<String>>()
     });
-    run_stages(module, &UNROLL, machine)?;
+    llvm::run_passes(module, UNROLL, machine)?;
+    module.edit(|edit| {
+        let functions = edit.defined_functions().into_iter();
+        functions.for_each(|function| beyond_arrays::settle(edit, function));
+    });
+    run_stages(module, &TO_VALUES, machine)?;
     module.edit(|edit| {
         for function in small.iter().filter_map(|name| edit.function_named(name)) {
             edit.drop_attribute(function, "optsize");

@@ -1,7 +1,7 @@
 //! What a module's data layout says of types.
 
 use super::types::Type;
-use super::value::Brand;
+use super::value::{Brand, Value};
 use super::view::View;
 use inkwell::llvm_sys::LLVMTypeKind;
 use inkwell::llvm_sys::prelude::LLVMContextRef;
@@ -29,6 +29,20 @@ impl<'m> Layout<'m> {
     /// A layout remembers structures by their address, so that those of other contexts can't be asked about.
     fn knows(self, ty: Type<'m>) -> bool {
         ty.is_sized() && ty.context() == self.context
+    }
+
+    /// Bytes that a `getelementptr` with constant indices adds.
+    pub(crate) fn constant_offset(self, pointer: Value<'m>) -> Option<i64> {
+        let mut ty = pointer.element_pointer_type().filter(|ty| ty.is_sized())?;
+        let mut offset = 0_i64;
+        for (number, index) in pointer.operands().into_iter().skip(1).enumerate() {
+            if number > 0 {
+                ty = ty.element()?;
+            }
+            let size = i64::try_from(self.size(ty)).ok()?;
+            offset = offset.checked_add(index.constant_signed()?.checked_mul(size)?)?;
+        }
+        Some(offset)
     }
 
     /// Bytes from one element of an array to the next; 0 for a type without a size.
