@@ -2,8 +2,9 @@
 //! them, and stores nothing of it. Programs have loops that go one element too far, and ran elsewhere: what they make of that
 //! element they can't rely on, but of the rest they do. (clEsperanto's `sobel_3d` has a loop over four of three elements.)
 
-use crate::llvm::{Edit, Function, Instruction, Layout, Value};
-use inkwell::llvm_sys::LLVMOpcode;
+use crate::llvm::{Edit, Function, Instruction, Layout, Type, Value};
+use inkwell::llvm_sys::LLVMTypeKind::*;
+use inkwell::llvm_sys::{LLVMOpcode, LLVMTypeKind};
 
 /// In one function. Stores there go without a trace.
 pub(super) fn settle<'e>(edit: Edit<'e>, function: Function<'e>) {
@@ -21,13 +22,26 @@ pub(super) fn settle<'e>(edit: Edit<'e>, function: Function<'e>) {
     }
 }
 
+/// Whether a type is of those that all have a zero.
+fn has_zero(ty: Type) -> bool {
+    const KINDS: [LLVMTypeKind; 6] = [
+        LLVMIntegerTypeKind,
+        LLVMHalfTypeKind,
+        LLVMFloatTypeKind,
+        LLVMDoubleTypeKind,
+        LLVMPointerTypeKind,
+        LLVMVectorTypeKind,
+    ];
+    KINDS.contains(&ty.kind())
+}
+
 /// The loads at constant places that no byte of these `size` is at.
 fn loads_beyond<'m>(alloca: Instruction<'m>, size: u64, layout: Layout<'m>) -> Vec<Instruction<'m>> {
     let (mut found, mut places) = (Vec::new(), vec![(*alloca, 0_i64)]);
     while let Some((pointer, offset)) = places.pop() {
         for user in pointer.users() {
             match user.operation() {
-                Some(LLVMOpcode::LLVMLoad) => {
+                Some(LLVMOpcode::LLVMLoad) if has_zero(user.ty()) => {
                     let ends_in_front = i64::try_from(layout.size(user.ty())).is_ok_and(|len| offset <= -len);
                     if ends_in_front || u64::try_from(offset).is_ok_and(|offset| offset >= size) {
                         found.extend(user.as_instruction());
