@@ -62,18 +62,18 @@ fn loads_beyond<'m>(alloca: Instruction<'m>, size: u64, layout: Layout<'m>) -> V
 mod tests {
     use crate::front::cleanup::tests::cleaned;
 
-    /// Sums so many elements of an array of three, which a loop fills.
-    fn kernel(summed: u32) -> String {
+    /// Sums the elements from one place up to another of an array of three, which a loop fills.
+    fn kernel(from: i32, to: u32) -> String {
         format!(
             "define void @spirula.kernel.k(ptr addrspace(1) %p) {{
               %a = alloca [3 x [1 x float]]\n br label %b
             b:\n %i = phi i64 [ 0, %0 ], [ %j, %b ]\n %q = getelementptr float, ptr addrspace(1) %p, i64 %i
               %x = load float, ptr addrspace(1) %q\n %to = getelementptr inbounds [3 x [1 x float]], ptr %a, i64 0, i64 %i, i64 0
               store float %x, ptr %to\n %j = add nuw i64 %i, 1\n %c = icmp ult i64 %j, 3\n br i1 %c, label %b, label %t
-            t:\n %k = phi i64 [ 0, %b ], [ %l, %t ]\n %sum = phi float [ 1.0, %b ], [ %next, %t ]
+            t:\n %k = phi i64 [ {from}, %b ], [ %l, %t ]\n %sum = phi float [ 1.0, %b ], [ %next, %t ]
               %row = getelementptr inbounds [3 x [1 x float]], ptr %a, i64 0, i64 %k
               %from = getelementptr inbounds [1 x float], ptr %row, i64 0, i64 0\n %y = load float, ptr %from
-              %next = fadd float %sum, %y\n %l = add nuw i64 %k, 1\n %d = icmp ult i64 %l, {summed}
+              %next = fadd float %sum, %y\n %l = add i64 %k, 1\n %d = icmp ult i64 %l, {to}
               br i1 %d, label %t, label %e
             e:\n store float %next, ptr addrspace(1) %p\n ret void\n}}"
         )
@@ -81,10 +81,15 @@ mod tests {
 
     #[test]
     fn an_element_too_much_is_zero() {
-        let text = cleaned(&kernel(3), true);
+        let text = cleaned(&kernel(0, 3), true);
         assert!(!text.contains("alloca") && text.matches("fadd").count() == 3, "{text}");
-        let text = cleaned(&kernel(4), true);
-        assert!(text.contains("store float") && text.matches("load float").count() == 3, "{text}");
-        assert!(!text.contains("alloca") && !text.contains("poison") && !text.contains("undef"), "{text}");
+        for (from, to) in [(0, 4), (-1, 3)] {
+            let text = cleaned(&kernel(from, to), true);
+            assert!(text.contains("store float") && text.matches("load float").count() == 3, "{text}");
+            assert!(
+                !text.contains("alloca") && !text.contains("poison") && !text.contains("undef"),
+                "{text}"
+            );
+        }
     }
 }
