@@ -22,13 +22,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use untried::{Compared, Outcome, Untried};
 
-/// Threads must have run the code for so many times what it takes to make an alternative, for each one; for what is thought to be slower,
-/// longer by the square of that.
+/// Threads must have run the code for so many times what it takes to make an alternative, for each one; for some longer
+/// ([`Untried::patience`]).
 const WORTH_MAKING: u64 = 4;
 /// The same where what is found out is kept for later processes: programs that run for a second begin with it the next time.
 const WORTH_KEEPING: u64 = 2;
-/// What is thought to take longer than so many percent waits no longer for it.
-const MOST_PERCENT: u32 = 400;
 /// Pairs of turns where alternatives take turns in any case.
 const PAIRS_ALWAYS: usize = 6;
 
@@ -114,7 +112,7 @@ fn begin_as(tune: Tune, version: Version, groups: Groups) -> Version {
         enough_ns: AtomicU64::new(0),
         state: Mutex::new(State { champion: version.clone(), lanes: None, trial: None, left }),
     };
-    let enough_ns = tuning.worth_ns(code.operations, tuning.lock().next());
+    let enough_ns = tuning.worth_ns(code.operations, &tuning.lock());
     tuning.enough_ns.store(enough_ns, Ordering::Relaxed);
     Version { tuning: Some(Arc::new(tuning)), ..version }
 }
@@ -264,7 +262,7 @@ impl Tuning {
         if state.next().is_none() {
             return self.settle(state);
         }
-        let more = self.worth_ns(tiers.first().info.code.operations, state.next());
+        let more = self.worth_ns(tiers.first().info.code.operations, state);
         let enough = self.spent_ns.load(Ordering::Relaxed).saturating_add(more);
         self.enough_ns.store(enough, Ordering::Relaxed);
     }
@@ -291,12 +289,12 @@ impl Tuning {
         );
     }
 
-    /// What must be spent before that one is made.
-    fn worth_ns(&self, operations: u32, next: Option<&Alternative>) -> u64 {
+    /// What must be spent before the next one is made.
+    fn worth_ns(&self, operations: u32, state: &State) -> u64 {
         let making_ns = compile_time::HERE.expected_ns(operations);
-        let percent = next.map_or(100, |next| u64::from(next.percent.clamp(100, MOST_PERCENT)));
+        let patience = state.left.patience(state.champion.info.code.lanes);
         let times = if spirula_service::keeps_code() { WORTH_KEEPING } else { WORTH_MAKING };
-        if self.always { 0 } else { making_ns.saturating_mul(times * percent * percent) / 10_000 }
+        if self.always { 0 } else { making_ns.saturating_mul(times * patience) / 100 }
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {

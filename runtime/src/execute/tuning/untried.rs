@@ -1,5 +1,10 @@
 //! Which alternative is tried next, and which not at all.
 //!
+//! Of 430 kernels of public programs 8 in 100 ran at least 1.18 times as fast in scalar code as in the packs that were chosen, half of
+//! these at least 1.7 times, however slow it was thought to be: loops whose lanes leave them at different times, code that fills no
+//! registers of packs. Fewer lanes were faster by as much as often, but by less. So scalar code comes before all packs but those that are thought to
+//! be faster than the champion.
+//!
 //! Over the lanes of packs a kernel's time has one minimum, as a rule: more of them fill registers until there are none left. So who lost to
 //! the champion speaks for those beyond it, and who won against those on the other side; behind one that was no worse, but gains too
 //! little, the other side goes first. Scalar code is another kind of code, of which packs' times say nothing.
@@ -13,6 +18,11 @@ use spirula_interface::program::Alternative;
 const MOST_TRIED: usize = 3;
 /// Of two on the same side of the champion the nearer one goes first, unless the other is thought to be so much faster.
 const MUCH_FASTER: f64 = 0.9;
+
+/// What is thought to take longer than so many percent waits no longer for it.
+const MOST_PERCENT: u32 = 400;
+/// The same of scalar code beside packs, and of packs beside it.
+const MOST_PERCENT_OF_OTHER_KIND: u32 = 150;
 
 /// What is left to be tried.
 #[derive(Debug)]
@@ -42,9 +52,15 @@ pub(super) enum Outcome {
 }
 
 impl Untried {
-    /// All of them; the likeliest come first.
+    /// All of them, of which the likeliest come first.
     pub(super) fn new(alternatives: &[Alternative]) -> Untried {
-        Untried { left: alternatives.to_vec(), tried: 0, has_tried_scalar: false }
+        let mut left = alternatives.to_vec();
+        left.sort_by_key(|other| match other.lanes {
+            Some(1) => 1,
+            _ if other.percent < 100 => 0,
+            _ => 2,
+        });
+        Untried { left, tried: 0, has_tried_scalar: false }
     }
 
     /// The next one to be tried against a champion of so many lanes.
@@ -52,11 +68,22 @@ impl Untried {
         self.place(champion).map(|place| &self.left[place])
     }
 
+    /// How much longer than any alternative the next one waits, in percent: what is thought to be slower waits by the square of that. Of what
+    /// scalar code and packs gain on each other estimates say least.
+    pub(super) fn patience(&self, champion: u32) -> u64 {
+        let Some(next) = self.next(champion) else { return 100 };
+        let is_other_kind = (next.lanes == Some(1)) != (champion == 1);
+        let most = if is_other_kind { MOST_PERCENT_OF_OTHER_KIND } else { MOST_PERCENT };
+        let percent = u64::from(next.percent.clamp(100, most));
+        percent * percent / 100
+    }
+
     /// The same; it is not left then.
     pub(super) fn take(&mut self, champion: u32) -> Option<Alternative> {
         let next = self.left.remove(self.place(champion)?);
-        self.tried += 1;
-        self.has_tried_scalar |= next.lanes == Some(1);
+        let is_scalar = next.lanes == Some(1);
+        self.tried += usize::from(!is_scalar);
+        self.has_tried_scalar |= is_scalar;
         if self.tried >= MOST_TRIED {
             self.left.retain(|other| other.lanes == Some(1));
         }
@@ -109,6 +136,9 @@ impl Untried {
 
     fn place(&self, champion: u32) -> Option<usize> {
         let likeliest = self.left().first()?;
+        if likeliest.lanes == Some(1) {
+            return Some(0);
+        }
         let distance =
             |other: &Alternative| other.lanes.filter(|lanes| *lanes > 1).map(|n| n.abs_diff(champion));
         let side = |other: &Alternative| other.lanes.is_some_and(|lanes| lanes > champion);
@@ -158,10 +188,10 @@ mod tests {
 
     #[test]
     fn who_lost_speaks_for_those_beyond() {
-        let all = [(64, 90), (32, 93), (8, 121), (1, 175)];
+        let all = [(64, 98), (32, 99), (8, 121)];
         assert_eq!(order(&all, |lanes| lanes), [32, 8, 4, 2, 1]);
-        assert_eq!(order(&all, |lanes| lanes.abs_diff(16)), [32, 8, 1], "packs say nothing of scalar code");
-        assert_eq!(order(&all, |lanes| 100 - lanes), [32, 64, 1], "nor of those on the other side");
+        assert_eq!(order(&all, |lanes| lanes.abs_diff(16)), [32, 8]);
+        assert_eq!(order(&all, |lanes| 100 - lanes), [32, 64], "not of those on the other side");
         // What is thought to be much faster goes first, and is not spoken for by the nearer one.
         let all = [(64, 70), (32, 93), (8, 121)];
         assert_eq!(order(&all, |lanes| lanes.abs_diff(16)), [64, 8]);
@@ -169,8 +199,30 @@ mod tests {
         // Who is as fast as the champion may stand before a still better one, for which the other side does not wait.
         let all = [(8, 110), (4, 120), (32, 130)];
         assert_eq!(order(&all, |lanes| if lanes < 8 { 1 } else { 2 }), [8, 32, 4, 2]);
+        let all = [(64, 90), (32, 93), (8, 121)];
+        assert_eq!(order(&all, |lanes| if lanes < 16 { 1 } else { 2 }), [32, 8, 4]);
+    }
+
+    #[test]
+    fn scalar_code_comes_behind_what_is_thought_to_be_faster_and_packs_say_nothing_of_it() {
         let all = [(64, 90), (32, 93), (8, 121), (1, 175)];
-        assert_eq!(order(&all, |lanes| if lanes < 16 { 1 } else { 2 }), [32, 8, 4, 1]);
+        assert_eq!(order(&all, |lanes| lanes.abs_diff(16)), [32, 1, 8]);
+        assert_eq!(order(&all, |lanes| 100 - lanes), [32, 64, 1]);
+        assert_eq!(order(&[(32, 100), (8, 121), (1, 900)], |lanes| lanes.abs_diff(16)), [1, 32, 8]);
+    }
+
+    #[test]
+    fn slower_ones_wait_longer_but_not_those_of_which_little_is_known() {
+        let patience = |champion: u32, other: (u32, u32)| untried(&[other]).patience(champion);
+        assert_eq!(
+            [(16, (32, 90)), (16, (8, 100)), (16, (8, 200))].map(|(of, other)| patience(of, other)),
+            [100, 100, 400]
+        );
+        assert_eq!(
+            [(16, (1, 120)), (16, (1, 900)), (1, (8, 900))].map(|(of, other)| patience(of, other)),
+            [144, 225, 225]
+        );
+        assert_eq!(patience(16, (8, 900)), 1600);
     }
 
     #[test]
@@ -202,8 +254,8 @@ mod tests {
         }
         assert_eq!((untried.next(16), untried.left()), (None, &[][..]));
         assert_eq!(
-            order(&[(8, 100), (4, 110), (2, 120), (1, 190)], |lanes| lanes),
-            [8, 4, 2, 1],
+            order(&[(8, 100), (4, 110), (2, 120), (1, 190)], |lanes| if lanes == 1 { 99 } else { lanes }),
+            [1, 8, 4, 2],
             "and scalar code"
         );
     }

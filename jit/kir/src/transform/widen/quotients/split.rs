@@ -21,8 +21,9 @@ const MOST_DIVISIONS: usize = 8;
 const MOST_APART: i64 = 64;
 /// Expressions that are divided are followed so deep.
 pub(super) const MOST_DEPTH: u32 = 12;
-/// Numbers in a row whose length is unknown.
-pub(super) const ROW: f64 = 256.0;
+/// Numbers in a row whose length is unknown: of images and matrices that are worth a kernel. (Most are multiples of a pack as well, of which
+/// none lies in two rows.)
+pub(super) const ROW: f64 = 1024.0;
 
 /// What divides.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
