@@ -541,6 +541,17 @@ fn choice(terminator: &Terminator, condition: ContextSlot, regions: &[usize]) ->
     }
 }
 
+/// A cache's line, and work-items' memory whose size is a multiple of this many drives itself out of it: 64 neighbours' elements of one
+/// number would lie in 8 of its 64 sets, or in fewer.
+const LINE: u64 = 64;
+const LINES_IN_CONFLICT: u64 = 8;
+
+/// As many bytes, or a line more where else neighbours' lines would drive each other out of the cache.
+fn spread(size: u64) -> u64 {
+    let in_conflict = size > 0 && size.is_multiple_of(LINES_IN_CONFLICT * LINE);
+    if in_conflict { size.saturating_add(LINE) } else { size }
+}
+
 /// A private slot that several regions use becomes context memory of each work-item.
 fn expand_shared_slots(regions: &mut [Region], context: &mut Context) {
     let count = regions.first().map_or(0, |r| r.body.slots.len());
@@ -555,7 +566,7 @@ fn expand_shared_slots(regions: &mut [Region], context: &mut Context) {
             continue;
         }
         let data = regions[0].body.slots[slot.index()];
-        let memory = context.add(ContextKind::Memory { size: data.size, align: data.align });
+        let memory = context.add(ContextKind::Memory { size: spread(data.size), align: data.align });
         for region in regions.iter_mut() {
             replace_slot(&mut region.body, slot, memory);
         }
