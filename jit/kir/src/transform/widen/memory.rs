@@ -16,6 +16,8 @@ use crate::{Constant, Op, Scalar, Type, Value};
 pub(super) enum Pattern {
     /// Each lane's components follow on those of the lane before; so many elements for each lane.
     Block(Value, u32),
+    /// Each lane's components begin so many elements, fewer than there are, behind those of the lane before: a window that slides.
+    Overlapping(Value, u32),
     /// Component c of all lanes lies together, so many bytes behind component c-1 of all lanes.
     Planes(Value, i64),
     /// Each lane's element of so many bytes lies in front of that of the lane before.
@@ -43,6 +45,8 @@ pub(super) enum Neighbours {
     Backwards(i64),
     /// So many of each lane.
     Several(u32),
+    /// The same, behind which each lane has more, that are the next one's as well.
+    Overlapping(u32),
 }
 
 impl Elements {
@@ -53,8 +57,9 @@ impl Elements {
             return Some(if is_backwards { Neighbours::Backwards } else { Neighbours::Single }(self.size));
         }
         let fits = |n: &u32| stride == self.size * i64::from(*n);
-        let elements = [Some(self.count), self.padded].into_iter().flatten().find(fits)?;
-        Some(Neighbours::Several(elements))
+        let several = [Some(self.count), self.padded].into_iter().flatten().find(fits);
+        let overlapping = || (1..self.count).find(fits).map(Neighbours::Overlapping);
+        several.map(Neighbours::Several).or_else(overlapping)
     }
 }
 
@@ -64,6 +69,7 @@ impl Neighbours {
             Neighbours::Single(size) => Pattern::Planes(first, size),
             Neighbours::Backwards(size) => Pattern::Backwards(first, size),
             Neighbours::Several(elements) => Pattern::Block(first, elements),
+            Neighbours::Overlapping(step) => Pattern::Overlapping(first, step),
         }
     }
 }
@@ -266,6 +272,39 @@ impl Widener<'_> {
         self.push(ty, Op::Shuffle { first: block, second: any, mask: places.into() })
     }
 
+    /// Components of windows that slide by fewer elements than they have: blocks without gaps, of which the last begins so early that nothing is read behind
+    /// the last lane's.
+    fn load_overlapping(
+        &mut self,
+        (first, step): (Value, u32),
+        (scalar, count): (Scalar, u32),
+        align: u32,
+    ) -> Vec<Value> {
+        let mut components = Vec::new();
+        while (components.len() as u32) < count {
+            let known = components.len() as u32;
+            let from = known.min(count - step);
+            let (block, align) = self.window(first, (from, step), scalar, align);
+            let loaded = self.load_by(block, (scalar, step), align);
+            components.extend(loaded.into_iter().skip((known - from) as usize));
+        }
+        components
+    }
+
+    /// The block of components from that one on of windows that slide by so many elements, and how it is aligned.
+    fn window(
+        &mut self,
+        first: Value,
+        (from, step): (u32, u32),
+        scalar: Scalar,
+        align: u32,
+    ) -> (Pattern, u32) {
+        let size = scalar.bits().div_ceil(8) as i64;
+        let at = self.offset(first, size * i64::from(from));
+        let align = if from == 0 { align } else { align.min(lowest_bit(size * i64::from(from))) };
+        (if step == 1 { Pattern::Planes(at, size) } else { Pattern::Block(at, step) }, align)
+    }
+
     fn load_by(&mut self, pattern: Pattern, (scalar, count): (Scalar, u32), align: u32) -> Vec<Value> {
         let mask = self.mask();
         let wide = self.wide(scalar);
@@ -290,6 +329,7 @@ impl Widener<'_> {
                 let block = self.load_part_of_block(first, (scalar, elements, used(elements)), align);
                 (0..count).map(|c| self.every(block, c, elements)).collect()
             }
+            Pattern::Overlapping(first, step) => self.load_overlapping((first, step), (scalar, count), align),
             Pattern::Backwards(first, size) => {
                 let (last, mask) = self.last_lane_first(first, size, mask);
                 let loaded = self.load_lanes(wide, last, mask, align);
@@ -378,6 +418,13 @@ impl Widener<'_> {
                 let block = self.interleave(lanes, elements);
                 let mask = self.repeat_mask(mask, elements, lanes.len() as u32);
                 self.store_lanes(block, first, mask, align);
+            }
+            Pattern::Overlapping(first, step) => {
+                let scalar = self.ty(lanes[0]).scalar().unwrap_or(Scalar::Int(8));
+                for (number, lanes) in lanes.chunks(step as usize).enumerate() {
+                    let (block, align) = self.window(first, (number as u32 * step, step), scalar, align);
+                    self.store_by(block, lanes, align);
+                }
             }
             Pattern::Backwards(first, size) => {
                 let (last, mask) = self.last_lane_first(first, size, mask);

@@ -48,7 +48,7 @@ impl Pattern {
     pub fn is_loaded_whole(&self, count: u32, piece: u32) -> bool {
         match self {
             Pattern::Block(..) => count > 2 * piece,
-            Pattern::Planes(..) | Pattern::Backwards(..) => false,
+            Pattern::Planes(..) | Pattern::Overlapping(..) | Pattern::Backwards(..) => false,
             Pattern::Scattered(..) | Pattern::Strided(..) => true,
         }
     }
@@ -58,7 +58,7 @@ impl Pattern {
         match self {
             Pattern::Block(_, elements) if is_cut(*elements) => count > 2 * piece,
             Pattern::Block(..) => count * lanes > MOST_SHUFFLED,
-            Pattern::Planes(..) | Pattern::Backwards(..) => false,
+            Pattern::Planes(..) | Pattern::Overlapping(..) | Pattern::Backwards(..) => false,
             Pattern::Scattered(..) | Pattern::Strided(..) => true,
         }
     }
