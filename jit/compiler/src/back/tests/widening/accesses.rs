@@ -306,3 +306,55 @@ b3:
         }
     }
 }
+
+/// Vectors that begin fewer elements apart than they have, of all lanes or of some; nothing is read behind the last one.
+#[test]
+fn windows_that_slide() {
+    let windows = |count: usize, step: usize, guard: &str| {
+        let sum = |c: usize| {
+            let (element, sum) = (20 + 2 * c, 21 + 2 * c);
+            let before = if c == 0 { "0:i32".to_owned() } else { format!("%{}", sum - 2) };
+            format!(
+                "  %{element}0: i32 = extract_element %9, {c}:i32\n  %{element}1: i32 = mul %{element}0, {}:i32\n  \
+                 %{sum}: i32 = add {before}, %{element}1\n",
+                2 * c + 3
+            )
+        };
+        let sums: String = (0..count).map(sum).collect();
+        format!(
+            "{}  %3: i64 = local_id 0
+  %4: i64 = local_size 0
+  %5: i64 = and %3, 5:i64
+  {guard}
+  branch %6, b2, b3
+b2:
+  %7: i64 = mul %3, {step}:i64
+  %8: ptr(global) = address %0 + %7*4 + 0
+  %9: <{count} x i32> = load %8, align 4
+{sums}  %10: i64 = mul %4, 3:i64
+  %11: i64 = add %10, %3
+  %12: ptr(global) = address %0 + %11*4 + 0
+  store %12, %{}, align 4
+  jump b3
+b3:
+  return",
+            FIRST_GROUP.replace("%20", "%900").replace("%21", "%901"),
+            19 + 2 * count,
+        )
+    };
+    for (count, step) in [(3, 1), (4, 1), (3, 2), (4, 2)] {
+        let expected = |before: &[i32], i: usize, active: fn(usize) -> bool| {
+            let items = before.len() / 4;
+            let item = i.wrapping_sub(3 * items);
+            let term = |c: usize| before[item * step + c].wrapping_mul(2 * c as i32 + 3);
+            match item < items && active(item) {
+                true => (0..count).map(term).fold(0, i32::wrapping_add),
+                false => before[i],
+            }
+        };
+        let all = windows(count, step, "%6: i1 = icmp ult %5, 9:i64");
+        check(&all, |before, i| expected(before, i, |_| true));
+        let some = windows(count, step, "%6: i1 = icmp eq %5, 5:i64");
+        check(&some, |before, i| expected(before, i, |item| item & 5 == 5));
+    }
+}
