@@ -321,9 +321,13 @@ fn regrouped(range: &Range, kernel: &Kernel, device: &Device) -> Vec<Launch> {
     let may_get_better = tiers.may_get_better();
     let local_size =
         group_size::unseen(global_size, local_size, threads, tiers.lanes().into(), may_get_better);
+    let takes = |ns| !tiers.pace.is_known() || tiers.pace.estimate_ns(global_size.iter().product()) >= ns;
+    let local_size = match takes(WORTH_WAKING_NS) {
+        true => group_size::shared_out(global_size, local_size, threads, tiers.lanes().into()),
+        false => local_size,
+    };
     let launch = Range { local_size: rows.back(local_size), ..*range }.whole();
-    let items = launch.global_size.iter().product();
-    let takes_long = !tiers.pace.is_known() || tiers.pace.estimate_ns(items) >= WORTH_SPLITTING_NS;
+    let takes_long = takes(WORTH_SPLITTING_NS);
     let split = group_size::split(&launch, rows, (threads, tiers.lanes().into()), takes_long);
     split.map_or_else(|| vec![launch], |(most, rest)| vec![most, rest])
 }

@@ -113,6 +113,21 @@ pub(crate) fn unseen(
     }
 }
 
+/// The same where there are fewer than CPUs, and fewer work-items in all than lanes, which take long: no pack would be full, and each CPU gets its
+/// share of them. (One for each CPU, or each part that a CPU sorts, as Boost.Compute launches them.)
+pub(crate) fn shared_out(global: [u64; 3], local: [u64; 3], threads: u64, lanes: u64) -> [u64; 3] {
+    let items: u64 = global.iter().product();
+    if items >= lanes || count(global, &local) >= threads {
+        return local;
+    }
+    let longest = (0..3).max_by_key(|&axis| global[axis]).unwrap_or(0);
+    let share = global[longest].div_ceil(threads);
+    let divides = |size: &u64| global[longest].is_multiple_of(*size);
+    let mut shares = global;
+    shares[longest] = (1..=share).rev().find(divides).unwrap_or(1);
+    shares
+}
+
 /// Groups whose rows fill packs: the same if theirs do, else with longer rows. Each CPU that had a group before has one.
 fn filled(global: [u64; 3], local: [u64; 3], threads: u64, lanes: u64) -> [u64; 3] {
     if local[0].is_multiple_of(lanes) {
@@ -325,6 +340,19 @@ mod tests {
         // Code may get better between them.
         assert_eq!(unseen([2048, 1, 1], [256, 1, 1], 2, 16, true), [64, 1, 1]);
         assert_eq!(unseen([1 << 20, 1, 1], [256, 1, 1], 2, 16, true), [256, 1, 1]);
+    }
+
+    #[test]
+    fn few_work_items_are_shared_out() {
+        let shares = |global: [u64; 3]| shared_out(global, global, 2, 16);
+        assert_eq!(shares([2, 1, 1]), [1, 1, 1]);
+        assert_eq!(shares([8, 1, 1]), [4, 1, 1]);
+        assert_eq!(shares([7, 1, 1]), [1, 1, 1], "there is no half");
+        assert_eq!(shares([2, 1, 6]), [2, 1, 3]);
+        assert_eq!(shares([1, 1, 1]), [1, 1, 1]);
+        assert_eq!(shares([16, 1, 1]), [16, 1, 1], "a pack");
+        assert_eq!(shared_out([8, 1, 1], [4, 1, 1], 2, 16), [4, 1, 1], "two groups for two");
+        assert_eq!(shared_out([8, 1, 1], [8, 1, 1], 64, 16), [1, 1, 1]);
     }
 
     #[test]
