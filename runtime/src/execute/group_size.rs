@@ -120,11 +120,14 @@ pub(crate) fn shared_out(global: [u64; 3], local: [u64; 3], threads: u64, lanes:
     if items >= lanes || count(global, &local) >= threads {
         return local;
     }
-    let longest = (0..3).max_by_key(|&axis| global[axis]).unwrap_or(0);
-    let share = global[longest].div_ceil(threads);
-    let divides = |size: &u64| global[longest].is_multiple_of(*size);
+    // Rows stay whole where others can be shared out.
+    let is_enough = |axis: &usize| global[*axis] >= threads;
+    let longest = || (0..3).max_by_key(|&axis| global[axis]);
+    let axis = [2, 1, 0].into_iter().find(is_enough).or_else(longest).unwrap_or(0);
+    let share = global[axis].div_ceil(threads);
+    let divides = |size: &u64| global[axis].is_multiple_of(*size);
     let mut shares = global;
-    shares[longest] = (1..=share).rev().find(divides).unwrap_or(1);
+    shares[axis] = (1..=share).rev().find(divides).unwrap_or(1);
     shares
 }
 
@@ -349,6 +352,7 @@ mod tests {
         assert_eq!(shares([8, 1, 1]), [4, 1, 1]);
         assert_eq!(shares([7, 1, 1]), [1, 1, 1], "there is no half");
         assert_eq!(shares([2, 1, 6]), [2, 1, 3]);
+        assert_eq!(shares([7, 2, 1]), [7, 1, 1], "rows stay whole");
         assert_eq!(shares([1, 1, 1]), [1, 1, 1]);
         assert_eq!(shares([16, 1, 1]), [16, 1, 1], "a pack");
         assert_eq!(shared_out([8, 1, 1], [4, 1, 1], 2, 16), [4, 1, 1], "two groups for two");
