@@ -10,7 +10,7 @@ use super::wrapping::Wrapping;
 use crate::ContextSlot;
 use crate::analysis::Shape;
 use crate::transform::ContextKind;
-use crate::{Constant, Op, Scalar, Type, Value};
+use crate::{CastOp, Constant, Op, Scalar, Type, Value};
 
 /// How the lanes' accesses to a scalar or vector lie in memory.
 pub(super) enum Pattern {
@@ -60,6 +60,27 @@ impl Elements {
         let several = [Some(self.count), self.padded].into_iter().flatten().find(fits);
         let overlapping = || (1..self.count).find(fits).map(Neighbours::Overlapping);
         several.map(Neighbours::Several).or_else(overlapping)
+    }
+}
+
+/// Bytes of the numbers that small vectors may be accessed as.
+const WORDS: [u64; 3] = [2, 4, 8];
+
+/// The number that a vector is accessed as where lanes' lie apart, `uchar4` as an `int`: one element of each lane instead of one for each
+/// component.
+pub(super) fn word(scalar: Scalar, count: u32) -> Option<Scalar> {
+    let bits = scalar.bits() * u64::from(count);
+    let is_one = count.is_power_of_two() && count > 1 && scalar.bits() >= 8;
+    (is_one && WORDS.contains(&(bits / 8))).then_some(Scalar::Int(bits as u32))
+}
+
+impl Pattern {
+    /// Whether lanes' elements of so many bytes lie apart, but each lane's follow on each other.
+    fn is_apart(&self, size: i64) -> bool {
+        match self {
+            Pattern::Scattered(_, plane) | Pattern::Strided(Strided { plane, .. }) => *plane == size,
+            _ => false,
+        }
     }
 }
 
@@ -299,13 +320,19 @@ impl Widener<'_> {
         scalar: Scalar,
         align: u32,
     ) -> (Pattern, u32) {
-        let size = scalar.bits().div_ceil(8) as i64;
+        let size = bytes_of(scalar);
         let at = self.offset(first, size * i64::from(from));
         let align = if from == 0 { align } else { align.min(lowest_bit(size * i64::from(from))) };
         (if step == 1 { Pattern::Planes(at, size) } else { Pattern::Block(at, step) }, align)
     }
 
     fn load_by(&mut self, pattern: Pattern, (scalar, count): (Scalar, u32), align: u32) -> Vec<Value> {
+        if let Some(word) = word(scalar, count).filter(|_| pattern.is_apart(bytes_of(scalar))) {
+            let words = self.load_by(pattern, (word, 1), align);
+            let ty = Type::Vector(scalar, self.lanes * count);
+            let block = self.cast(CastOp::BitCast, ty, words[0]);
+            return (0..count).map(|c| self.every(block, c, count)).collect();
+        }
         let mask = self.mask();
         let wide = self.wide(scalar);
         let element_align = |c: u32, plane: i64| if c == 0 { align } else { align.min(lowest_bit(plane)) };
@@ -400,6 +427,12 @@ impl Widener<'_> {
     }
 
     pub(super) fn store_by(&mut self, pattern: Pattern, lanes: &[Value], align: u32) {
+        let (scalar, count) = (self.ty(lanes[0]).scalar().unwrap_or(Scalar::Int(8)), lanes.len() as u32);
+        if let Some(word) = word(scalar, count).filter(|_| pattern.is_apart(bytes_of(scalar))) {
+            let value = self.interleave(lanes, count);
+            let words = self.cast(CastOp::BitCast, self.wide(word), value);
+            return self.store_by(pattern, &[words], align);
+        }
         let mask = self.mask();
         match pattern {
             Pattern::Block(first, elements) if is_cut(elements) => {
@@ -540,6 +573,10 @@ impl Widener<'_> {
         let block = if elements == 1 { lanes[0] } else { self.interleave(&lanes, elements) };
         self.out.function.push_effect(self.at, Op::ContextStore(slot, block));
     }
+}
+
+fn bytes_of(scalar: Scalar) -> i64 {
+    scalar.bits().div_ceil(8) as i64
 }
 
 pub(super) fn lowest_bit(bytes: i64) -> u32 {

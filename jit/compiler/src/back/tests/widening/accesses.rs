@@ -358,3 +358,48 @@ b3:
         check(&some, |before, i| expected(before, i, |item| item & 5 == 5));
     }
 }
+
+/// Small vectors from anywhere and to anywhere, of all lanes or of some: one number of each lane.
+#[test]
+fn small_vectors_that_lie_apart() {
+    let apart = |ty: &str, ones: &str, guard: &str| {
+        format!(
+            "{FIRST_GROUP}  %3: i64 = local_id 0
+  %4: i64 = local_size 0
+  %5: i64 = and %3, 5:i64
+  {guard}
+  branch %6, b2, b3
+b2:
+  %7: i64 = xor %3, 1:i64
+  %8: ptr(global) = address %0 + %7*4 + 0
+  %9: {ty} = load %8, align 4
+  %10: {ty} = add %9, {ones}
+  %11: i64 = mul %4, 2:i64
+  %12: i64 = add %11, %7
+  %13: ptr(global) = address %0 + %12*4 + 0
+  store %13, %10, align 4
+  jump b3
+b3:
+  return"
+        )
+    };
+    let add = |number: i32, bits: u32| -> i32 {
+        let mask = u32::MAX >> (32 - bits);
+        let part = |n: u32| (((number as u32 >> (n * bits)) & mask) + 1) & mask;
+        let parts = (0..32 / bits).map(|n| part(n) << (n * bits));
+        parts.fold(0, |all, part| all | part) as i32
+    };
+    for (ty, ones, bits) in
+        [("<4 x i8>", "[1:i8, 1:i8, 1:i8, 1:i8]:<4 x i8>", 8), ("<2 x i16>", "[1:i16, 1:i16]:<2 x i16>", 16)]
+    {
+        let expected = |before: &[i32], i: usize, active: fn(usize) -> bool| {
+            let items = before.len() / 4;
+            let item = i.wrapping_sub(2 * items) ^ 1;
+            if item < items && active(item) { add(before[item ^ 1], bits) } else { before[i] }
+        };
+        let all = apart(ty, ones, "%6: i1 = icmp ult %5, 9:i64");
+        check(&all, |before, i| expected(before, i, |_| true));
+        let some = apart(ty, ones, "%6: i1 = icmp eq %5, 5:i64");
+        check(&some, |before, i| expected(before, i, |item| item & 5 == 5));
+    }
+}

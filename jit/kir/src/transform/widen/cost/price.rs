@@ -8,7 +8,7 @@ use super::super::conflicts::{Lines, conflict};
 use super::super::distance::Distance;
 use super::super::division::{is_divisor, is_short};
 use super::super::long_division::is_long_by_constant;
-use super::super::memory::Elements;
+use super::super::memory::{Elements, word};
 use super::super::slots::access_size;
 use super::super::values::components;
 use super::super::whole::goes_in_pieces;
@@ -342,8 +342,8 @@ impl Prices<'_> {
                 };
                 let each = if is_load { access } else { access + vector } + longer;
                 let asking = if masking > 1.0 { 3.0 * simple } else { 0.0 };
-                let elements = f64::from(self.lanes) * f64::from(ty.lanes());
-                (each * elements + asking, latency.load + 2.0 * latency.float)
+                let (elements, moved) = self.elements_apart(pointer, ty);
+                (each * elements + moved + asking, latency.load + 2.0 * latency.float)
             }
             _ => {
                 scalar *= BESIDE_OTHERS;
@@ -356,12 +356,13 @@ impl Prices<'_> {
     /// A gather or scatter, and how long it takes until others can use the result; `together` is what neighbours' access takes.
     fn anywhere(&self, block: Block, pointer: Value, ty: &Type, together: f64) -> (f64, f64) {
         let Costs { vector, latency, .. } = self.costs;
+        let (lanes, moved) = self.elements_apart(pointer, ty);
         let bits = ty.scalar().map_or(64, |scalar| scalar.bits());
+        let bits = if moved > 0.0 { bits * u64::from(ty.lanes()) } else { bits };
         let words = (u64::from(self.lanes) * 32).div_ceil(u64::from(self.register_bits.max(1)));
         let more = if bits < 32 { NARROW * vector * words as f64 } else { 0.0 };
         let count = ty.lanes();
-        let lanes = f64::from(self.lanes) * f64::from(count);
-        let apart = self.gathered(block, pointer, bits) * lanes + more;
+        let apart = self.gathered(block, pointer, bits) * lanes + moved + more;
         let elements = Elements { size: access_size(ty).unwrap_or(1) as i64, count, padded: None };
         match BitIndex::of(self.body, &self.facts.shapes, (pointer, block), (elements, self.lanes)) {
             Some(_) => {
@@ -369,6 +370,16 @@ impl Prices<'_> {
                 (asked + TOGETHER * together + (1.0 - TOGETHER) * apart, latency.gather)
             }
             None => (apart, latency.gather),
+        }
+    }
+
+    /// Elements of all lanes that lie apart, and what it takes to have components of them: a small vector is one.
+    fn elements_apart(&self, pointer: Value, ty: &Type) -> (f64, f64) {
+        let (lanes, count) = (f64::from(self.lanes), ty.lanes());
+        let scalar = ty.scalar().filter(|_| !self.facts.slots.is_interleaved(pointer));
+        match scalar.and_then(|scalar| word(scalar, count)) {
+            Some(_) => (lanes, TRANSPOSE * self.costs.vector * self.registers(ty)),
+            None => (lanes * f64::from(count), 0.0),
         }
     }
 
