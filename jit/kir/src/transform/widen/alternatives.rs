@@ -75,7 +75,7 @@ pub fn alternatives(regions: &[Estimates], preferred: Option<u32>) -> Vec<Altern
         let percent = 100.0 * time / own_time;
         let percent = if gains { percent.min(most) } else { percent };
         let is_new = differ(&made) && seen.insert(made);
-        // Scalar code is another kind of code, of which the model knows least: it is the last to be tried, in any case.
+        // Scalar code is another kind of code, of which the model knows least: it is tried in any case.
         let is_tried = percent <= MOST_PERCENT || lanes == Some(1);
         (is_new && is_tried).then(|| Alternative { lanes, percent: percent.round() as u32 })
     });
