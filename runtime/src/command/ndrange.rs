@@ -319,16 +319,16 @@ fn regrouped(range: &Range, kernel: &Kernel, device: &Device) -> Vec<Launch> {
     };
     let tiers = &kernel.built.tiers;
     let may_get_better = tiers.may_get_better();
-    let local_size =
-        group_size::unseen(global_size, local_size, threads, tiers.lanes().into(), may_get_better);
+    let lanes = u64::from(tiers.lanes());
+    let local_size = group_size::unseen(global_size, local_size, threads, lanes, may_get_better);
     let takes = |ns| !tiers.pace.is_known() || tiers.pace.estimate_ns(global_size.iter().product()) >= ns;
     let local_size = match takes(WORTH_WAKING_NS) {
-        true => group_size::shared_out(global_size, local_size, threads, tiers.lanes().into()),
+        true => group_size::shared_out(global_size, local_size, threads, lanes),
         false => local_size,
     };
     let launch = Range { local_size: rows.back(local_size), ..*range }.whole();
     let takes_long = takes(WORTH_SPLITTING_NS);
-    let split = group_size::split(&launch, rows, (threads, tiers.lanes().into()), takes_long);
+    let split = group_size::split(&launch, rows, (threads, lanes), takes_long);
     split.map_or_else(|| vec![launch], |(most, rest)| vec![most, rest])
 }
 

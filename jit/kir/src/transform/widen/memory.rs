@@ -436,24 +436,21 @@ impl Widener<'_> {
         let mask = self.mask();
         match pattern {
             Pattern::Block(first, elements) if is_cut(elements) => {
-                let scalar = self.ty(lanes[0]).scalar().unwrap_or(Scalar::Int(8));
-                let used = lanes.len() as u32;
                 for piece in 0..elements {
                     let of_all = piece * self.lanes..(piece + 1) * self.lanes;
                     let place = |e: u32| ((e % elements) as usize, i64::from(e / elements));
                     let sources: Vec<(usize, i64)> = of_all.map(place).collect();
                     let value = self.picked(lanes, &sources, scalar);
-                    let (pointer, mask, align) = self.piece(first, (piece, elements, used), (scalar, align));
+                    let (pointer, mask, align) = self.piece(first, (piece, elements, count), (scalar, align));
                     self.store_lanes(value, pointer, mask, align);
                 }
             }
             Pattern::Block(first, elements) => {
                 let block = self.interleave(lanes, elements);
-                let mask = self.repeat_mask(mask, elements, lanes.len() as u32);
+                let mask = self.repeat_mask(mask, elements, count);
                 self.store_lanes(block, first, mask, align);
             }
             Pattern::Overlapping(first, step) => {
-                let scalar = self.ty(lanes[0]).scalar().unwrap_or(Scalar::Int(8));
                 for (number, lanes) in lanes.chunks(step as usize).enumerate() {
                     let (block, align) = self.window(first, (number as u32 * step, step), scalar, align);
                     self.store_by(block, lanes, align);
