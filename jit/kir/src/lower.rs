@@ -32,7 +32,8 @@ pub struct WorkGroupFunction {
     pub function: Function,
     /// What it calls for groups that are smaller than the kernel requires; with the same signature.
     pub remainder: Option<Box<Function>>,
-    /// What it calls where packs don't fill the groups' rows, if that is no part of it; with the same signature. Scalar code.
+    /// What it calls where packs don't fill the groups' rows, ids don't fit 32-bit arithmetic, or buffers overlap that were not thought to, if
+    /// that is no part of it; with the same signature. Scalar code.
     pub rest: Option<Box<Function>>,
     /// Whether it calls that for launches, too, whose buffers may have memory in common.
     pub rest_overlaps: bool,
@@ -99,7 +100,7 @@ pub fn lower(group: &WorkGroup, name: &str, how: How) -> WorkGroupFunction {
             leave_to(remainder, &mut out, smaller);
         }
         let filled = rest.as_ref().map(|rest| {
-            let (packs, left) = groups::fill_packs(&mut out, (group, &parameters), &sizes, rest_overlaps);
+            let (packs, left) = groups::fill_packs(&mut out, group, &sizes, rest_overlaps);
             leave_to(rest, &mut out, left);
             if rest_overlaps {
                 sizes.disjoint_buffers = out.int(1);
@@ -124,12 +125,13 @@ pub fn lower(group: &WorkGroup, name: &str, how: How) -> WorkGroupFunction {
 }
 
 /// Whether there is code for packs, and beside it such as no launch runs that is like others. (Of sizes that a kernel requires it is known
-/// which runs; and what is left of a row is a sub-group as well.)
+/// which runs; what is left of a row is a sub-group as well; and whether rows share sets of the cache, launches that are alike may differ in:
+/// what runs then is to be as good as the rest.)
 fn has_rest(group: &WorkGroup, usual: Usual) -> bool {
     let is_free = |body: &Function| body.required_work_group_size.is_none();
-    let mut lanes = group.regions.iter().filter_map(|region| Some(region.wide.as_ref()?.lanes)).peekable();
-    lanes.peek().is_some()
-        && lanes.all(|lanes| usual.rows.is_multiple_of(lanes))
+    let mut packs = group.regions.iter().filter_map(|region| region.wide.as_ref()).peekable();
+    packs.peek().is_some()
+        && packs.all(|wide| usual.rows.is_multiple_of(wide.lanes) && wide.rows.is_empty())
         && (usual.disjoint || !has_versions(group))
         && group.sub_group_size <= 1
         && (usual.size.is_some() || is_free(&group.regions[0].body))
@@ -149,7 +151,7 @@ enum Other {
     /// For groups of any size up to the required one. It stays a call: beside it, the code for whole groups would have fewer
     /// registers.
     Remainder,
-    /// For rows that don't fill packs.
+    /// For launches whose rows don't fill packs, or that packs are not for.
     Rest,
 }
 

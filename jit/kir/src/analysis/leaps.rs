@@ -77,6 +77,14 @@ impl<'a> Leaps<'a> {
         self.step(block, pointer) == Some(Step::By(0))
     }
 
+    /// Bytes from one iteration of that loop to the next, if they are known.
+    pub fn step_at(&self, block: Block, pointer: Value) -> Option<i64> {
+        match self.step(block, pointer)? {
+            Step::By(step) => i64::try_from(step).ok(),
+            Step::Some | Step::Any => None,
+        }
+    }
+
     /// Whether a pointer changes within the innermost loop around a block, and only by what `is_uniform`: each lane goes through a place of
     /// its own then, all at the same pace.
     pub fn are_at_one_pace(&self, block: Block, pointer: Value, is_uniform: &dyn Fn(Value) -> bool) -> bool {

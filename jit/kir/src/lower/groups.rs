@@ -59,7 +59,7 @@ pub(super) fn count_packs(
 /// that is not so.
 pub(super) fn fill_packs(
     out: &mut Builder,
-    (group, parameters): (&WorkGroup, &Parameters),
+    group: &WorkGroup,
     sizes: &Sizes,
     wants_disjoint: bool,
 ) -> (PackCounts, Value) {
@@ -77,8 +77,6 @@ pub(super) fn fill_packs(
     }
     let no = out.function.int(Type::BOOL, 0);
     let not_all = out.compare(IntPredicate::Eq, all, no);
-    let conflict = rows_conflict(out, group, parameters);
-    let not_all = conflict.map_or(not_all, |conflict| out.binary(BinaryOp::Or, 0, not_all, conflict));
     let of_lanes = lanes.into_iter().map(|lanes| (lanes, row)).collect();
     (PackCounts { of_lanes, is_all: true }, not_all)
 }
@@ -250,6 +248,7 @@ mod tests {
     use crate::transform::form_regions;
     use crate::transform::widen::{RowStride, Wanted, choose};
     use crate::{parse, verify};
+    use spirula_interface::options::Usual;
     use spirula_interface::target::TargetFacts;
 
     #[test]
@@ -297,6 +296,9 @@ mod tests {
             let rows = group.regions[0].wide.as_ref().map_or(Vec::new(), |wide| wide.rows.clone());
             let function = lower(&group, "k", How::default()).function;
             verify(&function).unwrap();
+            let usual = Some(Usual { rows: 64, disjoint: true, ..Usual::NOTHING });
+            let is_apart = lower(&group, "k", How { usual, ..How::default() }).rest.is_some();
+            assert_eq!(is_apart, rows.is_empty(), "what runs in conflict is optimized like the rest");
             (rows, function.to_string().contains(", 4095:i64"))
         };
         let rows = |parameter| vec![RowStride { parameter, factor: 4, span: 4096 }];

@@ -59,6 +59,8 @@ struct Times {
     together: f64,
     /// In scalar code, if all iterations but those of one lane in a pack are for nothing there.
     apart: f64,
+    /// Whether lanes walk along rows that may conflict.
+    may_conflict: bool,
 }
 
 /// Larger bodies stay scalar: their vectors would not stay in registers, and building takes its time.
@@ -68,6 +70,9 @@ const MAX_INSTRUCTIONS: usize = 30_000;
 const MAX_PACKED: usize = 60_000;
 /// Instructions for one lane of what is taken apart: whether it is active, its part of the operands, the operation, its result.
 const FOR_EACH_LANE: usize = 4;
+
+/// The same of more lanes that walk along more rows than a set of the cache has lines for: where rows conflict, fewer are much faster.
+const MORE_ROWS_GAIN: f64 = 1.15;
 
 /// Packs may fill so many registers with one number where loops wait for their own results: each is a chain of its own.
 const MOST_REGISTERS: u32 = 4;
@@ -136,8 +141,10 @@ pub fn choose(
     let tried = widths.filter_map(|lanes| Some((lanes, times(region, context, (lanes, facts), row)?)));
     let tried: Vec<(u32, Times)> = tried.collect();
     let is_unrolled = row.is_some() && loops_are_short(&region.body);
+    let conflicting = tried.iter().find(|(_, times)| times.may_conflict).map(|(lanes, _)| *lanes);
     let better = |best: (u32, f64), new: (u32, f64)| {
         let least = match is_unrolled {
+            _ if new.0 <= widest && conflicting == Some(new.0) => MORE_ROWS_GAIN,
             _ if new.0 <= widest => MORE_LANES_GAIN,
             false => MORE_REGISTERS_GAIN,
             true => MORE_REGISTERS_OF_ROW_GAIN,
@@ -352,7 +359,8 @@ fn times(
     };
     let waits = (0..facts.loops.count()).any(|id| facts.shapes.is_divergent_loop(LoopId(id)));
     let apart = if waits { scalar / f64::from(lanes) } else { scalar };
-    Some(Times { scalar, pack: of_item(pack), together: of_item(together), apart })
+    let may_conflict = !row_strides(body, &facts, lanes).is_empty();
+    Some(Times { scalar, pack: of_item(pack), together: of_item(together), apart, may_conflict })
 }
 
 /// What packs of so many lanes spend most of their time on, for the build log.

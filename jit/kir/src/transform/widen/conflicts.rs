@@ -31,7 +31,10 @@ pub struct RowStride {
 /// The lines that a pack walks along with, in loops.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Lines {
-    pub count: u64,
+    /// All of them.
+    count: u64,
+    /// Of one buffer: those that may share a set. (Buffers begin at different places of a page.)
+    of_one: u64,
     /// Whether some are written.
     stored: bool,
 }
@@ -45,7 +48,8 @@ impl Lines {
             roots.insert(root(body, pointer));
             stored |= matches!(body.op(inst), Op::Store { .. });
         }
-        Lines { count: u64::from(lanes) * roots.len() as u64, stored }
+        let (roots, of_one) = (roots.len() as u64, u64::from(lanes));
+        Lines { count: of_one * roots, of_one: if roots > 0 { of_one } else { 0 }, stored }
     }
 
     /// What an access to one takes besides, in quarters of a cycle, where nothing is known of how rows lie. (As long as one set has room for all,
@@ -58,12 +62,18 @@ impl Lines {
         }
     }
 
-    /// The same where they share a set, as measured on Zen 4.
+    /// The same where rows lie so far apart, if nothing else is to be expected.
+    pub fn at(self, stride: i64) -> f64 {
+        if conflict(stride, self.of_one) { self.in_conflict() } else { self.expected() }
+    }
+
+    /// The same where they share a set, as measured on Zen 4: what is read comes from the second cache.
     pub fn in_conflict(self) -> f64 {
-        match self.count {
-            0..=WAYS => 0.0,
-            count if count <= 2 * WAYS && !self.stored => 8.0,
-            _ => 24.0,
+        match self.of_one {
+            0..=WAYS => self.expected(),
+            _ if self.stored => 32.0,
+            lines if lines <= 2 * WAYS => 8.0,
+            _ => 12.0,
         }
     }
 }
@@ -71,7 +81,7 @@ impl Lines {
 /// The rows that a pack of so many lanes walks along, if these may share too few sets.
 pub(super) fn row_strides(body: &Function, facts: &Facts, lanes: u32) -> Vec<RowStride> {
     let leaps = Leaps::new(body, &facts.loops);
-    let lines = Lines::new(body, facts, &leaps, lanes).count;
+    let lines = Lines::new(body, facts, &leaps, lanes).of_one;
     if lines <= WAYS {
         return Vec::new();
     }
@@ -87,7 +97,7 @@ pub(super) fn row_strides(body: &Function, facts: &Facts, lanes: u32) -> Vec<Row
 }
 
 /// Whether lines so many bytes apart share so few sets that so many of them drive each other out.
-pub(super) fn conflict(stride: i64, lines: u64) -> bool {
+fn conflict(stride: i64, lines: u64) -> bool {
     let apart = 1_u64 << stride.unsigned_abs().trailing_zeros().min(12);
     lines * apart > SET_SPAN * WAYS
 }

@@ -178,7 +178,7 @@ impl<'a> Model<'a> {
             let (chain, longer) = if has_inner[number] {
                 (Cost::default(), 1.0)
             } else {
-                (chains.longest(self.body, loops.get(id).header, &own[number], &self.insts), self.longer(id))
+                (chains.longest(self.body, &own[number], &self.prices.leaps, &self.insts), self.longer(id))
             };
             let gain = if has_inner[number] { 1.0 } else { self.gain_of_scalar(id) };
             let (busy_in_vectors, chain) =
@@ -549,6 +549,32 @@ b5:
         assert!(divided[0].starts_with("udiv of i32 ") && divided[0].ends_with(" %"), "{divided:?}");
     }
 
+    /// Of a kernel whose loop is b1, where each result takes a cycle.
+    fn longest_chain(text: &str) -> f64 {
+        let body = parse(text).unwrap_or_else(|e| panic!("{e}\n{text}"));
+        let insts = vec![Price { latency: Cost::both(4.0), ..Price::default() }; body.inst_count()];
+        let loops = crate::analysis::Loops::new(&crate::analysis::ControlFlow::new(&body)).unwrap();
+        Chains::new(&body).longest(&body, &[Block(1)], &Leaps::new(&body, &loops), &insts).scalar
+    }
+
+    #[test]
+    fn chains_go_through_memory() {
+        let chain = |loaded: i64, stored: i64| {
+            longest_chain(&format!(
+                "kernel \"k\"(%0: ptr(global) @ 0, %1: i64 @ 8) {{\nb0:\n  %2: i64 = global_id 0\n  %3: i64 = mul %1, %2\n  jump b1(0:i64)\n\
+                 b1(%4: i64):\n  %5: i64 = add %3, %4\n  %6: i64 = add %5, {}:i64\n  %7: ptr(global) = address %0 + %6*4 + 0\n  \
+                 %8: f32 = load %7, align 4\n  %9: f32 = fmul %8, %8\n  %10: f32 = fadd %9, %8\n  \
+                 %11: ptr(global) = address %0 + %5*4 + {stored}\n  store %11, %10, align 4\n  %12: i64 = add %4, 1:i64\n  \
+                 %13: i1 = icmp ult %12, %1\n  branch %13, b1(%12), b2\nb2:\n  return\n}}",
+                loaded as u64
+            ))
+        };
+        // A load, a product and a sum, in each iteration or in each second one, or beside each other.
+        assert_eq!(chain(-1, 0), 12.0);
+        assert_eq!(chain(0, 8), 6.0);
+        assert_eq!([chain(0, 0), chain(1, 0), chain(-1, 2)], [4.0; 3]);
+    }
+
     #[test]
     fn chains_that_change_places_are_followed() {
         let text = |second: &str| {
@@ -558,11 +584,7 @@ b5:
                  %8: i1 = icmp ult %5, %1\n  branch %8, b1(%5, %7), b2\nb2:\n  store %0, %3, align 8\n  return\n}}"
             )
         };
-        let chain = |second: &str| {
-            let body = parse(&text(second)).unwrap();
-            let insts = vec![Price { latency: Cost::both(4.0), ..Price::default() }; body.inst_count()];
-            Chains::new(&body).longest(&body, Block(1), &[Block(1)], &insts).scalar
-        };
+        let chain = |second: &str| longest_chain(&text(second));
         // Each is made of the other: two operations in two iterations, or three.
         assert_eq!(chain("%3"), 4.0);
         assert_eq!(chain("%6"), 6.0);

@@ -19,7 +19,7 @@ pub(super) const MANY_LANES: u32 = 8;
 pub(super) const LEAST_MASKED_SIZE: i64 = 4;
 
 /// What a group's loads have in common.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Place {
     base: Value,
     /// The sum, without constants, and its scale.

@@ -4,7 +4,7 @@ use super::super::Facts;
 use super::super::aos::TRANSPOSE;
 use super::super::bit_indices::BitIndex;
 use super::super::calls::Estimate;
-use super::super::conflicts::{Lines, conflict};
+use super::super::conflicts::Lines;
 use super::super::distance::Distance;
 use super::super::division::{is_divisor, is_short};
 use super::super::long_division::is_long_by_constant;
@@ -334,9 +334,7 @@ impl Prices<'_> {
                 scalar *= BESIDE_OTHERS;
                 let longer = match shape {
                     _ if !self.leaps.is_walked(block, pointer, &self.facts.shapes) => 0.0,
-                    Shape::Affine { stride, .. } if conflict(stride, self.lines.count) => {
-                        self.lines.in_conflict()
-                    }
+                    Shape::Affine { stride, .. } => self.lines.at(stride),
                     Shape::Varying if self.conflicts => self.lines.in_conflict(),
                     _ => self.lines.expected(),
                 };
