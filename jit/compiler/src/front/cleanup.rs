@@ -46,7 +46,7 @@ pub enum Effort {
     /// All that pays.
     Full,
     /// What baseline code needs: large functions stay calls, and long loops over private arrays loops. What would round otherwise
-    /// by that has full effort.
+    /// by that, or compute otherwise, has full effort.
     Quick,
     /// What Kernel IR needs.
     Least,
@@ -64,7 +64,9 @@ pub fn clean_up<'s>(
     let LinkedModule { mut module, kernels, checks } = linked;
     let effort = match wanted {
         _ if checks.any() => Effort::Checked(checks),
-        Effort::Quick if contraction::is_open(module.view()) => Effort::Full,
+        Effort::Quick if contraction::is_open(module.view()) || asks_what_is_inlined(&module, &kernels) => {
+            Effort::Full
+        }
         wanted => wanted,
     };
     let left_out = simplify(&mut module, (&kernels, formats), machine, effort).map_err(|error| {
@@ -72,6 +74,13 @@ pub fn clean_up<'s>(
     })?;
     all_inlined(&module, &kernels)?;
     Ok(CleanModule { module, kernels, checks, left_out })
+}
+
+/// Whether the answer to what functions ask of where they are called may depend on whether large ones are inlined: code of each effort is to
+/// compute the same.
+fn asks_what_is_inlined(module: &Module, kernels: &[KernelSignature]) -> bool {
+    (constants::are_asked_for(module) || pairs::are_asked_for(module))
+        && inlining::leaves_out(module.view(), kernels)
 }
 
 /// Yields for each kernel the instructions that full effort would add, about; none for any if it would yield the same.

@@ -113,6 +113,11 @@ pub(super) fn is_library(function: Function) -> bool {
 /// What Rust's names of the library's functions begin with.
 const LIBRARY_PREFIX: &str = "_ZN16spirula_builtins";
 
+/// Whether full effort inlines functions that are left out of quick code.
+pub(super) fn leaves_out(module: View, kernels: &[KernelSignature]) -> bool {
+    calls_of_large_functions(module, kernels).iter().any(|&size| size > 0)
+}
+
 /// For each kernel the instructions of those functions whose size decides what becomes of them, once for each call of what it reaches that may
 /// be inlined.
 fn calls_of_large_functions(module: View, kernels: &[KernelSignature]) -> Vec<u64> {

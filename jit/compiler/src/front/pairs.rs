@@ -75,18 +75,47 @@ mod tests {
         )
     }
 
+    /// How often the kernel calls the pair's function, the sine's and the cosine's.
+    fn calls(text: &str) -> [usize; 3] {
+        let kernel = text.split("@spirula.kernel.k").nth(1).unwrap().to_owned();
+        ["@spirula_sincos_f64", "@spirula_sin_f64", "@spirula_cos_f64"]
+            .map(|name| kernel.matches(name).count())
+    }
+
     #[test]
     fn both_of_one_number_come_from_one_call() {
-        let calls = |text: &str| {
-            let kernel = text.split("@spirula.kernel.k").nth(1).unwrap().to_owned();
-            ["@spirula_sincos_f64", "@spirula_sin_f64", "@spirula_cos_f64"]
-                .map(|name| kernel.matches(name).count())
-        };
         assert_eq!(calls(&cleaned(&kernel("%x"), true)), [1, 0, 0]);
         assert_eq!(calls(&cleaned(&kernel("%y"), true)), [0, 1, 1]);
         for effort in [Effort::Least, Effort::Checked(spirula_interface::check::Checks::NAN)] {
             let (text, _) = cleaned_by(&kernel("%y"), effort);
             assert!(!text.contains("call i1 @spirula.asks"), "{text}");
+        }
+    }
+
+    /// The same with the cosine in a function of its own, which begins with so many loads.
+    fn in_function(attributes: &str, loads: usize) -> String {
+        let load = "%l = load volatile i32, ptr addrspace(1) %p\n ";
+        let loads: String = (0..loads).map(|i| load.replace("%l", &format!("%l{i}"))).collect();
+        let function = format!(
+            "define internal double @own(ptr addrspace(1) %p, double %x) {attributes} {{
+             {loads}%b = call double @cos(double %x)\n ret double %b\n}}\ndefine void @spirula.kernel.k"
+        );
+        let text = kernel("%x").replace("define void @spirula.kernel.k", &function);
+        let (before, kernel) = text.rsplit_once("@spirula.kernel.k").unwrap();
+        let kernel =
+            kernel.replace("call double @cos(double", "call double @own(ptr addrspace(1) %p, double");
+        format!("{before}@spirula.kernel.k{kernel}")
+    }
+
+    #[test]
+    fn what_asks_stays_a_call_where_it_is_to() {
+        assert!(cleaned(&in_function("noinline", 0), true).contains("call double @own("));
+    }
+
+    #[test]
+    fn quick_code_gets_the_same_answers() {
+        for effort in [Effort::Quick, Effort::Full] {
+            assert_eq!(calls(&cleaned_by(&in_function("", 2_100), effort).0), [1, 0, 0], "{effort:?}");
         }
     }
 }

@@ -3,6 +3,7 @@
 
 use super::instruction::flags;
 use super::{Import, Importer, types, unsupported};
+use crate::builtin::emit::ASKS_FOR_BOTH;
 use crate::front::intrinsics::{self, Meaning};
 use crate::llvm::{Call, Value};
 use inkwell::llvm_sys::LLVMValueKind;
@@ -37,7 +38,9 @@ fn of_primitive(name: &str) -> Option<Intrinsic> {
 /// Whether the function of that name is a primitive that only computes something of numbers: that may be done anywhere.
 pub(in crate::front) fn only_computes(name: &str) -> bool {
     let intrinsic = name.strip_prefix("spirula.").and_then(of_primitive);
-    intrinsic.is_some_and(|intrinsic| !matches!(intrinsic, Intrinsic::IsLocal | Intrinsic::IsPrivate))
+    // (Whether the other of a pair is computed as well is answered before anything is imported.)
+    name.starts_with(ASKS_FOR_BOTH)
+        || intrinsic.is_some_and(|intrinsic| !matches!(intrinsic, Intrinsic::IsLocal | Intrinsic::IsPrivate))
 }
 
 impl<'m> Importer<'m, '_> {

@@ -89,7 +89,10 @@ impl Search<'_> {
             Op::Cast { op: CastOp::ZExt, value, flags } if flags.0 & Flags::NNEG != 0 => {
                 self.distance(value, true, depth + 1)
             }
-            Op::Cast { op: CastOp::Trunc, value, .. } if !exact => self.distance(value, false, depth + 1),
+            // Distances are numbers of 64 bits: what is wider has none.
+            Op::Cast { op: CastOp::Trunc, value, .. } if !exact && self.body.ty(value).size() <= 8 => {
+                self.distance(value, false, depth + 1)
+            }
             _ => None,
         }
     }
@@ -173,5 +176,8 @@ mod tests {
         assert_eq!(loads("  %6: i32 = mul %13, %2\n  %7: i32 = mul %6, %2\n  %9: i64 = sext %7\n").0, 1);
         assert_eq!(loads("  %9: i64 = sext %4\n"), (1, 0));
         assert_eq!(loads("  %9: i64 = mul %3, %3\n"), (1, 0));
+        let wide =
+            "  %6: i128 = sext %13\n  %7: i128 = sext %2\n  %8: i128 = mul %6, %7\n  %9: i64 = trunc %8\n";
+        assert_eq!(loads(wide).1, 0);
     }
 }
