@@ -94,8 +94,8 @@ mod tests {
 
     /// The same with the cosine in a function of its own, which begins with so many loads.
     fn in_function(attributes: &str, loads: usize) -> String {
-        let load = "%l = load volatile i32, ptr addrspace(1) %p\n ";
-        let loads: String = (0..loads).map(|i| load.replace("%l", &format!("%l{i}"))).collect();
+        let loads: String =
+            (0..loads).map(|i| format!("%l{i} = load volatile i32, ptr addrspace(1) %p\n ")).collect();
         let function = format!(
             "define internal double @own(ptr addrspace(1) %p, double %x) {attributes} {{
              {loads}%b = call double @cos(double %x)\n ret double %b\n}}\ndefine void @spirula.kernel.k"

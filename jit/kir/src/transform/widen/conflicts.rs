@@ -48,8 +48,8 @@ impl Lines {
             roots.insert(root(body, pointer));
             stored |= matches!(body.op(inst), Op::Store { .. });
         }
-        let (roots, of_one) = (roots.len() as u64, u64::from(lanes));
-        Lines { count: of_one * roots, of_one: if roots > 0 { of_one } else { 0 }, stored }
+        let of_one = u64::from(lanes);
+        Lines { count: of_one * roots.len() as u64, of_one, stored }
     }
 
     /// What an access to one takes besides, in quarters of a cycle, where nothing is known of how rows lie. (As long as one set has room for all,
@@ -80,11 +80,11 @@ impl Lines {
 
 /// The rows that a pack of so many lanes walks along, if these may share too few sets.
 pub(super) fn row_strides(body: &Function, facts: &Facts, lanes: u32) -> Vec<RowStride> {
-    let leaps = Leaps::new(body, &facts.loops);
-    let lines = Lines::new(body, facts, &leaps, lanes).of_one;
+    let lines = u64::from(lanes);
     if lines <= WAYS {
         return Vec::new();
     }
+    let leaps = Leaps::new(body, &facts.loops);
     let span = (SET_SPAN * WAYS / lines + 1).next_power_of_two().min(SET_SPAN);
     // All of a strip's line is loaded at once.
     let is_strip = |inst| body.result(inst).is_some_and(|loaded| facts.walks.serve(loaded));
@@ -166,5 +166,45 @@ fn parameter(body: &Function, value: Value) -> Option<u32> {
         (ValueDef::Param(number), _) => Some(*number),
         (_, Some(&Op::Cast { op: CastOp::SExt, value, .. })) => parameter(body, value),
         _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::parse;
+
+    /// Each work-item adds up the products of two buffers' rows, which are as long as a parameter says.
+    const PRODUCT: &str = "kernel \"k\"(%0: ptr(global) @ 0, %1: ptr(global) @ 8, %2: i64 @ 16) {
+b0:
+  %3: i64 = global_id 0
+  %4: i64 = mul %3, %2
+  jump b1(0:i64, 0x0:f32)
+b1(%5: i64, %6: f32):
+  %7: i64 = add %4, %5
+  %8: ptr(global) = address %0 + %7*4 + 0
+  %9: f32 = load %8, align 4
+  %10: ptr(global) = address %1 + %7*4 + 0
+  %11: f32 = load %10, align 4
+  %12: f32 = fmul %9, %11
+  %13: f32 = fadd %6, %12
+  %14: i64 = add %5, 1:i64
+  %15: i1 = icmp ult %14, %2
+  branch %15, b1(%14, %13), b2
+b2:
+  %16: ptr(global) = address %0 + %3*4 + 0
+  store %16, %13, align 4
+  return
+}";
+
+    #[test]
+    fn buffers_do_not_conflict_with_each_other() {
+        let group = crate::transform::form_regions(parse(PRODUCT).unwrap());
+        let body = &group.regions[0].body;
+        let spans = |lanes| {
+            let facts = Facts::new(body, &group.context, lanes).unwrap();
+            row_strides(body, &facts, lanes).iter().map(|row| row.span).collect::<Vec<_>>()
+        };
+        assert_eq!([spans(8), spans(16), spans(32)], [vec![], vec![4096], vec![2048]]);
     }
 }

@@ -216,3 +216,30 @@ fn loops_that_wait_for_themselves_have_several_chains() {
     assert!(of_row(256) > 16, "rows that such packs fill");
     assert_eq!([of_row(16), of_row(48), of_row(96)], [16, 16, 32]);
 }
+
+/// Lanes of packs whose work-items walk along rows of `length`, which is a parameter (%2) or loaded (%5), in a recurrence with so many
+/// products that wait for nothing.
+fn along_rows(length: &str, products: usize) -> u32 {
+    let product = |n: usize| format!("  %{}: f32 = fmul %{}, %29\n", 30 + n, 29 + n);
+    let products: String = (0..products).map(product).collect();
+    let last = 29 + products.lines().count();
+    let text = format!(
+        "kernel \"k\"(%0: ptr(global) @ 0, %1: ptr(global) @ 8, %2: i64 @ 16, %3: i64 @ 24) {{\nb0:\n  %4: i64 = global_id 0\n  \
+         %5: i64 = load %1, align 8\n  %6: i64 = mul %4, {length}\n  jump b1(0:i64, 0x0:f32)\nb1(%7: i64, %12: f32):\n  \
+         %8: i64 = add %6, %7\n  %9: ptr(global) = address %0 + %8*4 + 0\n  %29: f32 = load %9, align 4\n{products}  \
+         %13: f32 = fsub %{last}, %12\n  store %9, %13, align 4\n  %10: i64 = add %7, 1:i64\n  %11: i1 = icmp ult %10, %3\n  \
+         branch %11, b1(%10, %13), b2\nb2:\n  return\n}}"
+    );
+    let group = form_regions(parse(&text).unwrap_or_else(|e| panic!("{e}\n{text}")));
+    let facts = TargetFacts::with_vectors(512);
+    choose(&group.regions[0], &group.context, &facts, Wanted::default(), false)
+        .wide
+        .map_or(1, |wide| wide.lanes)
+}
+
+#[test]
+fn rows_that_may_conflict_want_more_of_more_lanes() {
+    let chosen = |products| [along_rows("%5", products), along_rows("%2", products)];
+    let all: Vec<[u32; 2]> = (0..40).map(|n| chosen(4 * n)).collect();
+    assert!(all.contains(&[16, 8]) && all.contains(&[16, 16]), "{all:?}");
+}

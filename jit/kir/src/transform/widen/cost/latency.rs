@@ -47,7 +47,8 @@ impl Chains {
                         stored.insert((inst, iteration), at);
                         end = later(end, at);
                     } else if let Some(source) = sources.get(&inst)
-                        && let Some(&store) = stored.get(&(source.store, iteration - source.back))
+                        && let Some(before) = iteration.checked_sub(source.back)
+                        && let Some(&store) = stored.get(&(source.store, before))
                     {
                         at = later(at, store);
                     }
